@@ -1,0 +1,41 @@
+.DEFAULT_GOAL := help
+PYTHON ?= python3.11
+BIN := .venv/bin
+CONSTRAINTS := requirements/constraints.txt
+
+.PHONY: help demo test soak lint lock lowest benchmarks screenshots clean
+
+help:  ## show this list
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
+
+.venv/user: pyproject.toml $(CONSTRAINTS)
+	@test -x $(BIN)/python || $$(command -v $(PYTHON) || echo python3) -m venv .venv
+	@$(BIN)/python -c 'import sys; sys.exit(sys.version_info < (3, 11))' || (echo "dialeval needs Python 3.11 or newer" && exit 1)
+	$(BIN)/python -m pip install -q -c $(CONSTRAINTS) -e .
+	@touch $@
+
+.venv/dev: .venv/user
+	$(BIN)/python -m pip install -q -U 'pip>=25.1' -c $(CONSTRAINTS)
+	$(BIN)/python -m pip install -q -c $(CONSTRAINTS) --group dev
+	@touch $@
+
+demo: .venv/user  ## install into .venv, score the bundled examples, write demo/report.html
+	$(BIN)/dialeval demo
+
+test: .venv/dev lint  ## everything CI runs
+	$(BIN)/python -m pytest -n 2 -m "not soak"
+
+lint: .venv/dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+soak: .venv/dev  ## kill loops, simulations, fuzzing: long
+	$(BIN)/python -m pytest -m soak -s tests
+
+lock: .venv/dev  ## write the constraints file from what is installed
+	$(BIN)/python -m pip freeze --exclude-editable | grep -v '^dialeval' > $(CONSTRAINTS)
+
+clean:
+	rm -rf .venv demo .mypy_cache .ruff_cache .import_linter_cache .hypothesis

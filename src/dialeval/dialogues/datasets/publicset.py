@@ -1,0 +1,99 @@
+"""A public data set known by name: where it lives, how it is read, what people rated in it."""
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from dialeval import files
+from dialeval.dialogues.dialogue import Dialogue
+from dialeval.errors import DataError, UsageError
+from dialeval.scores import ColumnMap, Scores, read_columns
+
+Part = str  # "train", "dev", "test", or "all"
+
+
+@dataclass(frozen=True, slots=True)
+class Gold:
+    """What a study of a set compares with when nothing else is asked for."""
+
+    dimension: str
+    level: Literal["turn", "dialogue"]
+
+
+@dataclass(frozen=True, slots=True)
+class Download:
+    """One file of a set at its public home, pinned by its hash."""
+
+    address: str
+    sha256: str
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class PublicSet:
+    """A data set read from its original files.
+
+    `read` gives the dialogues of one part, `rate` the ratings of people as Scores (None where nobody
+    rated). Both are handed the set's folder. Use the methods, which check that it is there.
+    """
+
+    name: str
+    title: str
+    folder: str
+    licence: str
+    home: str
+    read: Callable[[Path, Part], Iterable[Dialogue]]
+    parts: tuple[Part, ...] = ("test",)
+    rate: Callable[[Path], Scores] | None = None
+    golds: tuple[Gold, ...] = ()
+    downloads: tuple[Download, ...] = ()
+    peers: str | None = None
+
+    def path(self) -> Path:
+        """Return the set's folder, or say in one line where it should be put."""
+        path = data_folder() / self.folder
+        if not path.is_dir():
+            how = (
+                f"dialeval list sets --download {self.name}" if self.downloads else f"get it from {self.home}"
+            )
+            raise DataError(
+                f"the set {self.name!r} is not there", file=path, fix=f"{how}, or set DIALEVAL_DATA"
+            )
+        return path
+
+    def dialogues(self, part: Part = "all") -> Iterator[Dialogue]:
+        """Yield the dialogues of one part, or of all parts that are there."""
+        if part not in (*self.parts, "all"):
+            raise UsageError(f"{self.name} has no part {part!r}; it has: {', '.join((*self.parts, 'all'))}")
+        for one in self.parts if part == "all" else (part,):
+            yield from self.read(self.path(), one)
+
+    def ratings(self) -> Scores:
+        """Return what people said about the dialogues, one source per rater where raters are known."""
+        if self.rate is None:
+            raise UsageError(f"nobody rated the dialogues of {self.name}")
+        return self.rate(self.path())
+
+    def peer_scores(self) -> Scores:
+        """Return other metrics' published scores for these dialogues, where they are at hand."""
+        path = self.path() / (self.peers or "peers.jsonl")
+        if not path.is_file():
+            raise DataError("no peers' scores for this set", file=path)
+        return read_columns(
+            path,
+            ColumnMap(id="id", value="value", turn="turn", source="source", dimension="peer"),
+            strict=False,
+        )
+
+    def download(self) -> list[Path]:
+        """Fetch the files that are missing from the set's public home, each checked by its hash."""
+        folder = data_folder() / self.folder
+        missing = [item for item in self.downloads if not (folder / item.path).is_file()]
+        return [files.fetch(item.address, folder / item.path, item.sha256) for item in missing]
+
+
+def data_folder() -> Path:
+    """Return where public sets live: `$DIALEVAL_DATA`, by default `../shared/data`."""
+    return Path(os.environ.get("DIALEVAL_DATA") or "../shared/data")

@@ -1,0 +1,169 @@
+"""Reading and writing files so that a pulled plug leaves the old or the new, never a mix.
+
+Everything dialeval saves goes through `replacing` or `replacing_folder`: written beside its place,
+flushed to disk, then renamed. Everything it reads goes through `open_binary`, which sees through gzip.
+"""
+
+import contextlib
+import gzip
+import hashlib
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, BinaryIO, cast
+
+from dialeval.errors import DataError
+
+_CHUNK = 1 << 20
+
+
+@contextlib.contextmanager
+def replacing(path: str | Path) -> Iterator[BinaryIO]:
+    """Open a binary file that takes the place of `path` only if the block ends well.
+
+    >>> target = Path(tempfile.mkdtemp()) / "figures.txt"
+    >>> with replacing(target) as file:
+    ...     _ = file.write(b"42")
+    >>> target.read_text()
+    '42'
+    """
+    path = Path(path)
+    with _readable_errors(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(prefix=f".{path.name[:100]}.", suffix=".part", dir=path.parent)
+    try:
+        with _readable_errors(path), os.fdopen(handle, "wb") as file:
+            yield cast(BinaryIO, file)
+            file.flush()
+            os.fsync(file.fileno())
+        with _readable_errors(path):
+            Path(name).chmod(0o666 & ~_umask())
+            Path(name).replace(path)
+            _sync_folder(path.parent)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+@contextlib.contextmanager
+def replacing_folder(path: str | Path) -> Iterator[Path]:
+    """Fill a new folder beside `path`; it takes the place of `path` only if the block ends well."""
+    path = Path(path)
+    with _readable_errors(path):
+        path.absolute().parent.mkdir(parents=True, exist_ok=True)
+        fresh = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".part", dir=path.absolute().parent))
+    try:
+        yield fresh
+        with _readable_errors(path):
+            fresh.chmod(0o777 & ~_umask())
+            old = None
+            if path.exists():
+                old = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".old", dir=fresh.parent)) / "old"
+                path.rename(old)
+            fresh.rename(path)
+            _sync_folder(path.absolute().parent)
+            if old is not None:
+                shutil.rmtree(old.parent)
+    except BaseException:
+        shutil.rmtree(fresh, ignore_errors=True)
+        raise
+
+
+def write_text(path: str | Path, text: str) -> None:
+    """Write UTF-8 text to `path`, or to standard output for `-`."""
+    if str(path) == "-":
+        sys.stdout.write(text)
+        sys.stdout.flush()
+        return
+    with replacing(path) as file:
+        file.write(text.encode("utf-8", "replace"))
+
+
+def open_binary(path: str | Path) -> BinaryIO:
+    """Open a file for reading, unpacking gzip by its first bytes; `-` is standard input."""
+    if str(path) == "-":
+        return sys.stdin.buffer
+    path = Path(path)
+    if path.is_dir():
+        raise DataError("this is a folder, not a file", file=path, fix="name a file in it")
+    with _readable_errors(path):
+        file = path.open("rb")
+        magic = file.read(2)
+        file.seek(0)
+    return cast(BinaryIO, gzip.GzipFile(fileobj=file)) if magic == b"\x1f\x8b" else file
+
+
+def sha256(path: str | Path) -> str:
+    """Return the SHA-256 of a file's bytes, in hexadecimal."""
+    digest = hashlib.sha256()
+    with _readable_errors(Path(path)), Path(path).open("rb") as file:
+        while chunk := file.read(_CHUNK):
+            digest.update(chunk)
+    return digest.hexdigest()
+
+
+def fetch(address: str, path: str | Path, expected: str, *, limit: int = 1 << 31) -> Path:
+    """Download `address` to `path`, which appears only if its SHA-256 is the expected one.
+
+    A mismatch, a broken connection or more than `limit` bytes leave nothing behind, so that the next
+    try starts afresh. Two processes at once both write beside and rename: one good file.
+    """
+    import urllib.error
+    import urllib.request
+
+    if not address.startswith(("https://", "http://127.0.0.1:", "http://localhost:")):
+        raise DataError(f"will not download from {address!r}", fix="the address must be https")
+    digest, size = hashlib.sha256(), 0
+    try:
+        with urllib.request.urlopen(address, timeout=60) as answer, replacing(path) as file:  # noqa: S310
+            while chunk := answer.read(_CHUNK):
+                digest.update(chunk)
+                size += len(chunk)
+                if size > limit:
+                    raise DataError(f"more than {limit} bytes from {address}", file=path)
+                file.write(chunk)
+            if digest.hexdigest() != expected:
+                raise DataError(
+                    f"SHA-256 of {address} is {digest.hexdigest()}, expected {expected}; nothing was kept",
+                    file=path,
+                )
+    except (urllib.error.URLError, ConnectionError, TimeoutError) as error:
+        raise DataError(f"could not download {address}: {error}", file=path) from None
+    return Path(path)
+
+
+@contextlib.contextmanager
+def _readable_errors(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except FileNotFoundError:
+        raise DataError("no such file", file=path, fix="check the path") from None
+    except (IsADirectoryError, NotADirectoryError, PermissionError, FileExistsError) as error:
+        raise DataError(error.strerror or str(error), file=path) from None
+    except OSError as error:
+        if error.errno is None:  # a library's own complaint, not the system's: gzip's, for one
+            raise
+        raise DataError(f"{error.strerror}; nothing was changed", file=path) from None
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def _sync_folder(folder: Path) -> None:
+    if os.name == "posix":
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+def is_terminal(stream: IO[str]) -> bool:
+    """Say whether a person is looking: progress and colour are for terminals only."""
+    return hasattr(stream, "isatty") and stream.isatty()

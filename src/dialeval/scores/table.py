@@ -1,0 +1,275 @@
+"""The Scores table: fixed columns, one signature per source, Parquet, JSONL and CSV both ways."""
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from dialeval import files
+from dialeval.errors import DataError
+from dialeval.scores.signature import Signature
+
+Level = Literal["turn", "dialogue"]
+
+SCHEMA = pa.schema(
+    [
+        pa.field("dialogue_id", pa.string(), nullable=False),
+        pa.field("turn", pa.int32()),
+        pa.field("system", pa.string()),
+        pa.field("source", pa.string(), nullable=False),
+        pa.field("dimension", pa.string(), nullable=False),
+        pa.field("value", pa.float64()),
+        pa.field("note", pa.string()),
+    ]
+)
+_METADATA = b"dialeval"
+UNSCORED = "unscored"
+
+
+class Score(NamedTuple):
+    """One row: what a source says about one dimension of a turn, or of a dialogue (turn None)."""
+
+    dialogue_id: str
+    turn: int | None
+    system: str | None
+    source: str
+    dimension: str
+    value: float | None
+    note: str | None = None
+
+
+def is_human(source: str) -> bool:
+    """Say whether a source is a person: `human` or `human:<rater>`."""
+    return source == "human" or source.startswith("human:")
+
+
+def finite(value: float | None, note: str | None) -> tuple[float | None, str | None]:
+    """Turn NaN and infinities into unscored, and make sure that unscored says why."""
+    if value is not None and not math.isfinite(value):
+        return None, note or "not a finite number"
+    return value, note or (UNSCORED if value is None else None)
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Scores:
+    """An Arrow table of scores and the signature of each source.
+
+    >>> scores = Scores.of([Score("d1", 1, "bot", "length", "words", 3.0), Score("d1", 3, "bot", "length",
+    ...     "words", None, "empty turn")], {"length": Signature("length.v1")})
+    >>> scores.summary()[0]["mean"], scores.summary()[0]["n"], scores.summary()[0]["n_unscored"]
+    (3.0, 1, 1)
+    """
+
+    table: pa.Table
+    signatures: Mapping[str, Signature] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, rows: Iterable[Score], signatures: Mapping[str, Signature] | None = None) -> "Scores":
+        """Build a table from rows, turning what is not finite into unscored."""
+        columns: list[list[Any]] = [[] for _ in SCHEMA]
+        appends = [column.append for column in columns]
+        for row in rows:
+            value, note = finite(row.value, row.note)
+            for append, item in zip(appends, (*row[:5], value, note), strict=True):
+                append(item)
+        return cls.from_columns(columns, signatures)
+
+    @classmethod
+    def from_columns(
+        cls, columns: Sequence[Any], signatures: Mapping[str, Signature] | None = None
+    ) -> "Scores":
+        """Build a table from columns in the order of the schema, already free of NaN."""
+        arrays = [pa.array(column, item.type) for column, item in zip(columns, SCHEMA, strict=True)]
+        return cls(pa.Table.from_arrays(arrays, schema=SCHEMA), dict(signatures or {}))
+
+    @classmethod
+    def concat(cls, parts: Iterable["Scores"]) -> "Scores":
+        """Put tables under each other; a source may not come with two different signatures."""
+        parts = list(parts)
+        signatures: dict[str, Signature] = {}
+        for part in parts:
+            for source, signature in part.signatures.items():
+                if signatures.setdefault(source, signature) != signature:
+                    raise DataError(
+                        f"two signatures for the source {source!r}: {signatures[source]} and {signature}",
+                        fix="give one of them another name: -m other=metric, or source=… in --map",
+                    )
+        tables = [part.table for part in parts] or [SCHEMA.empty_table()]
+        return cls(pa.concat_tables(tables), signatures)
+
+    def __len__(self) -> int:
+        return int(self.table.num_rows)
+
+    def __iter__(self) -> Iterator[Score]:
+        for batch in self.table.to_batches(max_chunksize=65_536):
+            yield from map(Score._make, zip(*(column.to_pylist() for column in batch.columns), strict=True))
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, Scores)
+            and self.table.equals(other.table)
+            and self.signatures == other.signatures
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    @property
+    def sources(self) -> list[str]:
+        """Names of all sources, in order of first appearance."""
+        return [str(name) for name in self.table["source"].unique().to_pylist()]
+
+    @property
+    def dimensions(self) -> list[str]:
+        """Names of all dimensions, in order of first appearance."""
+        return [str(name) for name in self.table["dimension"].unique().to_pylist()]
+
+    def where(
+        self,
+        *,
+        source: str | Callable[[str], bool] | None = None,
+        dimension: str | None = None,
+        level: Level | None = None,
+        system: str | None = None,
+    ) -> "Scores":
+        """Keep the rows that fit all of the given conditions."""
+        keep = []
+        if callable(source):
+            chosen = [name for name in self.sources if source(name)]
+            keep.append(pc.is_in(self.table["source"], pa.array(chosen, pa.string())))
+        elif source is not None:
+            keep.append(pc.equal(self.table["source"], source))
+        if dimension is not None:
+            keep.append(pc.equal(self.table["dimension"], dimension))
+        if system is not None:
+            keep.append(pc.fill_null(pc.equal(self.table["system"], system), False))
+        if level is not None:
+            keep.append(
+                pc.is_valid(self.table["turn"]) if level == "turn" else pc.is_null(self.table["turn"])
+            )
+        table = self.table
+        if keep:
+            mask = keep[0]
+            for condition in keep[1:]:
+                mask = pc.and_(mask, condition)
+            table = table.filter(mask)
+        return Scores(table, self._signatures_of(table))
+
+    def _signatures_of(self, table: pa.Table) -> dict[str, Signature]:
+        present = set(table["source"].unique().to_pylist())
+        return {source: signature for source, signature in self.signatures.items() if source in present}
+
+    def renamed(self, source: str) -> "Scores":
+        """Give all rows another source name; only for a table with at most one source."""
+        if len({*self.sources, *self.signatures}) > 1:
+            raise DataError(f"more than one source to call {source!r}: {', '.join(self.sources)}")
+        column = pa.array([source] * len(self), pa.string())
+        table = self.table.set_column(3, SCHEMA.field("source"), column)
+        return Scores(table, dict.fromkeys([source], *self.signatures.values()) if self.signatures else {})
+
+    def summary(self) -> list[dict[str, Any]]:
+        """Means per system, source, dimension and level, each with n and n_unscored."""
+        table = self.table.append_column(
+            "level", pc.if_else(pc.is_null(self.table["turn"]), "dialogue", "turn")
+        )
+        table = table.append_column("unscored", pc.cast(pc.is_null(table["value"]), pa.int64()))
+        keys = ["system", "source", "dimension", "level"]
+        groups = table.group_by(keys, use_threads=False).aggregate(
+            [("value", "mean"), ("value", "count"), ("unscored", "sum")]
+        )
+        return [
+            {key: row[key] for key in keys}
+            | {"mean": row["value_mean"], "n": row["value_count"], "n_unscored": row["unscored_sum"]}
+            for row in groups.to_pylist()
+        ]
+
+    def duplicates(self) -> list[tuple[str, int | None, str, str]]:
+        """Return the units that one source scored more than once in one dimension."""
+        keys = ["dialogue_id", "turn", "source", "dimension"]
+        counts = self.table.group_by(keys, use_threads=False).aggregate([([], "count_all")])
+        twice = counts.filter(pc.greater(counts["count_all"], 1)).select(keys)
+        return [tuple(row.values()) for row in twice.to_pylist()]
+
+    def write(self, path: str | Path) -> None:
+        """Save as Parquet, JSONL or CSV, by the ending of the name; `-` writes JSONL to standard output."""
+        from dialeval.scores import text
+
+        suffix = ".jsonl" if str(path) == "-" else Path(path).suffix.lower()
+        if suffix == ".parquet":
+            with files.replacing(path) as file:
+                self.write_parquet(file)
+        elif suffix in (".jsonl", ".csv"):
+            files.write_text(path, text.to_jsonl(self) if suffix == ".jsonl" else text.to_csv(self))
+        else:
+            raise DataError(
+                f"cannot write {suffix or 'a file without an ending'}",
+                file=path,
+                fix="use .parquet, .jsonl or .csv",
+            )
+
+    def write_parquet(self, file: Any) -> None:
+        """Write Parquet with the signatures in the file's metadata."""
+        import pyarrow.parquet as pq
+
+        pq.write_table(
+            self.table.replace_schema_metadata(metadata(self.signatures)), file, compression="zstd"
+        )
+
+    @classmethod
+    def read(cls, path: str | Path) -> "Scores":
+        """Load a table in our own columns; foreign columns go through `read_columns`."""
+        from dialeval.scores import text
+
+        if Path(path).suffix.lower() == ".parquet":
+            return read_parquet(path)
+        return text.read(path)
+
+
+def metadata(signatures: Mapping[str, Signature]) -> dict[bytes, bytes]:
+    """Pack signatures for the metadata of a Parquet file."""
+    import json
+
+    return {_METADATA: json.dumps({"signatures": {k: str(v) for k, v in signatures.items()}}).encode()}
+
+
+def read_parquet(path: str | Path) -> Scores:
+    """Load a Parquet file of scores; columns may come in any order."""
+    import json
+
+    import pyarrow.parquet as pq
+
+    with files.open_binary(path) as file:
+        try:
+            table = pq.read_table(file)
+        except (pa.ArrowInvalid, OSError) as error:
+            raise DataError(f"not a Parquet file: {error}", file=path) from None
+    packed = json.loads((table.schema.metadata or {}).get(_METADATA, b"{}"))
+    signatures = {source: Signature.parse(text) for source, text in packed.get("signatures", {}).items()}
+    missing = [name for name in SCHEMA.names if name not in table.column_names]
+    if missing:
+        raise DataError(
+            f"no column {missing[0]!r} in a table of scores",
+            file=path,
+            field=missing[0],
+            fix="use --map to name columns",
+        )
+    try:
+        table = table.select(SCHEMA.names).cast(SCHEMA)
+    except (pa.ArrowInvalid, ValueError) as error:
+        raise DataError(str(error), file=path) from None
+    return Scores(_without_nan(table), signatures)
+
+
+def _without_nan(table: pa.Table) -> pa.Table:
+    """Enforce the contract on a table that came from outside."""
+    value = table["value"]
+    bad = pc.and_(pc.is_valid(value), pc.invert(pc.is_finite(value)))
+    value = pc.if_else(bad, pa.scalar(None, pa.float64()), value)
+    note = pc.if_else(
+        pc.fill_null(bad, False), pc.coalesce(table["note"], pa.scalar("not a finite number")), table["note"]
+    )
+    note = pc.if_else(pc.is_null(value), pc.coalesce(note, pa.scalar(UNSCORED)), note)
+    return table.set_column(5, SCHEMA.field("value"), value).set_column(6, SCHEMA.field("note"), note)
