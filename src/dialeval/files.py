@@ -91,9 +91,11 @@ def open_binary(path: str | Path) -> BinaryIO:
         raise DataError("this is a folder, not a file", file=path, fix="name a file in it")
     with _readable_errors(path):
         file = path.open("rb")
-        magic = file.read(2)
-        file.seek(0)
-    return cast(BinaryIO, gzip.GzipFile(fileobj=file)) if magic == b"\x1f\x8b" else file
+        if file.peek(2)[:2] != b"\x1f\x8b":  # a look that takes nothing away: the file may be a pipe
+            return file
+        packed = gzip.GzipFile(fileobj=file)
+        packed.myfileobj = file  # closed together
+        return cast(BinaryIO, packed)
 
 
 def sha256(path: str | Path) -> str:

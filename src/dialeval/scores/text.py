@@ -46,7 +46,7 @@ def to_jsonl(scores: Scores) -> str:
 def to_csv(scores: Scores) -> str:
     """Comma-separated values with formula-like cells quoted; an empty cell is null."""
     out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
+    writer = csv.writer(out, lineterminator="\r\n")
     writer.writerow(COLUMNS)
     signatures = {source: str(signature) for source, signature in scores.signatures.items()}
     for row in scores:

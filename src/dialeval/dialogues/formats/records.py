@@ -205,6 +205,6 @@ def shape_of(record: object) -> Shape:
         keys = ", ".join(list(map(str, record))[:8])
         raise DataError(
             f"no known kind of dialogue: keys are {keys or 'none'}",
-            fix="expected messages (OpenAI, ours), conversations (ShareGPT), turns (ConvLab) or dialog (ParlAI)",
+            fix="messages (ours, OpenAI), conversations (ShareGPT), turns (ConvLab) or dialog (ParlAI)",
         )
     raise DataError(f"a JSON object is expected, not {type(record).__name__}")

@@ -61,7 +61,7 @@ def to_json(dialogue: Dialogue) -> bytes:
 
 def _write_csv(dialogues: Iterable[Dialogue], file: BinaryIO) -> int:
     text = io.TextIOWrapper(file, "utf-8", errors="replace", newline="", write_through=True)
-    writer = csv.writer(text, lineterminator="\n")
+    writer = csv.writer(text, lineterminator="\r\n")
     writer.writerow(OURS)
     count = 0
     for count, dialogue in enumerate(dialogues, 1):  # noqa: B007
