@@ -66,7 +66,8 @@ def read_columns(path: str | Path, columns: ColumnMap, *, strict: bool = True) -
     from dialeval.scores.text import records
 
     rows = records(path)
-    reader = _Reader(path, columns, rows[0][1] if rows else {}, strict)
+    known = dict.fromkeys(key for _, record in rows for key in record)  # a JSON line may leave some out
+    reader = _Reader(path, columns, list(known), strict)
     scores = [reader.row(line, record) for line, record in rows]
     if scores and strict and all(score.value is None for score in scores):
         raise DataError(
@@ -79,20 +80,20 @@ def read_columns(path: str | Path, columns: ColumnMap, *, strict: bool = True) -
 class _Reader:
     """Turns one record after the other into a Score, and remembers signatures met on the way."""
 
-    def __init__(self, path: str | Path, columns: ColumnMap, first: dict[str, Any], strict: bool) -> None:
+    def __init__(self, path: str | Path, columns: ColumnMap, header: list[str], strict: bool) -> None:
         self.path, self.columns = path, columns
         self.signatures: dict[str, Signature] = {}
         named = [(item.name, getattr(columns, item.name)) for item in dataclasses.fields(columns)]
-        self.present = {name for name, column in named if column in first}
+        self.present = {name for name, column in named if column in header}
         for name in ("id", "value", "turn", "rater"):
             column = getattr(columns, name)
             if (
-                first
+                header
                 and column is not None
                 and name not in self.present
                 and (strict or name in ("id", "value"))
             ):
-                has = ", ".join(map(str, first))
+                has = ", ".join(map(str, header))
                 raise DataError(
                     f"no such column; the file has: {has}",
                     file=path,

@@ -6,12 +6,28 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+import msgspec
+
 from dialeval import files
+from dialeval.dialogues.datasets.rawfiles import load_lines
 from dialeval.dialogues.dialogue import Dialogue
 from dialeval.errors import DataError, UsageError
-from dialeval.scores import ColumnMap, Scores, read_columns
+from dialeval.scores import Score, Scores, Signature
 
 Part = str  # "train", "dev", "test", or "all"
+
+
+class MissingPartError(DataError):
+    """A part of a set whose file is not there, though the set is; `all` passes it over."""
+
+
+class _Peer(msgspec.Struct):
+    """A line of `peers.jsonl`; only the lines about a turn have a `turn`, and a file may mix both."""
+
+    id: str
+    source: str
+    value: float | None
+    turn: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +83,14 @@ class PublicSet:
         """Yield the dialogues of one part, or of all parts that are there."""
         if part not in (*self.parts, "all"):
             raise UsageError(f"{self.name} has no part {part!r}; it has: {', '.join((*self.parts, 'all'))}")
+        folder, missing = self.path(), []
         for one in self.parts if part == "all" else (part,):
-            yield from self.read(self.path(), one)
+            try:
+                yield from self.read(folder, one)
+            except MissingPartError as error:
+                missing.append(error)
+        if missing and len(missing) == (len(self.parts) if part == "all" else 1):
+            raise missing[0]
 
     def ratings(self) -> Scores:
         """Return what people said about the dialogues, one source per rater where raters are known."""
@@ -81,11 +103,11 @@ class PublicSet:
         path = self.path() / (self.peers or "peers.jsonl")
         if not path.is_file():
             raise DataError("no peers' scores for this set", file=path)
-        return read_columns(
-            path,
-            ColumnMap(id="id", value="value", turn="turn", source="source", dimension="peer"),
-            strict=False,
-        )
+        fields = {"set": self.name, "file": path.name, "sha256": files.sha256(path)[:12]}
+        signature = Signature.of("peers.v1", fields)
+        peers = load_lines(path, _Peer)
+        table = Scores.of(Score(p.id, p.turn, None, p.source, "peer", p.value) for _, p in peers)
+        return Scores(table.table, dict.fromkeys(table.sources, signature))
 
     def download(self) -> list[Path]:
         """Fetch the files that are missing from the set's public home, each checked by its hash."""

@@ -1,0 +1,202 @@
+"""Sources against the gold: correlations with intervals, tests of differences, calibration, worst cases."""
+
+import dataclasses
+from itertools import combinations
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dialeval import statistics
+from dialeval.statistics import METHODS, Estimate
+from dialeval.studies.units import Column, Floats, Units
+
+if TYPE_CHECKING:
+    from dialeval.studies.study import Settings
+
+Table = list[dict[str, Any]]
+_MOST_CLASSES = 5
+_WORST = 12
+
+
+def plain(estimate: Estimate) -> dict[str, Any]:
+    """Write an estimate as a dictionary for JSON."""
+    return dataclasses.asdict(estimate)
+
+
+def findings(units: Units, columns: list[Column], gold: Floats, settings: "Settings") -> dict[str, Any]:
+    """Make all tables that need a gold column."""
+    rows = correlations(units, columns, gold, settings)
+    tests = differences(units, columns, gold, settings)
+    return {
+        "correlations": rows,
+        "differences": tests,
+        "clusters": clusters(rows, tests, settings),
+        "classes": classes(units, columns, gold),
+        "calibration": calibration(units, columns, gold),
+        "worst": worst(units, columns, gold),
+    }
+
+
+def correlations(units: Units, columns: list[Column], gold: Floats, settings: "Settings") -> Table:
+    """Correlate each source with the gold, intervals by a bootstrap over dialogues; best first."""
+    if not columns:
+        return []
+    labels = units.labels(columns)
+    found = statistics.bootstrap_correlations(
+        np.vstack([units.columns[column] for column in columns]),
+        gold,
+        units.clusters,
+        resamples=settings.resamples,
+        confidence=settings.confidence,
+        seed=settings.seed,
+        workers=settings.workers,
+    )
+    rated = ~np.isnan(gold)
+    rows = []
+    for number, column in enumerate(columns):
+        n = int((rated & ~np.isnan(units.columns[column])).sum())
+        row: dict[str, Any] = {
+            "source": column.source,
+            "dimension": column.dimension,
+            "label": labels[column],
+            "n": n,
+        }
+        row["n_unscored"] = int(rated.sum()) - n
+        rows.append(row | {method: plain(found[method][number]) for method in METHODS})
+    return sorted(rows, key=lambda row: _sort_key(row[settings.method]["value"]))
+
+
+def _sort_key(value: float | None) -> tuple[bool, float]:
+    return (value is None, -(value or 0.0))
+
+
+def differences(units: Units, columns: list[Column], gold: Floats, settings: "Settings") -> Table:
+    """Test every pair of sources: Williams' test and a paired permutation, Holm-corrected over all pairs."""
+    labels = units.labels(columns)
+    rows: Table = []
+    for first, second in combinations(columns, 2):
+        x, z = units.columns[first], units.columns[second]
+        both = ~(np.isnan(x) | np.isnan(z) | np.isnan(gold))
+        x, z, y = x[both], z[both], gold[both]
+        r = [statistics.correlate(*pair, settings.method) for pair in ((x, y), (z, y), (x, z))]
+        values = [one.value for one in r]
+        row: dict[str, Any] = {
+            "first": labels[first],
+            "second": labels[second],
+            "method": settings.method,
+            "n": int(both.sum()),
+        }
+        if any(value is None for value in values):
+            reason = next(one.reason for one in r if one.value is None)
+            undefined = plain(Estimate.undefined(reason or "undefined", int(both.sum())))
+            rows.append(
+                row | {"difference": None, "williams": dict(undefined), "permutation": dict(undefined)}
+            )
+            continue
+        permuted = statistics.permute_difference(
+            x, z, y, settings.method, settings.permutations, seed=settings.seed, clusters=units.clusters[both]
+        )
+        williams = statistics.williams(values[0], values[1], values[2], int(both.sum()))  # type: ignore[arg-type]
+        rows.append(
+            row | {"difference": permuted.value, "williams": plain(williams), "permutation": plain(permuted)}
+        )
+    for test in ("williams", "permutation"):
+        for row, adjusted in zip(rows, statistics.holm([row[test]["p"] for row in rows]), strict=True):
+            row[test]["p_holm"] = adjusted
+    return rows
+
+
+def clusters(rows: Table, tests: Table, settings: "Settings") -> dict[str, int]:
+    """Group the ranking: a new cluster starts where everything above is significantly better."""
+    order = [row["label"] for row in rows if row[settings.method]["value"] is not None]
+    adjusted: dict[tuple[str, str], float | None] = {}
+    for test in tests:
+        p = test["permutation"]["p_holm"]
+        adjusted[test["first"], test["second"]] = adjusted[test["second"], test["first"]] = p
+    numbers = statistics.significance_clusters(order, adjusted, 1 - settings.confidence)
+    return dict(zip(order, numbers, strict=True))
+
+
+def matrix(units: Units, columns: list[Column], gold: Floats | None, settings: "Settings") -> dict[str, Any]:
+    """Correlate all sources with each other and the gold, as correlations and as angles between them."""
+    if not columns:
+        return {}
+    labels = units.labels(columns)
+    names = [labels[column] for column in columns] + (["gold"] if gold is not None else [])
+    data = np.vstack([*(units.columns[column] for column in columns), *([gold] if gold is not None else [])])
+    values = {method: statistics.correlation_matrix(data, method) for method in METHODS}
+    degrees = [[statistics.angle(cell.value) for cell in row] for row in values[settings.method]]
+    cells = {method: [[plain(cell) for cell in row] for row in values[method]] for method in METHODS}
+    return {"labels": names, "correlations": cells, "angles": degrees, "method": settings.method}
+
+
+def classes(units: Units, columns: list[Column], gold: Floats) -> Table:
+    """For labels such as 0/1 or 0/1/2: AUC at each cut, and how each class scores."""
+    known = gold[~np.isnan(gold)]
+    names = np.unique(known)
+    if not 2 <= names.size <= _MOST_CLASSES or not np.allclose(names, np.round(names)):
+        return []
+    labels = units.labels(columns)
+    table = []
+    for column in columns:
+        values = units.columns[column]
+        cuts = [
+            {
+                "at": float(cut),
+                "auc": plain(statistics.auc(values, np.where(np.isnan(gold), np.nan, gold >= cut))),
+            }
+            for cut in names[1:]
+        ]
+        spread = [dataclasses.asdict(one) for one in statistics.class_distributions(values, gold)]
+        table.append({"label": labels[column], "cuts": cuts, "distributions": spread})
+    return table
+
+
+def calibration(units: Units, columns: list[Column], gold: Floats) -> Table:
+    """What a score means: the mean rating in ten bins of equally many units."""
+    labels = units.labels(columns)
+    return [
+        {
+            "label": labels[column],
+            "bins": [
+                {"x": one.x, "y": plain(one.y)} for one in statistics.calibration(units.columns[column], gold)
+            ],
+        }
+        for column in columns
+    ]
+
+
+def worst(units: Units, columns: list[Column], gold: Floats) -> Table:
+    """List the units that people liked least, and where each source is most wrong about one."""
+    labels = units.labels(columns)
+    rated = np.flatnonzero(~np.isnan(gold))
+    lowest = rated[np.argsort(gold[rated], kind="stable")][:_WORST]
+    rows = [_case(units, columns, labels, gold, int(place), "lowest rated") for place in lowest]
+    centred = statistics.zscore(gold)
+    for column in columns:
+        gap = statistics.zscore(units.columns[column]) - centred
+        known = np.flatnonzero(~np.isnan(gap))
+        extremes = known[np.argsort(-np.abs(gap[known]), kind="stable")][:3]
+        for place in extremes:
+            word = "too high" if gap[place] > 0 else "too low"
+            rows.append(_case(units, columns, labels, gold, int(place), f"{labels[column]} {word}"))
+    return rows
+
+
+def _case(
+    units: Units, columns: list[Column], labels: dict[Column, str], gold: Floats, place: int, why: str
+) -> dict[str, Any]:
+    key = units.keys[place]
+    values = {labels[column]: _number(units.columns[column][place]) for column in columns}
+    return {
+        "dialogue_id": key.dialogue_id,
+        "turn": key.turn,
+        "system": key.system,
+        "why": why,
+        "gold": _number(gold[place]),
+        "values": values,
+    }
+
+
+def _number(value: float) -> float | None:
+    return None if np.isnan(value) else float(value)

@@ -1,0 +1,85 @@
+"""New sources made of others: the plain average, the average after z-scoring, fitted weights.
+
+FlowEval's "+ SOTA" rows are plain averages of two metrics. Fitted weights come from a ridge regression that
+never sees the group it predicts: leave-one-dialogue-out, leave-one-system-out, or k folds of dialogues.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from dialeval.errors import UsageError
+from dialeval.scores import Signature
+from dialeval.statistics import kfold_groups, ridge_out_of_group, zscore
+from dialeval.studies.units import Column, Floats, Units
+
+METHODS = ("mean", "zmean", "fit")
+DIMENSION = "combined"
+
+
+@dataclass(frozen=True, slots=True)
+class Combination:
+    """How to make one source of several, as in `both=zmean:floweval+flow`.
+
+    >>> Combination.parse("both=fit:floweval+flow,folds=5")
+    Combination(name='both', method='fit', parts=('floweval', 'flow'), folds='5')
+    """
+
+    name: str
+    method: str
+    parts: tuple[str, ...]
+    folds: str = "10"
+
+    @classmethod
+    def parse(cls, text: str) -> "Combination":
+        """Read `name=method:part+part[,folds=10|dialogue|system]`."""
+        name, equals, rest = text.partition("=")
+        method, colon, rest = rest.partition(":")
+        parts, _, options = rest.partition(",")
+        folds = options.removeprefix("folds=") or "10"
+        if not (name and equals and colon and parts) or method not in METHODS or "=" in folds:
+            methods = "|".join(METHODS)
+            raise UsageError(
+                f"--combine {text!r}: expected name={methods}:part+part[,folds=10|dialogue|system]"
+            )
+        return cls(name, method, tuple(parts.split("+")), folds)
+
+    @property
+    def signature(self) -> Signature:
+        """How the new source was made."""
+        folds = {"folds": self.folds} if self.method == "fit" else {}
+        return Signature.of("combination.v1", {"method": self.method, "parts": self.parts, **folds})
+
+
+def combine(units: Units, combination: Combination, gold: Floats | None, seed: int = 0) -> Units:
+    """Add a combined source to the units."""
+    by_label = {label: column for column, label in units.labels().items()}
+    by_label |= {f"{column.source}/{column.dimension}": column for column in units.columns}
+    missing = [part for part in combination.parts if part not in by_label]
+    if missing:
+        raise UsageError(
+            f"--combine {combination.name}: no source {missing[0]!r}; there are: {', '.join(by_label)}"
+        )
+    parts = np.vstack([units.columns[by_label[part]] for part in combination.parts])
+    if combination.method == "mean":
+        made = np.mean(parts, axis=0)
+    elif combination.method == "zmean":
+        made = np.mean(np.vstack([zscore(part) for part in parts]), axis=0)
+    elif gold is None:
+        raise UsageError(f"--combine {combination.name}: fitted weights need ratings to fit to")
+    else:
+        made = ridge_out_of_group(parts.T, gold, _groups(units, combination.folds, seed))
+    return units.with_columns({Column(combination.name, DIMENSION): made})
+
+
+def _groups(units: Units, folds: str, seed: int) -> Floats:
+    if folds == "dialogue":
+        groups = units.clusters
+    elif folds == "system":
+        systems = {key.system: number for number, key in enumerate(units.keys)}
+        groups = np.array([systems[key.system] for key in units.keys])
+    elif folds.isdigit() and int(folds) > 1:
+        groups = kfold_groups(units.clusters, int(folds), seed)
+    else:
+        raise UsageError(f"folds={folds}: expected a number above 1, dialogue or system")
+    return np.asarray(groups, dtype=float)

@@ -1,0 +1,259 @@
+"""`study`: a table of scores in, findings out: what agrees with people, what differs, what to look at."""
+
+import dataclasses
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from dialeval import files
+from dialeval.errors import DataError, UsageError
+from dialeval.scores import Scores, Signature, is_human
+from dialeval.studies import against_gold, between_raters, between_systems
+from dialeval.studies.combination import Combination, combine
+from dialeval.studies.subset import where as keep_where
+from dialeval.studies.units import Column, Floats, Level, Units, align, human_columns, mean_over
+
+Table = list[dict[str, Any]]
+VERSION = "study.v1"
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Everything that decides what a study computes; stored with it."""
+
+    gold: str = "human"
+    level: Level | None = None
+    dimension: str | None = None
+    aggregate: str = "mean"
+    where: str | None = None
+    combine: tuple[str, ...] = ()
+    sources: tuple[str, ...] = ()
+    by: Literal["system", "dimension"] | None = None
+    method: str = "spearman"
+    resamples: int = 10_000
+    permutations: int = 10_000
+    confidence: float = 0.95
+    seed: int = 0
+    workers: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Study:
+    """Plain tables that save to one JSON file. Undefined is null with a reason, never NaN.
+
+    `print(study)` shows the correlations.
+    """
+
+    settings: dict[str, Any]
+    gold: dict[str, Any] | None
+    n_units: int
+    n_dialogues: int
+    correlations: Table = field(default_factory=list)
+    ceiling: Table = field(default_factory=list)
+    differences: Table = field(default_factory=list)
+    clusters: dict[str, int] = field(default_factory=dict)
+    matrix: dict[str, Any] = field(default_factory=dict)
+    subsets: Table = field(default_factory=list)
+    classes: Table = field(default_factory=list)
+    calibration: Table = field(default_factory=list)
+    systems: Table = field(default_factory=list)
+    comparisons: Table = field(default_factory=list)
+    agreement: Table = field(default_factory=list)
+    worst: Table = field(default_factory=list)
+    signatures: dict[str, str] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+    def save(self, path: str | Path) -> None:
+        """Write the study as JSON."""
+        files.write_text(path, self.to_json())
+
+    def to_json(self) -> str:
+        """Return the study as JSON text, without a NaN in it."""
+        body = {"version": VERSION, **dataclasses.asdict(self)}
+        return json.dumps(body, ensure_ascii=False, allow_nan=False, indent=1) + "\n"
+
+    @classmethod
+    def load(cls, path: str | Path) -> "Study":
+        """Read a study back."""
+        try:
+            with files.open_binary(path) as file:
+                body = json.load(file)
+            if body.pop("version") != VERSION:
+                raise DataError("made by another version", file=path, fix="run dialeval study again")
+            return cls(**body)
+        except (json.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError, AttributeError) as error:
+            raise DataError(f"not a study: {error}", file=path, fix="run dialeval study again") from None
+
+    def __str__(self) -> str:
+        lines = [f"{'source':30} {'n':>6} {'Pearson':>8} {'Spearman':>8} {'Kendall':>8}"]
+        for row in self.correlations:
+            cells = [row[m]["value"] for m in ("pearson", "spearman", "kendall")]
+            numbers = " ".join(f"{'-' if cell is None else f'{cell:.3f}':>8}" for cell in cells)
+            lines.append(f"{row['label'][:30]:30} {row['n']:>6} {numbers}")
+        return "\n".join(lines)
+
+
+def study(scores: Scores, gold: str = "human", level: Level | None = None, **settings: Any) -> Study:
+    """Compare every source with the gold one, and everything else that tells how far to trust it.
+
+    Args:
+        scores: Metric scores, human ratings and foreign columns in one table.
+        gold: What to compare with: `human` (mean over all raters), or the name of any source.
+        level: `turn`, `dialogue` or `system`; by default the one that the gold ratings were given at.
+        **settings: Any other field of `Settings`.
+
+    Raises:
+        UsageError: If the gold source or dimension is not there or not clear.
+    """
+    try:
+        chosen = Settings(gold=gold, level=level, **settings)
+    except TypeError as error:
+        raise UsageError(f"study: {error}") from None
+    level, dimension = _level_and_dimension(scores, chosen)
+    chosen = dataclasses.replace(chosen, level=level, dimension=dimension)
+    units = align(scores, level, chosen.aggregate)
+    gold_columns = _gold_columns(units, chosen, dimension)
+    target = mean_over(units, gold_columns) if gold_columns else None
+    signatures = dict(scores.signatures)
+    for text in chosen.combine:
+        combination = Combination.parse(text)
+        units = combine(units, combination, target, chosen.seed)
+        signatures[combination.name] = combination.signature
+    if chosen.where:
+        units = keep_where(units.with_columns({_GOLD: target} if target is not None else {}), chosen.where)
+        target = units.columns.pop(_GOLD, None)
+    columns = _metric_columns(units, gold_columns, chosen)
+    return _find(scores, units, columns, gold_columns, target, chosen, signatures)
+
+
+_GOLD = Column("gold", "gold")
+
+
+def _find(
+    scores: Scores,
+    units: Units,
+    columns: list[Column],
+    gold_columns: list[Column],
+    target: Floats | None,
+    settings: Settings,
+    signatures: dict[str, Signature],
+) -> Study:
+    """Make every table."""
+    found: dict[str, Any] = {}
+    notes = []
+    if target is not None:
+        found = against_gold.findings(units, columns, target, settings)
+        raters = [units.columns[column] for column in gold_columns]
+        found["ceiling"] = between_raters.ceiling(raters, units, settings)
+        found["subsets"] = _subsets(scores, units, columns, target, settings)
+        if not columns:
+            notes.append("no source besides the gold ratings: nothing to correlate")
+    else:
+        notes.append(f"no source {settings.gold!r}: means, comparisons and correlations between sources only")
+    found["matrix"] = against_gold.matrix(units, columns, target, settings)
+    found |= between_systems.findings(scores, columns, gold_columns, settings)
+    found["agreement"] = between_raters.agreement(scores, settings)
+    return Study(
+        settings={key: value for key, value in dataclasses.asdict(settings).items() if key != "workers"},
+        gold=_describe_gold(gold_columns, target, settings),
+        n_units=len(units),
+        n_dialogues=int(np.unique(units.clusters).size),
+        signatures={source: str(signature) for source, signature in signatures.items()},
+        notes=notes,
+        **found,
+    )
+
+
+def _describe_gold(columns: list[Column], target: Floats | None, settings: Settings) -> dict[str, Any] | None:
+    if target is None:
+        return None
+    n = int((~np.isnan(target)).sum())
+    return {
+        "source": settings.gold,
+        "dimension": settings.dimension,
+        "raters": len(columns),
+        "n": n,
+        "n_unrated": int(target.size - n),
+    }
+
+
+def _is_gold(settings: Settings, source: str) -> bool:
+    return is_human(source) if settings.gold == "human" else source == settings.gold
+
+
+def _level_and_dimension(scores: Scores, settings: Settings) -> tuple[Level, str | None]:
+    """Find the gold dimension and the level it was given at, if they were not named."""
+    gold = scores.where(source=lambda source: _is_gold(settings, source))
+    if not len(gold):
+        if settings.gold != "human":
+            raise UsageError(
+                f"no source {settings.gold!r} to compare with; there are: {', '.join(scores.sources)}"
+            )
+        return settings.level or "dialogue", settings.dimension
+    levels: tuple[Literal["dialogue", "turn"], ...] = ("dialogue", "turn")
+    rated_at: dict[Level, list[str]] = {
+        level: gold.where(level=level).dimensions for level in levels if len(gold.where(level=level))
+    }
+    level: Level = next(iter(rated_at)) if settings.level is None else settings.level
+    # A dialogue or system figure may come from turns, a turn figure only from turns.
+    usable = list(rated_at.get("turn", [])) if level == "turn" else gold.dimensions
+    if not usable:
+        raise UsageError(f"no {settings.gold!r} rating at {level} level; try --level {next(iter(rated_at))}")
+    own = rated_at.get("turn" if level == "turn" else "dialogue", usable)
+    if settings.dimension is None:
+        for name in ("overall", "quality", *own):
+            if name in own:
+                return level, name
+    if settings.dimension not in usable:
+        known = ", ".join(usable)
+        raise UsageError(f"no rating called {settings.dimension!r} at {level} level; there are: {known}")
+    return level, settings.dimension
+
+
+def _gold_columns(units: Units, settings: Settings, dimension: str | None) -> list[Column]:
+    if settings.gold == "human":
+        return human_columns(units, dimension) if dimension is not None else []
+    return [c for c in units.columns if c.source == settings.gold and c.dimension == dimension]
+
+
+def _metric_columns(units: Units, gold_columns: Sequence[Column], settings: Settings) -> list[Column]:
+    """Return what is compared with the gold: everything that is not a rater, or the sources asked for."""
+    labels = units.labels()
+    columns = [c for c in units.columns if c not in gold_columns and not is_human(c.source)]
+    if settings.gold != "human":
+        columns = [c for c in columns if c.source != settings.gold]
+    if settings.sources:
+        wanted = {name: [c for c in columns if name in (c.source, labels[c])] for name in settings.sources}
+        missing = [name for name, found in wanted.items() if not found]
+        if missing:
+            raise UsageError(f"no source {missing[0]!r}; there are: {', '.join(labels[c] for c in columns)}")
+        columns = list(dict.fromkeys(c for found in wanted.values() for c in found))
+    return columns
+
+
+def _subsets(
+    scores: Scores, units: Units, columns: list[Column], target: Floats, settings: Settings
+) -> Table:
+    """Correlations inside each system, or with each gold dimension, when asked for."""
+    if settings.by == "system":
+        systems = sorted({key.system for key in units.keys if key.system is not None})
+        masks = {name: np.array([key.system == name for key in units.keys]) for name in systems}
+        parts = {name: (units.keep(mask), target[mask]) for name, mask in masks.items()}
+    elif settings.by == "dimension":
+        names = dict.fromkeys(c.dimension for c in units.columns if _is_gold(settings, c.source))
+        parts = {name: (units, mean_over(units, _gold_columns(units, settings, name))) for name in names}
+    else:
+        return []
+    return [
+        {
+            "subset": name,
+            "by": settings.by,
+            "n_units": len(part),
+            "correlations": against_gold.correlations(part, columns, gold, settings),
+        }
+        for name, (part, gold) in parts.items()
+    ]

@@ -1,0 +1,62 @@
+"""`--where "bleu<1 and system=meena"`: a study of a part of the units."""
+
+import operator
+import re
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dialeval.errors import UsageError
+from dialeval.studies.units import Units
+
+_OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
+    "<=": operator.le,
+    ">=": operator.ge,
+    "!=": operator.ne,
+    "==": operator.eq,
+    "=": operator.eq,
+    "<": operator.lt,
+    ">": operator.gt,
+}
+_CONDITION = re.compile(r"\s*(?P<name>.+?)\s*(?P<sign><=|>=|!=|==|=|<|>)\s*(?P<value>.+?)\s*")
+
+
+def where(units: Units, conditions: str) -> Units:
+    """Keep the units that fulfil all conditions joined by `and`.
+
+    A condition compares a column (by its label, such as `bleu` or `judge/overall`), `turn`, `system` or
+    `dialogue` with a value. A unit without a value in that column does not fulfil it.
+    """
+    mask = np.ones(len(units), dtype=bool)
+    for condition in re.split(r"\s+and\s+", conditions.strip()):
+        mask &= _mask(units, condition)
+    return units.keep(mask)
+
+
+def _mask(units: Units, condition: str) -> NDArray[np.bool_]:
+    match = _CONDITION.fullmatch(condition)
+    if not match:
+        raise UsageError(f"--where {condition!r}: expected for example bleu<1, system=mybot, turn>=3")
+    name, value = match["name"], match["value"].strip("'\"")
+    compare = _OPERATORS[match["sign"]]
+    if name in ("system", "dialogue"):
+        found = [key.system if name == "system" else key.dialogue_id for key in units.keys]
+        return np.array([item is not None and compare(item, value) for item in found], dtype=bool)
+    try:
+        number = float(value)
+    except ValueError:
+        raise UsageError(f"--where {condition!r}: {value!r} is not a number") from None
+    if name == "turn":
+        return np.array(
+            [key.turn is not None and compare(key.turn, number) for key in units.keys], dtype=bool
+        )
+    columns = {label: units.columns[column] for column, label in units.labels().items()}
+    full = {f"{column.source}/{column.dimension}": values for column, values in units.columns.items()}
+    values = columns.get(name, full.get(name))
+    if values is None:
+        raise UsageError(f"--where {condition!r}: no column {name!r}; there are: {', '.join(columns)}")
+    present = ~np.isnan(values)
+    fulfilled: NDArray[np.bool_] = present & compare(np.where(present, values, 0.0), number)
+    return fulfilled
