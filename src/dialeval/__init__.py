@@ -1,1 +1,66 @@
+"""How good is a dialogue system, and how far can each automatic number be trusted?
+
+    import dialeval
+
+    chats = list(dialeval.read("chats.jsonl"))
+    scores = dialeval.score(chats, ["repetition", "length"])
+    ratings = dialeval.Scores.read("ratings.csv")
+    print(dialeval.study(dialeval.Scores.concat([scores, ratings])))
+
+Names are imported when they are used, so that `import dialeval` costs nothing.
+"""
+
+from typing import TYPE_CHECKING, Any
+
 __version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from dialeval.dialogues import Dialogue, Turn, dialogue
+    from dialeval.dialogues.datasets import public_set
+    from dialeval.dialogues.formats import read, write
+    from dialeval.jobs.gate import assert_no_drop
+    from dialeval.metrics import metric, score
+    from dialeval.reports import write_report
+    from dialeval.scores import Scores
+    from dialeval.studies import study
+
+_HOMES = {
+    "Dialogue": "dialogues",
+    "Scores": "scores",
+    "Turn": "dialogues",
+    "assert_no_drop": "jobs.gate",
+    "dialogue": "dialogues",
+    "metric": "metrics",
+    "public_set": "dialogues.datasets",
+    "read": "dialogues.formats",
+    "score": "metrics",
+    "study": "studies",
+    "write": "dialogues.formats",
+    "write_report": "reports",
+}
+__all__ = [
+    "Dialogue",
+    "Scores",
+    "Turn",
+    "assert_no_drop",
+    "dialogue",
+    "metric",
+    "public_set",
+    "read",
+    "score",
+    "study",
+    "write",
+    "write_report",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'dialeval' has no attribute {name!r}")
+    import importlib
+
+    return getattr(importlib.import_module(f"dialeval.{_HOMES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from dialeval.dialogues.datasets.publicset import Part, PublicSet
+from dialeval.dialogues.datasets.publicset import MissingPartError, Part, PublicSet
 from dialeval.dialogues.datasets.rawfiles import load, original
 from dialeval.dialogues.dialogue import Dialogue, clean_turn, dialogue
 
@@ -36,7 +36,8 @@ class _Chat(msgspec.Struct):
 
 
 def _read(folder: Path, part: Part, *, name: str, files: dict[Part, str]) -> Iterator[Dialogue]:
-    for number, chat in enumerate(load(original(folder, files[part]), list[_Chat])):
+    path = original(folder, files[part], MissingPartError)
+    for number, chat in enumerate(load(path, list[_Chat])):
         turns = [clean_turn(SPEAKERS[place % 2], text) for place, text in enumerate(chat.dialogue)]
         yield dialogue(turns, f"{name}-{part}-{number}", meta=_meta(chat))
 

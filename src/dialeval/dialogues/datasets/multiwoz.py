@@ -24,7 +24,7 @@ from typing import Any
 
 import msgspec
 
-from dialeval.dialogues.datasets.publicset import Part, PublicSet
+from dialeval.dialogues.datasets.publicset import MissingPartError, Part, PublicSet
 from dialeval.dialogues.datasets.rawfiles import load, original
 from dialeval.dialogues.dialogue import Dialogue, clean_turn, dialogue
 
@@ -68,11 +68,13 @@ def canonical_id(name: str) -> str:
 
 def _read(folder: Path, part: Part) -> Iterator[Dialogue]:
     if part == "train":
-        for number, texts in enumerate(load(original(folder, _TRAIN), list[list[str]])):
+        path = original(folder, _TRAIN, MissingPartError)
+        for number, texts in enumerate(load(path, list[list[str]])):
             turns = [clean_turn(_ROLES[place % 2], text) for place, text in enumerate(texts)]
             yield dialogue(turns, f"multiwoz-train-{number}")
         return
-    for name, session in load(original(folder, _ANNOTATED[part]), dict[str, _Session]).items():
+    path = original(folder, _ANNOTATED[part], MissingPartError)
+    for name, session in load(path, dict[str, _Session]).items():
         turns = [
             clean_turn(_ROLES[place % 2], message.text, _annotation(message))
             for place, message in enumerate(session.log)

@@ -20,16 +20,16 @@ T = TypeVar("T")
 _FIX = "not the original file; get it afresh"
 
 
-def original(folder: Path, name: str) -> Path:
+def original(folder: Path, name: str, missing: type[DataError] = DataError) -> Path:
     """Return the path of a file of a set, plain or gzipped.
 
     Raises:
-        DataError: If neither `name` nor `name.gz` is there.
+        DataError: If neither `name` nor `name.gz` is there; `missing` can make it a more special one.
     """
     for path in (folder / name, folder / f"{name}.gz"):
         if path.is_file():
             return path
-    raise DataError("this file of the set is missing", file=folder / name, fix="get it, plain or as .gz")
+    raise missing("this file of the set is missing", file=folder / name, fix="get it, plain or as .gz")
 
 
 def load(path: Path, shape: type[T]) -> T:

@@ -20,10 +20,9 @@ from typing import Any, Literal
 
 import msgspec
 
-from dialeval.dialogues.datasets.publicset import Part, PublicSet
+from dialeval.dialogues.datasets.publicset import MissingPartError, Part, PublicSet
 from dialeval.dialogues.datasets.rawfiles import load
 from dialeval.dialogues.dialogue import Dialogue, clean_turn, dialogue
-from dialeval.errors import DataError
 
 _ROLES = {"USER": "user", "SYSTEM": "assistant"}
 
@@ -81,7 +80,9 @@ class _Session(msgspec.Struct):
 def _read(folder: Path, part: Part) -> Iterator[Dialogue]:
     paths = sorted((folder / part).glob("dialogues_*.json*"))
     if not paths:
-        raise DataError("no file of this part", file=folder / part, fix="expected dialogues_001.json and on")
+        raise MissingPartError(
+            "no file of this part", file=folder / part, fix="expected dialogues_001.json and on"
+        )
     for path in paths:
         for session in load(path, list[_Session]):
             turns = [

@@ -9,7 +9,7 @@ tagged. `meta["tag"]` is the tag as it stands in the file, including merged ones
 from collections.abc import Iterator
 from pathlib import Path
 
-from dialeval.dialogues.datasets.publicset import Part, PublicSet
+from dialeval.dialogues.datasets.publicset import MissingPartError, Part, PublicSet
 from dialeval.dialogues.datasets.rawfiles import text_lines
 from dialeval.dialogues.dialogue import Dialogue, Turn, clean_turn, dialogue
 from dialeval.errors import DataError
@@ -18,7 +18,9 @@ from dialeval.errors import DataError
 def _read(folder: Path, part: Part) -> Iterator[Dialogue]:
     paths = sorted((folder / part).glob("*.txt"))
     if not paths:
-        raise DataError("no file of this part", file=folder / part, fix="expected one .txt file a call")
+        raise MissingPartError(
+            "no file of this part", file=folder / part, fix="expected one .txt file a call"
+        )
     for path in paths:
         turns = [_turn(path, number, line) for number, line in enumerate(text_lines(path), 1)]
         yield dialogue(turns, f"swda-{path.stem}")

@@ -22,7 +22,7 @@ from typing import Literal
 
 import msgspec
 
-from dialeval.dialogues.datasets.publicset import Gold, Part, PublicSet
+from dialeval.dialogues.datasets.publicset import Gold, MissingPartError, Part, PublicSet
 from dialeval.dialogues.datasets.rawfiles import load, original, rated
 from dialeval.dialogues.dialogue import Dialogue, clean_turn, dialogue
 from dialeval.scores import Score, Scores
@@ -55,7 +55,7 @@ class _Conversation(msgspec.Struct):
 
 
 def _conversations(folder: Path, part: Part) -> Iterator[tuple[str, _Conversation]]:
-    path = original(folder, f"conversations/{part}.json")
+    path = original(folder, f"conversations/{part}.json", MissingPartError)
     for name, conversation in load(path, dict[str, _Conversation]).items():
         yield f"topicalchat-{name}", conversation
 
@@ -75,17 +75,24 @@ def _read(folder: Path, part: Part) -> Iterator[Dialogue]:
 
 
 def _rate(folder: Path) -> Scores:
-    rows = []
+    rows: list[Score] = []
+    missing = []
     for part in PARTS:
-        for name, conversation in _conversations(folder, part):
-            rows += [
-                _score(name, turn, item.agent, item.turn_rating)
-                for turn, item in enumerate(conversation.content)
-            ]
-            rows += [
-                _score(name, None, agent, word) for agent, word in conversation.conversation_rating.items()
-            ]
+        try:
+            rows.extend(_rows(folder, part))
+        except MissingPartError as error:
+            missing.append(error)
+    if len(missing) == len(PARTS):
+        raise missing[0]
     return rated("topicalchat", rows)
+
+
+def _rows(folder: Path, part: Part) -> Iterator[Score]:
+    for name, conversation in _conversations(folder, part):
+        for turn, item in enumerate(conversation.content):
+            yield _score(name, turn, item.agent, item.turn_rating)
+        for agent, word in conversation.conversation_rating.items():
+            yield _score(name, None, agent, word)
 
 
 def _score(name: str, turn: int | None, agent: str, word: str) -> Score:

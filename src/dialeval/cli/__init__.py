@@ -1,0 +1,22 @@
+"""The front door: `dialeval <verb>`. One thin function per verb; the work is done in the rooms below."""
+
+import os
+import sys
+
+from dialeval.errors import DialevalError
+
+
+def main() -> None:
+    """Run the command line: exit 0 fine, 1 bad data, 2 bad usage; never a stack trace for those."""
+    from dialeval.cli.app import app
+
+    try:
+        app()
+    except DialevalError as error:
+        print(f"dialeval: {error}", file=sys.stderr)
+        sys.exit(error.exit_code)
+    except BrokenPipeError:  # the reader of our output has gone; nobody is left to be told
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
+    except KeyboardInterrupt:
+        sys.exit(130)

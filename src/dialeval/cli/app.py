@@ -1,0 +1,402 @@
+"""All verbs of the command line."""
+
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+
+from dialeval.cli import output, tables
+from dialeval.cli.options import Confidence, Json, Level, Metrics, Overwrite, Resamples, Seed
+
+app = typer.Typer(
+    name="dialeval",
+    help="How good is your dialogue system, and how far can each automatic number be trusted?",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from dialeval import __version__
+
+        print(__version__)
+        raise typer.Exit
+
+
+@app.callback()
+def dialeval(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """How good is your dialogue system, and how far can each automatic number be trusted?"""
+
+
+@app.command()
+def demo(
+    out: Annotated[Path, typer.Option("-o", "--out", help="Folder to write.")] = Path("demo"),
+) -> None:
+    """Score the bundled examples and write a report to look at.
+
+    Example: dialeval demo
+    """
+    from dialeval.jobs.demo import run_demo
+
+    found = run_demo(out, watch=lambda step: output.say(f"{step} …"))
+    tables.show_correlations(found)
+    output.say(
+        f"The ratings of the bundled examples are illustrative: invented.\nThe report: {out / 'report.html'}"
+    )
+
+
+@app.command()
+def score(
+    chats: Annotated[
+        str, typer.Argument(help="Dialogues in any known format; - is JSONL on standard input.")
+    ],
+    metric: Metrics = None,
+    out: Annotated[
+        str | None,
+        typer.Option(
+            "-o", "--out", help="A run folder, or a .parquet, .jsonl or .csv file; - prints JSONL rows."
+        ),
+    ] = None,
+    format: Annotated[
+        str | None, typer.Option("--format", help="Read as this format (see: dialeval list formats).")
+    ] = None,
+    columns: Annotated[
+        str | None, typer.Option(help="Columns of a turn table: id=…,speaker=…,text=…,turn=…,system=…")
+    ] = None,
+    overwrite: Overwrite = False,
+    json: Json = False,
+) -> None:
+    """Score dialogues with one or more metrics.
+
+    Example: dialeval score chats.jsonl -m repetition -m short=length:speaker=user -o run/
+    """
+    from dialeval.jobs.scoring import score_to
+
+    with output.progress("dialogues scored") as watch:
+        summary = score_to(
+            _read(chats, format, columns), metric or (), out, name=chats, overwrite=overwrite, watch=watch
+        )
+    for note, count in summary.input_notes.items():
+        output.say(f"{count} turns: {note}")
+    if out == "-":
+        return
+    if json:
+        output.print_json(summary.to_dict(input=chats))
+        return
+    rows = [
+        (
+            row["source"],
+            row["dimension"],
+            row["level"],
+            row["system"],
+            row["mean"],
+            row["n"],
+            row["n_unscored"],
+        )
+        for row in summary.rows()
+    ]
+    header = ("source", "dimension", "level", "system", "mean", "n", "unscored")
+    output.print_table(f"{summary.dialogues} dialogues, {summary.turns} turns", header, rows)
+    tables.say_signatures(summary.signatures)
+    if out:
+        output.say(f"written: {out}")
+
+
+def _read(chats: str, format: str | None, columns: str | None) -> Any:
+    from dialeval.dialogues import formats
+    from dialeval.jobs import runs
+
+    if chats != "-" and runs.is_run(chats):
+        return runs.Run(chats).dialogues()
+    return formats.read(chats, format, formats.TurnColumns.parse(columns) if columns else None)
+
+
+@app.command()
+def study(
+    inputs: Annotated[list[Path], typer.Argument(help="Run folders and tables of scores or ratings.")],
+    map: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--map",
+            help="A foreign score column: FILE:id=COLUMN,value=COLUMN[,turn=,source=,rater=,dimension=]",
+        ),
+    ] = None,
+    gold: Annotated[
+        str, typer.Option(help="What to compare with: human, or the name of a source.")
+    ] = "human",
+    level: Level = None,
+    dimension: Annotated[str | None, typer.Option(help="Which gold dimension.")] = None,
+    source: Annotated[list[str] | None, typer.Option(help="Only these sources; repeat for more.")] = None,
+    aggregate: Annotated[
+        str, typer.Option(help="How turns become a dialogue: mean, min, max, last, median.")
+    ] = "mean",
+    where: Annotated[str | None, typer.Option(help='Only units such as "bleu<1 and system=mybot".')] = None,
+    by: Annotated[
+        str | None, typer.Option(help="Also correlate inside each system, or with each dimension.")
+    ] = None,
+    combine: Annotated[
+        list[str] | None,
+        typer.Option(help="A new source: name=mean|zmean|fit:part+part[,folds=10|dialogue|system]"),
+    ] = None,
+    method: Annotated[
+        str, typer.Option(help="Correlation that ranks and tests: pearson, spearman, kendall.")
+    ] = "spearman",
+    resamples: Resamples = 10_000,
+    confidence: Confidence = 0.95,
+    seed: Seed = 0,
+    out: Annotated[Path | None, typer.Option("-o", "--out", help="Write the study as JSON here too.")] = None,
+    json: Json = False,
+) -> None:
+    """Compare scores with ratings: correlations with intervals, tests, agreement, systems.
+
+    Example: dialeval study run/ ratings.csv --map judge.csv:id=conversation,value=score,source=gpt-4
+    """
+    from dialeval.jobs import runs
+    from dialeval.scores import Scores
+    from dialeval.studies import study as make_study
+
+    scores = runs.load_scores(inputs, map or ())
+    found = make_study(
+        scores,
+        gold,
+        level,  # type: ignore[arg-type]  # checked by the study, with a message of its own
+        dimension=dimension,
+        sources=tuple(source or ()),
+        aggregate=aggregate,
+        where=where,
+        by=by,
+        combine=tuple(combine or ()),
+        method=method,
+        resamples=resamples,
+        permutations=resamples,
+        confidence=confidence,
+        seed=seed,
+        workers=2,
+    )
+    if out:
+        found.save(out)
+    folders = [path for path in inputs if path.is_dir()]
+    if folders:
+        rest = runs.load_scores([path for path in inputs if path != folders[0]], map or ())
+        runs.Run(folders[0]).add(found, rest if len(rest) else Scores.of([]))
+        output.say(f"written: {folders[0] / runs.STUDY}")
+    if json:
+        print(found.to_json(), end="")
+    else:
+        tables.show_study(found)
+
+
+@app.command()
+def report(
+    run: Annotated[Path, typer.Argument(help="A run folder.")],
+    out: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "-o",
+            "--out",
+            help="report.html, tables.md or tables.tex; repeat for more. Default: RUN/report.html",
+        ),
+    ] = None,
+    title: Annotated[str | None, typer.Option(help="Title of the report.")] = None,
+) -> None:
+    """Write a report of a run: one HTML file without script, or its tables as Markdown or LaTeX.
+
+    Example: dialeval report run/ -o report.html -o tables.tex
+    """
+    from dialeval.jobs import runs
+    from dialeval.reports import write_report
+    from dialeval.studies import study as make_study
+
+    folder = runs.Run(run)
+    scores = folder.scores()
+    found = folder.study() or make_study(scores)
+    for path in out or [run / runs.REPORT]:
+        shown = title or f"dialeval report: {folder.info().get('input') or run.name}"
+        illustrative = "(illustrative)" in str(folder.info().get("input"))
+        write_report(found, scores, folder.dialogues(), path, title=shown, illustrative=illustrative)
+        output.say(f"written: {path}")
+
+
+@app.command()
+def benchmark(
+    set: Annotated[str, typer.Argument(help="A public set with ratings (see: dialeval list sets).")],
+    metric: Metrics = None,
+    peers: Annotated[
+        bool, typer.Option("--peers", help="Beside them, other metrics' published scores.")
+    ] = False,
+    level: Level = None,
+    dimension: Annotated[str | None, typer.Option(help="Which ratings; by default the set's gold.")] = None,
+    part: Annotated[str | None, typer.Option(help="train, dev, test or all; by default test.")] = None,
+    where: Annotated[str | None, typer.Option(help='Only units such as "system=Meena".')] = None,
+    combine: Annotated[
+        list[str] | None, typer.Option(help="A new source: name=mean|zmean|fit:part+part")
+    ] = None,
+    method: Annotated[
+        str, typer.Option(help="Correlation that ranks and tests: pearson, spearman, kendall.")
+    ] = "spearman",
+    resamples: Resamples = 10_000,
+    confidence: Confidence = 0.95,
+    seed: Seed = 0,
+    out: Annotated[Path | None, typer.Option("-o", "--out", help="Write a run folder with report.")] = None,
+    overwrite: Overwrite = False,
+    json: Json = False,
+) -> None:
+    """Measure metrics on a public set against human ratings, beside peers and published figures.
+
+    Example: dialeval benchmark fed -m repetition --peers
+    """
+    from dialeval.jobs.benchmark import benchmark as run_benchmark
+
+    with output.progress("dialogues scored") as watch:
+        found = run_benchmark(
+            set,
+            metric or (),
+            peers=peers,
+            level=level,  # type: ignore[arg-type]
+            dimension=dimension,
+            part=part,
+            out=out,
+            overwrite=overwrite,
+            watch=watch,
+            where=where,
+            combine=tuple(combine or ()),
+            method=method,
+            resamples=resamples,
+            permutations=resamples,
+            confidence=confidence,
+            seed=seed,
+            workers=2,
+        )
+    if out:
+        report(out, None, f"{set}: metrics against human ratings")
+    if json:
+        study = found.study.to_dict()
+        output.print_json({"study": study, "published": found.published, "seen": found.seen})
+        return
+    tables.show_correlations(found.study, found.published)
+    for source, seen in found.seen.items():
+        output.say(f"{source} was trained and tuned on {seen}")
+    tables.say_signatures(found.study.signatures)
+
+
+@app.command()
+def check(
+    new: Annotated[Path, typer.Argument(help="The new run folder or table of scores.")],
+    against: Annotated[Path, typer.Option(help="The old one.")],
+    source: Annotated[
+        str | None, typer.Option(help="Only this source (raters together are 'human').")
+    ] = None,
+    dimension: Annotated[str | None, typer.Option(help="Only this dimension.")] = None,
+    level: Annotated[Literal["turn", "dialogue"], typer.Option(help="What is compared.")] = "dialogue",
+    alpha: Annotated[
+        float, typer.Option(min=1e-6, max=0.5, help="Significance level, Holm-corrected.")
+    ] = 0.05,
+    resamples: Resamples = 10_000,
+    seed: Seed = 0,
+    json: Json = False,
+) -> None:
+    """Exit 1 if the new scores are significantly worse than the old ones; for CI.
+
+    Example: dialeval check runs/new --against runs/released --source repetition
+    """
+    from dialeval.jobs.gate import check_runs, describe
+
+    verdict = check_runs(
+        new,
+        against,
+        source=source,
+        dimension=dimension,
+        level=level,
+        alpha=alpha,
+        resamples=resamples,
+        seed=seed,
+    )
+    if json:
+        import dataclasses
+
+        output.print_json({"passed": verdict.passed, **dataclasses.asdict(verdict)})
+    else:
+        print("\n".join(describe(verdict)))
+    if not verdict.passed:
+        raise typer.Exit(1)
+
+
+@app.command()
+def convert(
+    chats: Annotated[str, typer.Argument(help="Dialogues in any known format, or the name of a public set.")],
+    out: Annotated[str, typer.Option("-o", "--out", help="A .jsonl, .parquet or .csv file; - prints JSONL.")],
+    format: Annotated[
+        str | None, typer.Option("--format", help="Read as this format (see: dialeval list formats).")
+    ] = None,
+    columns: Annotated[
+        str | None, typer.Option(help="Columns of a turn table: id=…,speaker=…,text=…,turn=…,system=…")
+    ] = None,
+    part: Annotated[str, typer.Option(help="Part of a public set.")] = "all",
+    ratings: Annotated[Path | None, typer.Option(help="Write a public set's ratings here too.")] = None,
+) -> None:
+    """Turn dialogues of any known format, or a public set, into JSONL, Parquet or CSV.
+
+    Example: dialeval convert sharegpt.json -o chats.jsonl
+    """
+    from dialeval.dialogues import datasets, formats
+    from dialeval.errors import UsageError
+
+    if chats in datasets.NAMES and not Path(chats).exists():
+        chosen = datasets.public_set(chats)
+        count = formats.write(chosen.dialogues(part), out)
+        if ratings:
+            chosen.ratings().write(ratings)
+    elif ratings:
+        raise UsageError("--ratings goes with a public set")
+    else:
+        count = formats.write(_read(chats, format, columns), out)
+    output.say(f"{count} dialogues written: {out}")
+
+
+@app.command("list")
+def list_(
+    what: Annotated[str, typer.Argument(help="metrics, sets or formats.")] = "metrics",
+    download: Annotated[str | None, typer.Option(help="Fetch this public set from its home.")] = None,
+    json: Json = False,
+) -> None:
+    """List metrics, public sets or formats.
+
+    Example: dialeval list sets
+    """
+    from dialeval.cli import catalogue
+
+    catalogue.show(what, download, json)
+
+
+@app.command()
+def verify(
+    accept: Annotated[
+        bool, typer.Option("--accept", help="Add golden scores of new metrics (for maintainers).")
+    ] = False,
+    json: Json = False,
+) -> None:
+    """Recompute the golden scores of every shipped metric on this machine.
+
+    Example: dialeval verify
+    """
+    from dialeval.jobs import verify as job
+
+    if accept:
+        output.say(f"added: {', '.join(job.accept()) or 'nothing new'}")
+    rows = job.verify()
+    if json:
+        output.print_json(rows)
+    else:
+        header = ("metric", "scores", "differing", "largest difference")
+        shown = [(row["metric"], row["n"], row["differing"], row["largest_difference"]) for row in rows]
+        output.print_table("Golden scores", header, shown)
+    if any(row["differing"] for row in rows):
+        raise typer.Exit(1)

@@ -1,0 +1,81 @@
+"""Studies as tables on the terminal."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from dialeval.cli import output
+
+if TYPE_CHECKING:
+    from dialeval.studies import Study
+
+
+def show_study(study: "Study") -> None:
+    """Print what a study found: correlations, means, agreement, subsets."""
+    show_correlations(study)
+    if study.systems:
+        rows = [
+            (r["system"], r["source"], r["dimension"], output.interval(r["mean"]), r["n"], r["n_unscored"])
+            for r in study.systems
+        ]
+        output.print_table("Means", ("system", "source", "dimension", "mean", "n", "unscored"), rows)
+    if study.agreement:
+        rows = [
+            (
+                r["level"],
+                r["dimension"],
+                r["raters"],
+                r["n_units"],
+                output.interval(r["alpha"]["ordinal"]),
+                output.interval(r["fleiss"]),
+            )
+            for r in study.agreement
+        ]
+        output.print_table(
+            "Agreement", ("level", "dimension", "raters", "n", "alpha (ordinal)", "Fleiss' kappa"), rows
+        )
+    for subset in study.subsets:
+        title = f"{subset['by']} {subset['subset']}, n={subset['n_units']}"
+        rows = [
+            (r["label"], r["n"], *(output.interval(r[m]) for m in ("pearson", "spearman", "kendall")))
+            for r in subset["correlations"]
+        ]
+        output.print_table(title, ("source", "n", "Pearson", "Spearman", "Kendall"), rows)
+    for note in study.notes:
+        output.say(note)
+    say_signatures(study.signatures)
+
+
+def show_correlations(study: "Study", published: list[dict[str, Any]] | None = None) -> None:
+    """Print correlations with the gold, the human ceiling and published figures in one table."""
+    if study.gold is None:
+        return
+    rows = [
+        (
+            r["label"],
+            study.clusters.get(r["label"]),
+            r["n"],
+            r["n_unscored"],
+            *(output.interval(r[m]) for m in ("pearson", "spearman", "kendall")),
+        )
+        for r in study.correlations
+    ]
+    ceiling = {row["method"]: row["ceiling"] for row in study.ceiling}
+    if ceiling:
+        cells = (output.interval(ceiling[m]) for m in ("pearson", "spearman", "kendall"))
+        rows.append(("(one rater)", None, ceiling["pearson"]["n"], None, *cells))
+    for row in published or ():
+        cells = (output.short(row[m]) if m in row else "-" for m in ("pearson", "spearman", "kendall"))
+        rows.append((f"{row['source']} (published)", None, row["n"], None, *cells))
+    gold = study.gold
+    title = f"Correlation with {gold['source']} {gold['dimension']} at {study.settings['level']} level"
+    output.print_table(title, ("source", "cluster", "n", "unscored", "Pearson", "Spearman", "Kendall"), rows)
+    papers = sorted({row["paper"] for row in published or ()})
+    if papers:
+        output.say(f"published figures are for the whole set: {'; '.join(papers)}")
+
+
+def say_signatures(signatures: Mapping[str, object]) -> None:
+    """Tell how each number was made."""
+    for source, signature in signatures.items():
+        if not source.startswith("human"):
+            output.say(f"{source}: {signature}")

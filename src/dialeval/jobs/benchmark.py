@@ -1,0 +1,111 @@
+"""A public set from end to end: load, score, study, beside the peers' vectors and published figures."""
+
+import tomllib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from dialeval.dialogues.datasets import PublicSet, public_set
+from dialeval.dialogues.splits import overlap_group
+from dialeval.errors import UsageError
+from dialeval.jobs import runs
+from dialeval.jobs.scoring import Summary, build_all, score_stream, score_to
+from dialeval.scores import Scores
+from dialeval.studies import Study, study
+from dialeval.studies.units import Level
+
+
+@dataclass(frozen=True)
+class Benchmark:
+    """What a benchmark found: the study, published figures, and what each metric had seen before."""
+
+    study: Study
+    scores: Scores
+    published: list[dict[str, Any]]
+    seen: dict[str, str]
+
+
+def benchmark(
+    name: str,
+    specs: Sequence[str] = (),
+    *,
+    peers: bool = False,
+    level: Level | None = None,
+    dimension: str | None = None,
+    part: str | None = None,
+    out: str | Path | None = None,
+    overwrite: bool = False,
+    watch: Callable[[int], None] | None = None,
+    **settings: Any,
+) -> Benchmark:
+    """Measure metrics on a public set against what people said.
+
+    Args:
+        name: A public set with ratings.
+        specs: Metrics in command-line notation; by default the trivial baselines.
+        peers: Whether to add other metrics' published scores for the same dialogues.
+        level: `turn`, `dialogue` or `system`; by default that of the set's gold.
+        dimension: Which ratings; by default the set's gold dimension.
+        part: Which part of the set; by default `test`, so that what was named for tuning is left out.
+        out: A run folder to write.
+        overwrite: Whether an existing run folder may be replaced.
+        watch: Called with the number of dialogues scored.
+        **settings: Passed on to the study.
+    """
+    chosen = public_set(name)
+    if chosen.rate is None:
+        raise UsageError(f"nobody rated the dialogues of {name}, so there is nothing to measure against")
+    part = part or ("test" if "test" in chosen.parts else "all")
+    level, dimension = _gold(chosen, level, dimension)
+    dialogues = list(chosen.dialogues(part))
+    systems = {dialogue.id: dialogue.system for dialogue in dialogues}
+    joined = [_of(chosen.ratings(), systems)]
+    if peers:
+        at = "turn" if level == "turn" else "dialogue"
+        joined.append(_of(chosen.peer_scores().where(level=at), systems))  # type: ignore[arg-type]
+    rest, metrics = Scores.concat(joined), build_all(specs)
+    if out is not None:
+        score_to(dialogues, specs, out, name=f"{name}/{part}", overwrite=overwrite, watch=watch)
+        own = runs.Run(out).own_scores()
+    else:
+        own = Scores.concat(scores for _, scores in score_stream(dialogues, metrics, Summary(), watch))
+    scores = Scores.concat([own, rest])
+    found = study(scores, level=level, dimension=dimension, **settings)
+    if out is not None:
+        runs.Run(out).add(found, rest)
+    seen = {source: _seen(made, name) for source, made in metrics.items()}
+    return Benchmark(found, scores, _published(name, level, dimension), seen)
+
+
+def _gold(chosen: PublicSet, level: Level | None, dimension: str | None) -> tuple[Level, str]:
+    """Fill in what was not named from the set's gold; a system figure comes from dialogues."""
+    at = "turn" if level == "turn" else None if level is None else "dialogue"
+    gold = next((one for one in chosen.golds if at in (None, one.level)), chosen.golds[0])
+    return level or gold.level, dimension or gold.dimension
+
+
+def _of(scores: Scores, systems: dict[str, str | None]) -> Scores:
+    """Keep the rows of the chosen dialogues, and name their systems where the rows do not."""
+    rows = (row for row in scores if row.dialogue_id in systems)
+    named = (row if row.system is not None else row._replace(system=systems[row.dialogue_id]) for row in rows)
+    return Scores.of(named, scores.signatures)
+
+
+def _seen(made: Any, name: str) -> str:
+    """Say what a metric was trained or tuned on, and mark the set that is being measured."""
+    known = set(getattr(made, "trained_on", ())) | set(getattr(made, "tuned_on", ()))
+    if not known:
+        return "nothing: no training, no tuning"
+    overlapping = known & {name, *overlap_group(name)}
+    warning = f"; HAS SEEN {', '.join(sorted(overlapping))}" if overlapping else ""
+    return ", ".join(sorted(known)) + warning
+
+
+def _published(name: str, level: str, dimension: str) -> list[dict[str, Any]]:
+    """Return figures that papers report for a set, usually for the whole of it."""
+    text = (files("dialeval.jobs") / "published.toml").read_text(encoding="utf-8")
+    wanted = {"set": name, "level": level, "dimension": dimension}
+    rows = tomllib.loads(text)["figure"]
+    return [row for row in rows if all(row[key] == value for key, value in wanted.items())]

@@ -1,0 +1,47 @@
+"""The demo: score the bundled examples with everything that needs no other file, study, report."""
+
+from collections.abc import Callable
+from importlib.resources import as_file, files
+from pathlib import Path
+
+from dialeval.dialogues import Dialogue, formats
+from dialeval.jobs import runs
+from dialeval.jobs.scoring import score_to
+from dialeval.reports import write_report
+from dialeval.scores import Scores
+from dialeval.studies import Study, study
+
+METRICS = ("repetition", "length", "turns", "bleu", "chrf")
+TITLE = "Three imaginary bots"
+
+
+def example_dialogues() -> list[Dialogue]:
+    """Return the sixty dialogues of our own writing that come with the package."""
+    with as_file(files("dialeval.dialogues") / "examples" / "dialogues.jsonl") as path:
+        return list(formats.read(path))
+
+
+def example_ratings() -> Scores:
+    """Return the invented ratings that go with them: illustrations, not measurements."""
+    with as_file(files("dialeval.dialogues") / "examples" / "ratings.csv") as path:
+        return Scores.read(path)
+
+
+def run_demo(out: str | Path, *, overwrite: bool = True, watch: Callable[[str], None] | None = None) -> Study:
+    """Write a run folder with scores, study and report of the bundled examples.
+
+    Args:
+        out: The folder.
+        overwrite: Whether an earlier demo may be replaced.
+        watch: Called with the name of each step.
+    """
+    say = watch or (lambda _: None)
+    say("scoring")
+    score_to(example_dialogues(), METRICS, out, name="bundled examples (illustrative)", overwrite=overwrite)
+    run, ratings = runs.Run(out), example_ratings()
+    say("studying")
+    found = study(Scores.concat([run.own_scores(), ratings]), by="system")
+    run.add(found, ratings)
+    say("reporting")
+    write_report(found, run.scores(), run.dialogues(), run.path / runs.REPORT, title=TITLE, illustrative=True)
+    return found

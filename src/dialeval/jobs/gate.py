@@ -1,0 +1,73 @@
+"""A gate for releases: `dialeval check`, and the same as an assertion for pytest."""
+
+from pathlib import Path
+from typing import Literal
+
+from dialeval.jobs.runs import load_scores
+from dialeval.studies import Verdict, check
+
+
+def check_runs(
+    new: str | Path,
+    against: str | Path,
+    *,
+    source: str | None = None,
+    dimension: str | None = None,
+    level: Literal["turn", "dialogue"] = "dialogue",
+    alpha: float = 0.05,
+    resamples: int = 10_000,
+    seed: int = 0,
+) -> Verdict:
+    """Compare two run folders or tables of scores; see `dialeval.studies.check`."""
+    return check(
+        load_scores([new]),
+        load_scores([against]),
+        source=source,
+        dimension=dimension,
+        level=level,
+        alpha=alpha,
+        resamples=resamples,
+        seed=seed,
+    )
+
+
+def assert_no_drop(
+    new: str | Path,
+    against: str | Path,
+    *,
+    source: str | None = None,
+    dimension: str | None = None,
+    level: Literal["turn", "dialogue"] = "dialogue",
+    alpha: float = 0.05,
+) -> Verdict:
+    """Fail a test if the new run is significantly worse than the old one.
+
+        def test_the_bot_did_not_get_worse():
+            dialeval.assert_no_drop("runs/new", against="runs/released", source="repetition")
+
+    Raises:
+        AssertionError: Naming each source that dropped, by how much, and the p-value.
+    """
+    verdict = check_runs(new, against, source=source, dimension=dimension, level=level, alpha=alpha)
+    if not verdict.passed:
+        raise AssertionError("\n".join(describe(verdict)))
+    return verdict
+
+
+def describe(verdict: Verdict) -> list[str]:
+    """Say in one line for each column what happened."""
+    lines = []
+    for one in verdict.comparisons:
+        kind = "paired" if one.paired else "unpaired"
+        mark = "DROP" if one.label in verdict.worse else "ok"
+        means = f"{_figure(one.second.value)} → {_figure(one.first.value)}"
+        n = f"n={one.first.n}" if one.first.n == one.second.n else f"n={one.second.n} and {one.first.n}"
+        lines.append(
+            f"{mark:4} {one.label}: {means}, difference {_figure(one.difference.value)}, "
+            f"p={_figure(one.p)} ({kind}, {n}, {verdict.level} level)"
+        )
+    return lines
+
+
+def _figure(value: float | None) -> str:
+    return "-" if value is None else f"{value:.4g}"

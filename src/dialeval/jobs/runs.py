@@ -1,0 +1,90 @@
+"""The run folder: dialogues, scores, signatures and findings of one run side by side.
+
+run/
+  dialogues.jsonl   what was scored, in canonical form
+  scores.parquet    what the metrics said
+  run.json          input, signatures, counts
+  joined.parquet    ratings and foreign columns that `study` joined
+  study.json        what `study` found
+  report.html       what `report` made of it
+"""
+
+import json
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from dialeval import files
+from dialeval.dialogues import Dialogue, formats
+from dialeval.errors import DataError
+from dialeval.scores import ColumnMap, Scores, read_columns
+from dialeval.studies import Study
+
+DIALOGUES, SCORES, RUN, JOINED, STUDY, REPORT = (
+    "dialogues.jsonl",
+    "scores.parquet",
+    "run.json",
+    "joined.parquet",
+    "study.json",
+    "report.html",
+)
+
+
+class Run:
+    """A run folder that exists."""
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        if not is_run(path):
+            raise DataError(
+                "not a run folder", file=path, fix=f"make one: dialeval score chats.jsonl -o {path}"
+            )
+
+    def dialogues(self) -> Iterator[Dialogue]:
+        """Yield the dialogues that were scored."""
+        return formats.read(self.path / DIALOGUES)
+
+    def scores(self) -> Scores:
+        """Return everything known about them: the run's own scores and what was joined to it."""
+        parts = [Scores.read(self.path / SCORES)]
+        if (self.path / JOINED).is_file():
+            parts.append(Scores.read(self.path / JOINED))
+        return Scores.concat(parts)
+
+    def own_scores(self) -> Scores:
+        """Return the run's own scores alone."""
+        return Scores.read(self.path / SCORES)
+
+    def info(self) -> dict[str, Any]:
+        """Return what `run.json` says."""
+        try:
+            with files.open_binary(self.path / RUN) as file:
+                info: dict[str, Any] = json.load(file)
+        except (json.JSONDecodeError, UnicodeDecodeError) as error:
+            raise DataError(f"broken: {error}", file=self.path / RUN, fix="score again") from None
+        return info
+
+    def study(self) -> Study | None:
+        """Return the study made of this run, if there is one."""
+        return Study.load(self.path / STUDY) if (self.path / STUDY).is_file() else None
+
+    def add(self, study: Study, joined: Scores) -> None:
+        """Keep a study beside the scores it was made of; an older report no longer fits and goes."""
+        if len(joined):
+            joined.write(self.path / JOINED)
+        else:
+            (self.path / JOINED).unlink(missing_ok=True)
+        study.save(self.path / STUDY)
+        (self.path / REPORT).unlink(missing_ok=True)
+
+
+def is_run(path: str | Path) -> bool:
+    """Say whether a path is a run folder."""
+    return (Path(path) / RUN).is_file() and (Path(path) / SCORES).is_file()
+
+
+def load_scores(paths: Iterable[str | Path], maps: Iterable[str] = ()) -> Scores:
+    """Read run folders, tables in our own columns, and foreign columns by `--map` notation."""
+    parts = [Run(path).own_scores() if Path(path).is_dir() else Scores.read(path) for path in paths]
+    parts += [read_columns(*ColumnMap.parse(text)) for text in maps]
+    return Scores.concat(parts)
