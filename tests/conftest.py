@@ -1,0 +1,37 @@
+"""What all tests share: no network, and a way to say that public data is not there."""
+
+import os
+import socket
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent / "contract"))
+
+_connect = socket.socket.connect
+
+
+def _only_here(self: socket.socket, address: object) -> None:
+    """Refuse every connection that leaves the machine (RELIABILITY R24)."""
+    if self.family in (socket.AF_INET, socket.AF_INET6):
+        host = str(address[0]) if isinstance(address, tuple) else ""
+        if not (host.startswith("127.") or host in ("::1", "localhost")):
+            raise RuntimeError(f"a test tried to connect to {address!r}")
+    _connect(self, address)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def no_network() -> Iterator[None]:
+    socket.socket.connect = _only_here  # type: ignore[method-assign]
+    yield
+    socket.socket.connect = _connect  # type: ignore[method-assign]
+
+
+@pytest.fixture(scope="session")
+def data_folder() -> Path:
+    folder = Path(os.environ.get("DIALEVAL_DATA") or "../shared/data")
+    if not folder.is_dir():
+        pytest.skip("public sets are not there; set DIALEVAL_DATA to their folder")
+    return folder

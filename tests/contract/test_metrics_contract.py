@@ -1,0 +1,113 @@
+"""Every registered metric against every awkward input, and the promises on signatures and sameness."""
+
+import copy
+import dataclasses
+import math
+import random
+import typing
+
+import pytest
+from awkward import CASES
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dialeval.dialogues import Dialogue, scored_turns
+from dialeval.jobs.demo import example_dialogues
+from dialeval.metrics import build, metric_names, signature_of
+from dialeval.metrics.registry import metric_class
+from dialeval.scores import SCHEMA, Score, Scores
+
+METRICS = metric_names()
+
+
+def rows_by_dialogue(scores: Scores) -> dict[tuple[int | None, str], list[Score]]:
+    found: dict[tuple[int | None, str], list[Score]] = {}
+    for row in scores:
+        found.setdefault((row.turn, row.dimension), []).append(row)
+    return found
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.parametrize("name", METRICS)
+def test_awkward_input_is_data(name: str, case: str) -> None:
+    given_dialogues = CASES[case]
+    before = copy.deepcopy(given_dialogues)
+    made = build(name)
+    scores = made.score(given_dialogues)
+    assert given_dialogues == before, "input was changed"
+    assert scores.table.schema.equals(SCHEMA)
+    assert set(scores.sources) <= {name}
+    for row in scores:
+        assert row.dimension in made.dimensions
+        assert row.value is None or math.isfinite(row.value)
+        assert row.value is not None or row.note, "unscored without a reason"
+    for (turn, dimension), rows in rows_by_dialogue(scores).items():
+        expected = [d.id for d in given_dialogues if turn is None or turn in scored_turns(d)]
+        assert sorted(row.dialogue_id for row in rows) == sorted(expected), (turn, dimension)
+    if given_dialogues and any(scored_turns(one) for one in given_dialogues):
+        assert len(scores), "nothing said about a scorable dialogue"
+
+
+@pytest.mark.parametrize("name", METRICS)
+def test_order_and_company_change_nothing(name: str) -> None:
+    """R1: a dialogue's scores do not depend on its neighbours; rows come in the order of the input."""
+    dialogues = example_dialogues()
+    made = build(name)
+    alone = {
+        dialogue.id: [row[:1] + row[1:2] + row[4:] for row in made.score([dialogue])]
+        for dialogue in dialogues
+    }
+    for seed in range(3):
+        mixed = random.Random(seed).sample(dialogues, len(dialogues))
+        found: dict[str, list[tuple]] = {}
+        for row in made.score(mixed):
+            found.setdefault(row.dialogue_id, []).append(row[:1] + row[1:2] + row[4:])
+        assert list(found) == [dialogue.id for dialogue in mixed if alone[dialogue.id]]
+        for dialogue_id, rows in found.items():
+            assert [row[:3] for row in rows] == [row[:3] for row in alone[dialogue_id]]
+            for one, other in zip(rows, alone[dialogue_id], strict=True):
+                assert one[3] == pytest.approx(other[3], abs=1e-5) if other[3] is not None else one[3] is None
+
+
+@pytest.mark.parametrize("name", METRICS)
+def test_a_generator_is_enough(name: str) -> None:
+    dialogues = example_dialogues()[:3]
+    made = build(name)
+    assert made.score(iter(dialogues)) == made.score(dialogues)
+
+
+def values_of(hint: typing.Any) -> st.SearchStrategy[typing.Any]:
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if origin is typing.Literal:
+        return st.sampled_from(arguments)
+    if type(None) in arguments:
+        return st.none() | st.one_of(*(values_of(one) for one in arguments if one is not type(None)))
+    simple = {int: st.integers(1, 9), float: st.floats(0, 1), bool: st.booleans(), str: st.text(max_size=4)}
+    return simple[hint]
+
+
+@pytest.mark.parametrize("name", METRICS)
+@settings(max_examples=40, deadline=None)
+@given(data=st.data())
+def test_signature_follows_the_fields(name: str, data: st.DataObject) -> None:
+    """R4: any change of any field changes the signature; equal fields, equal string."""
+    cls = metric_class(name)
+    hints = typing.get_type_hints(cls)
+    fields = [item.name for item in dataclasses.fields(cls)]
+    one, other = ({key: data.draw(values_of(hints[key])) for key in fields} for _ in range(2))
+    first, again, second = cls(**one), cls(**one), cls(**other)
+    assert str(signature_of(first)) == str(signature_of(again))
+    assert (str(signature_of(first)) == str(signature_of(second))) == (one == other)
+    assert str(signature_of(first)).startswith(f"{cls.name}|")
+
+
+@pytest.mark.parametrize("name", METRICS)
+def test_metrics_are_frozen_and_documented(name: str) -> None:
+    cls = metric_class(name)
+    assert dataclasses.is_dataclass(cls)
+    assert cls.__dataclass_params__.frozen
+    assert cls.__doc__
+    assert ">>>" in cls.__doc__, "a docstring shows a real number"
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        build(name).name = "other"
+    assert Dialogue("d", ()) is not None
