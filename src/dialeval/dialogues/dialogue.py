@@ -10,7 +10,7 @@ import msgspec
 Meta = Mapping[str, Any]
 
 
-class Turn(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+class Turn(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True, gc=False):
     """One message of a dialogue.
 
     A `msgspec.Struct` rather than a dataclass: as frozen and slotted, and a log of a gigabyte is decoded
@@ -25,7 +25,7 @@ class Turn(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_field
     meta: dict[str, Any] = {}
 
 
-class Dialogue(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+class Dialogue(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True, gc=False):
     """A dialogue: who spoke in which order, which system it was, and human references for some turns.
 
     >>> chat = Dialogue("d1", (Turn("user", "Hi!"), Turn("assistant", "Hello, how are you?")), system="bot")

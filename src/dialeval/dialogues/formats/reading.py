@@ -4,7 +4,8 @@ import json
 import zlib
 from array import array
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -13,13 +14,14 @@ import msgspec
 from dialeval import files
 from dialeval.dialogues.dialogue import Dialogue, content_id
 from dialeval.dialogues.formats import tables, transcript
-from dialeval.dialogues.formats.records import ROLES, SHAPES, Shape, parse_record
+from dialeval.dialogues.formats.records import SHAPES, Shape, parse_record
 from dialeval.errors import DataError, UsageError
 
 FORMATS = (*(shape.name for shape in SHAPES), "table", "text")
 _CHUNK = 1 << 16
 _MAX_RECORD = 1 << 28  # characters of one dialogue in a JSON array; more is not a dialogue
 _decode = msgspec.json.Decoder(Dialogue).decode
+_PLAIN_ROLES = frozenset(("user", "assistant", "system"))
 Numbered = Iterator[tuple[int, Dialogue]]
 
 
@@ -42,12 +44,17 @@ def read(
     """
     if format is not None and format not in FORMATS:
         raise UsageError(f"no format {format!r}; known: {', '.join(FORMATS)}")
-    seen, nameless = _SeenIds(path), Counter[str]()
+    seen, nameless = _SeenIds(path, lambda: _numbered(path, format, columns)), Counter[str]()
+    add, check_at = seen.add, 4096
     try:
         for line, dialogue in _numbered(path, format, columns):
             if not dialogue.id:
-                dialogue = _named(dialogue, nameless)  # noqa: PLW2901
-            seen.add(dialogue.id, line)
+                yield _named(dialogue, nameless)
+                continue
+            add(dialogue.id, line)
+            if line >= check_at:
+                seen.check()
+                check_at *= 2
             yield dialogue
     except (EOFError, zlib.error) as error:
         raise DataError(f"the compressed file is broken: {error}", file=path, fix="copy it again") from None
@@ -63,56 +70,60 @@ def _named(dialogue: Dialogue, nameless: Counter[str]) -> Dialogue:
 
 
 class _SeenIds:
-    """Finds duplicate ids in twelve bytes a dialogue, so that memory stays flat over a gigabyte.
+    """Finds duplicate ids in eight bytes a dialogue, so that memory stays flat over a gigabyte.
 
-    Hashes are looked through when their number has doubled, and at the end.
+    Hashes are sorted in place and looked through when their number has doubled, and at the end. Only when
+    two are equal is the file read again, to name the lines. A stream cannot be: there the ids are kept.
     """
 
-    def __init__(self, path: str | Path) -> None:
-        self.path, self.hashes, self.lines, self.next = path, array("q"), array("I"), 4096
+    def __init__(self, path: str | Path, again: Callable[[], Numbered]) -> None:
+        self.path, self.again, self.hashes = path, again, array("q")
+        self.lines: dict[str, int] = {}
+        self.add = self._keep if str(path) == "-" else self._hash
 
-    def add(self, name: str, line: int) -> None:
+    def _hash(self, name: str, line: int) -> None:
         self.hashes.append(hash(name))
-        self.lines.append(line)
-        if len(self.hashes) >= self.next:
-            self.check()
-            self.next *= 2
+
+    def _keep(self, name: str, line: int) -> None:
+        if name in self.lines:
+            self._complain(self.lines[name], line)
+        self.lines[name] = line
 
     def check(self) -> None:
         import numpy as np
 
-        order = np.argsort(hashes := np.frombuffer(self.hashes, dtype=np.int64), kind="stable")
-        same = np.flatnonzero(hashes[order][1:] == hashes[order][:-1])
-        if len(same):
-            first, second = (self.lines[int(order[same[0] + k])] for k in (0, 1))
-            raise DataError(
-                f"the id of this dialogue was already used in line {first}",
-                file=self.path,
-                line=second,
-                field="id",
-                fix="ids must be unique; leave them out to have them made",
-            )
+        hashes = np.frombuffer(self.hashes, dtype=np.int64)
+        hashes.sort()
+        for first in range(0, len(hashes) - 1, _CHUNK):
+            part = hashes[first : first + _CHUNK + 1]
+            same = np.flatnonzero(part[1:] == part[:-1])
+            if len(same):
+                twice = int(part[same[0]])
+                lines = [line for line, found in self.again() if found.id and hash(found.id) == twice]
+                self._complain(lines[0], lines[-1])
+
+    def _complain(self, first: int, second: int) -> None:
+        raise DataError(
+            f"the id of this dialogue was already used in line {first}",
+            file=self.path,
+            line=second,
+            field="id",
+            fix="ids must be unique; leave them out to have them made",
+        )
 
 
 def _numbered(path: str | Path, format: str | None, columns: tables.TurnColumns | None) -> Numbered:
     suffix = Path(str(path).removesuffix(".gz")).suffix.lower()
     if suffix == ".parquet":
-        yield from tables.read_parquet(path, columns)
-    elif suffix in (".csv", ".tsv") or format == "table":
-        yield from tables.read_csv(path, "\t" if suffix == ".tsv" else ",", columns)
-    elif suffix == ".txt" or format == "text":
-        yield from transcript.read_text(path)
-    else:
-        yield from _read_json(path, next((shape for shape in SHAPES if shape.name == format), None))
-
-
-def _read_json(path: str | Path, shape: Shape | None) -> Numbered:
-    with files.open_binary(path) as file:
-        start = _first_line(path, file)
-        if start.lstrip()[:1] == b"[":
-            yield from _read_array(path, file, start, shape)
-        else:
-            yield from _read_lines(path, file, start, shape)
+        return tables.read_parquet(path, columns)
+    if suffix in (".csv", ".tsv") or format == "table":
+        return tables.read_csv(path, "\t" if suffix == ".tsv" else ",", columns)
+    if suffix == ".txt" or format == "text":
+        return transcript.read_text(path)
+    shape = next((shape for shape in SHAPES if shape.name == format), None)
+    file = files.open_binary(path)
+    start = _first_line(path, file)
+    return (_read_array if start.lstrip()[:1] == b"[" else _read_lines)(path, file, start, shape)
 
 
 def _first_line(path: str | Path, file: BinaryIO) -> bytes:
@@ -124,31 +135,35 @@ def _first_line(path: str | Path, file: BinaryIO) -> bytes:
     return line.removeprefix(b"\xef\xbb\xbf")
 
 
-def _read_lines(path: str | Path, file: BinaryIO, line: bytes, shape: Shape | None) -> Numbered:
-    number = 1
-    while line:
-        dialogue: Dialogue | None
-        try:
-            dialogue = _decode(line)
-            # What is not plain ASCII may need composing, and roles may go by other names: the slow way.
-            plain = (
-                line.isascii() and b"\\u" not in line and {turn.speaker for turn in dialogue.turns} <= ROLES
-            )
-            if not plain or (dialogue.references and max(dialogue.references) >= len(dialogue.turns)):
-                dialogue = None
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            dialogue = None
-        if dialogue is None or (
-            b'"tool"' in line and any(t.speaker == "tool" and t.text for t in dialogue.turns)
-        ):
-            record = _json(path, number, line)
-            if record is not _BLANK:
+def _read_lines(path: str | Path, file: BinaryIO, first: bytes, shape: Shape | None) -> Numbered:
+    with file:
+        for number, line in enumerate(chain((first,), file), 1):
+            dialogue = _read_plain(line)
+            if dialogue is None:
+                record = _json(path, number, line)
+                if record is _BLANK:
+                    continue
                 dialogue, shape = parse_record(record, shape, path, number)
-                yield number, dialogue
-        else:
             yield number, dialogue
-        line = file.readline()
-        number += 1
+
+
+def _read_plain(line: bytes) -> Dialogue | None:
+    """Decode a line in our own format that needs no second look, at the speed of msgspec; else None.
+
+    What is not plain ASCII may need composing, roles may go by other names, and tool messages hold no text.
+    """
+    if not line.isascii() or (b"\\" in line and b"\\u" in line):
+        return None
+    try:
+        dialogue = _decode(line)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+    for turn in dialogue.turns:
+        if turn.speaker not in _PLAIN_ROLES:
+            return None
+    if dialogue.references and max(dialogue.references) >= len(dialogue.turns):
+        return None
+    return dialogue
 
 
 _BLANK = object()
@@ -175,37 +190,40 @@ def _read_array(path: str | Path, file: BinaryIO, start: bytes, shape: Shape | N
     """Read a JSON array element by element, holding one element at a time; lines are counted as items."""
     import codecs
 
-    decoder, utf8 = json.JSONDecoder(), codecs.getincrementaldecoder("utf-8")()
-    text, number, ended = utf8.decode(start).lstrip()[1:], 0, False
-    while True:
-        text = text.lstrip(" \t\r\n,")
-        if text[:1] == "]":
-            return
-        try:
-            record, end = decoder.raw_decode(text) if text else (None, -1)
-        except RecursionError:
-            raise DataError("nested too deeply", file=path, line=number + 1) from None
-        except json.JSONDecodeError as error:
-            record, end = None, -1
-            if (
-                ended
-                or len(text) > _MAX_RECORD
-                or (error.pos < len(text) - 64 and error.msg.startswith("Expecting"))
-            ):
-                raise DataError(
-                    f"not JSON: {error.msg}", file=path, line=number + 1, fix="item of the array"
-                ) from None
-        if end < 0 or (end == len(text) and not ended):
-            if ended:
-                raise DataError("the array is not closed: the file breaks off", file=path, line=number + 1)
-            chunk = file.read(max(_CHUNK, len(text)))
-            ended = not chunk
+    with file:
+        decoder, utf8 = json.JSONDecoder(), codecs.getincrementaldecoder("utf-8")()
+        text, number, ended = utf8.decode(start).lstrip()[1:], 0, False
+        while True:
+            text = text.lstrip(" \t\r\n,")
+            if text[:1] == "]":
+                return
             try:
-                text += utf8.decode(chunk, final=ended)
-            except UnicodeDecodeError as error:
-                raise DataError(f"not UTF-8: {error.reason}", file=path, line=number + 1) from None
-            continue
-        number += 1
-        text = text[end:]
-        dialogue, shape = parse_record(record, shape, path, number)
-        yield number, dialogue
+                record, end = decoder.raw_decode(text) if text else (None, -1)
+            except RecursionError:
+                raise DataError("nested too deeply", file=path, line=number + 1) from None
+            except json.JSONDecodeError as error:
+                record, end = None, -1
+                if (
+                    ended
+                    or len(text) > _MAX_RECORD
+                    or (error.pos < len(text) - 64 and error.msg.startswith("Expecting"))
+                ):
+                    raise DataError(
+                        f"not JSON: {error.msg}", file=path, line=number + 1, fix="item of the array"
+                    ) from None
+            if end < 0 or (end == len(text) and not ended):
+                if ended:
+                    raise DataError(
+                        "the array is not closed: the file breaks off", file=path, line=number + 1
+                    )
+                chunk = file.read(max(_CHUNK, len(text)))
+                ended = not chunk
+                try:
+                    text += utf8.decode(chunk, final=ended)
+                except UnicodeDecodeError as error:
+                    raise DataError(f"not UTF-8: {error.reason}", file=path, line=number + 1) from None
+                continue
+            number += 1
+            text = text[end:]
+            dialogue, shape = parse_record(record, shape, path, number)
+            yield number, dialogue

@@ -24,7 +24,6 @@ _ROLES = {
     ),
     **dict.fromkeys(("system", "developer"), "system"),
 }
-ROLES = frozenset(_ROLES.values())
 _IDS = ("id", "dialogue_id", "dialog_id", "conversation_id", "conversation_hash", "session_id", "uuid", "idx")
 
 

@@ -1,0 +1,228 @@
+"""How far two columns of numbers go together.
+
+*Pearson* asks for a straight line, *Spearman* for a line between ranks, *Kendall* (tau-b) for pairs in the
+same order. Metrics live on arbitrary scales and humans use few steps, so the rank correlations are the ones
+to trust; Pearson shows whether a metric could also be read as a rating. Values and p-values are scipy's.
+
+Missing values are deleted pairwise: a pair counts when both sides are there, and `n` says how many did.
+"""
+
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import numpy as np
+
+from dialeval.errors import UsageError
+from dialeval.statistics.estimate import (
+    Estimate,
+    Floats,
+    Matrix,
+    Vector,
+    complete,
+    constant,
+    matrix,
+    number,
+    vector,
+)
+
+METHODS = ("pearson", "spearman", "kendall")
+QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
+
+
+def pearson(x: Vector, y: Vector) -> Estimate:
+    """Linear correlation.
+
+    >>> round(pearson([1, 2, 3, 4], [1, 3, 2, 4]).value, 3)
+    0.8
+    >>> pearson([1, 1, 1], [1, 2, 3]).reason
+    'constant'
+    """
+    return correlate(x, y, "pearson")
+
+
+def spearman(x: Vector, y: Vector) -> Estimate:
+    """Rank correlation, ties at their mean rank.
+
+    >>> round(spearman([1, 2, 3, 4], [1, 2, 2, 9]).value, 4)
+    0.9487
+    """
+    return correlate(x, y, "spearman")
+
+
+def kendall(x: Vector, y: Vector) -> Estimate:
+    """Kendall's tau-b: concordant minus discordant pairs, corrected for ties on either side.
+
+    >>> round(kendall([1, 2, 3, 4], [1, 3, 2, 4]).value, 4)
+    0.6667
+    """
+    return correlate(x, y, "kendall")
+
+
+def correlate(x: Vector, y: Vector, method: str = "spearman") -> Estimate:
+    """One of `METHODS` by name, with its two-sided p-value.
+
+    Undefined below three pairs and when either side is constant.
+    """
+    check_method(method)
+    left, right = complete(x, y)
+    if left.size < 3:
+        return Estimate.undefined("n < 3", left.size)
+    if constant(left) or constant(right):
+        return Estimate.undefined("constant", left.size)
+    from scipy import stats
+
+    function = {"pearson": stats.pearsonr, "spearman": stats.spearmanr, "kendall": stats.kendalltau}[method]
+    with silent():
+        result = function(left, right)
+    value = number(result.statistic)
+    if value is None:
+        return Estimate.undefined("numerically constant", left.size)
+    return Estimate(value, left.size, p=number(result.pvalue))
+
+
+def check_method(method: str) -> None:
+    """Refuse an unknown correlation by naming the known ones."""
+    if method not in METHODS:
+        raise UsageError(f"unknown correlation {method!r}; choose one of {', '.join(METHODS)}")
+
+
+def correlation_matrix(columns: Matrix, method: str = "spearman") -> list[list[Estimate]]:
+    """Each row of `columns` (sources x items) against each other, each pair on the items both scored.
+
+    >>> [[round(e.value, 2) for e in row] for row in correlation_matrix([[1, 2, 3, 4], [4, 3, 1, 2]])]
+    [[1.0, -0.8], [-0.8, 1.0]]
+    """
+    data = matrix(columns)
+    upper = {
+        (i, j): correlate(data[i], data[j], method) for i in range(len(data)) for j in range(i, len(data))
+    }
+    return [[upper[min(i, j), max(i, j)] for j in range(len(data))] for i in range(len(data))]
+
+
+def angle(r: float | None) -> float | None:
+    """A correlation as an angle in degrees: 0 the same, 90 unrelated, 180 opposite.
+
+    >>> angle(0.0)
+    90.0
+    """
+    return None if r is None else float(np.degrees(np.arccos(np.clip(r, -1.0, 1.0))))
+
+
+def partial(x: Vector, y: Vector, controls: Matrix, method: str = "pearson") -> Estimate:
+    """What is left of a correlation when both sides are freed from `controls` (one row per control).
+
+    The classic use is length: does the metric see quality, or only long replies? Spearman is Pearson between
+    ranks, with the controls ranked too. Kendall has no accepted partial p-value and is refused.
+
+    >>> length = [1, 2, 3, 4, 5, 6]
+    >>> round(partial([1, 3, 2, 5, 4, 6], [2, 1, 3, 4, 6, 5], [length]).value, 3)
+    -0.591
+    """
+    check_method(method)
+    if method == "kendall":
+        raise UsageError("partial correlation is defined here for pearson and spearman")
+    held = matrix(controls)
+    rows = complete(x, y, *held)
+    n, k = rows[0].size, len(held)
+    if n - 2 - k < 1:
+        return Estimate.undefined(f"n < {3 + k}", n)
+    if any(constant(row) for row in rows):
+        return Estimate.undefined("constant", n)
+    from scipy import stats
+
+    if method == "spearman":
+        rows = tuple(stats.rankdata(row) for row in rows)
+    design = np.column_stack([np.ones(n), *rows[2:]])
+    left, right = (_residual(row, design) for row in rows[:2])
+    if left is None or right is None:
+        return Estimate.undefined("explained by the controls", n)
+    value = float(np.clip(left @ right / np.sqrt((left @ left) * (right @ right)), -1.0, 1.0))
+    df = n - 2 - k
+    with np.errstate(divide="ignore"):
+        t = value * np.sqrt(df / (1 - value**2)) if abs(value) < 1 else np.inf
+    return Estimate(value, n, p=float(2 * stats.t.sf(abs(t), df)))
+
+
+def _residual(row: Floats, design: Floats) -> Floats | None:
+    centred = row - row.mean()
+    residual: Floats = row - design @ np.linalg.lstsq(design, row, rcond=None)[0]
+    return None if residual @ residual <= 1e-24 * (centred @ centred) else residual
+
+
+def auc(scores: Vector, labels: Vector) -> Estimate:
+    """How often a positive item outscores a negative one, ties counting half; p by Mann-Whitney.
+
+    `labels` hold two values; the larger one (`True`, 1) is the positive class.
+
+    >>> auc([0.1, 0.4, 0.35, 0.8], [0, 0, 1, 1]).value
+    0.75
+    """
+    values, classes = complete(scores, labels)
+    names = np.unique(classes)
+    if names.size > 2:
+        raise UsageError(f"auc needs two classes, got {names.size}")
+    if names.size < 2:
+        return Estimate.undefined("one class", values.size)
+    from scipy import stats
+
+    positive, negative = values[classes == names[1]], values[classes == names[0]]
+    ranks = stats.rankdata(values)
+    wins = ranks[classes == names[1]].sum() - positive.size * (positive.size + 1) / 2
+    with silent():
+        p = (
+            1.0
+            if constant(values)
+            else stats.mannwhitneyu(positive, negative, alternative="two-sided").pvalue
+        )
+    return Estimate(float(wins / (positive.size * negative.size)), values.size, p=number(p))
+
+
+@dataclass(frozen=True, slots=True)
+class ClassDistribution:
+    """How one class of items scores; `quantiles` are those of `QUANTILES`."""
+
+    label: float
+    n: int
+    mean: float
+    sd: float | None
+    quantiles: tuple[float, ...]
+
+
+def class_distributions(scores: Vector, labels: Vector) -> list[ClassDistribution]:
+    """Scores per label, in the order of the labels: what a violin or box plot is drawn from.
+
+    >>> [(c.label, c.n, c.mean) for c in class_distributions([1, 2, 3, 6], [0, 0, 1, 1])]
+    [(0.0, 2, 1.5), (1.0, 2, 4.5)]
+    """
+    values, classes = complete(scores, labels)
+    return [_distribution(float(label), values[classes == label]) for label in np.unique(classes)]
+
+
+def _distribution(label: float, values: Floats) -> ClassDistribution:
+    sd = float(values.std(ddof=1)) if values.size > 1 else None
+    quantiles = tuple(float(q) for q in np.quantile(values, QUANTILES))
+    return ClassDistribution(label, values.size, float(values.mean()), sd, quantiles)
+
+
+def zscore(x: Vector) -> Floats:
+    """Mean 0 and standard deviation 1 over the values that are there; a constant column becomes zeros.
+
+    >>> zscore([1, 2, 3]).round(3).tolist()
+    [-1.225, 0.0, 1.225]
+    """
+    values = vector(x)
+    present = values[~np.isnan(values)]
+    if constant(present):
+        return np.where(np.isnan(values), np.nan, 0.0)
+    scaled: Floats = (values - present.mean()) / present.std()
+    return scaled
+
+
+@contextmanager
+def silent() -> Iterator[None]:
+    """Run a numerical routine whose complaints we answer with a reason instead of a console warning."""
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        yield

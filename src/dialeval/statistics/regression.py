@@ -1,0 +1,215 @@
+"""Lines, combinations and calibration.
+
+`ols` explains; `ridge_out_of_group` predicts: it combines several sources into one without ever letting a
+dialogue (or a system, or a data set) help to predict itself. `calibration` shows what a score means on the
+scale of the ratings, and `isotonic` the best rising curve through them.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from dialeval.errors import UsageError
+from dialeval.statistics.correlation import zscore
+from dialeval.statistics.estimate import (
+    Estimate,
+    Floats,
+    Matrix,
+    Places,
+    Vector,
+    complete,
+    constant,
+    matrix,
+    vector,
+)
+
+__all__ = ["Bin", "Line", "calibration", "isotonic", "kfold_groups", "ols", "ridge_out_of_group", "zscore"]
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A fitted linear model.
+
+    Attributes:
+        coefficients: The intercept, then one estimate per predictor; interval and p by Student's t.
+        standard_errors: In the same order; `None` where undefined.
+        r_squared: Share of the variance explained; `None` when the outcome is constant.
+        n: Complete rows used.
+        reason: Why there is no fit.
+    """
+
+    coefficients: tuple[Estimate, ...]
+    standard_errors: tuple[float | None, ...]
+    r_squared: float | None
+    n: int
+    reason: str | None = None
+
+
+def ols(x: Matrix | Vector, y: Vector, confidence: float = 0.95) -> Line:
+    """Least squares of `y` on one predictor (a vector) or several (one row each), with an intercept.
+
+    >>> line = ols([1, 2, 3, 4], [3, 5, 6, 9])
+    >>> [round(c.value, 2) for c in line.coefficients], round(line.r_squared, 3)
+    ([1.0, 1.9], 0.963)
+    """
+    predictors = np.array(x, dtype=np.float64)
+    rows = complete(y, *np.atleast_2d(predictors))
+    outcome, n, k = rows[0], rows[0].size, len(rows)
+    design = np.column_stack([np.ones(n), *rows[1:]])
+    if n <= k:
+        return _no_line(f"n < {k + 1}", n, k)
+    if np.linalg.matrix_rank(design) < k:
+        return _no_line("predictors are constant or dependent", n, k)
+    from scipy import stats
+
+    q, r = np.linalg.qr(design)
+    beta = np.linalg.solve(r, q.T @ outcome)
+    residual = outcome - design @ beta
+    inverse = np.linalg.inv(r)
+    errors = np.sqrt(residual @ residual / (n - k) * np.sum(inverse**2, axis=1))
+    reach = stats.t.ppf((1 + confidence) / 2, n - k)
+    coefficients = tuple(_coefficient(b, e, n, k, reach) for b, e in zip(beta, errors, strict=True))
+    total = np.sum((outcome - outcome.mean()) ** 2)
+    explained = None if constant(outcome) else float(1 - residual @ residual / total)
+    return Line(coefficients, tuple(float(e) for e in errors), explained, n)
+
+
+def _coefficient(beta: float, error: float, n: int, k: int, reach: float) -> Estimate:
+    from scipy import stats
+
+    p = float(2 * stats.t.sf(abs(beta) / error, n - k)) if error > 0 else None
+    return Estimate(float(beta), n, float(beta - reach * error), float(beta + reach * error), p)
+
+
+def _no_line(reason: str, n: int, k: int) -> Line:
+    return Line((Estimate.undefined(reason, n),) * k, (None,) * k, None, n, reason)
+
+
+def ridge_out_of_group(features: Matrix, y: Vector, groups: Vector, alpha: float = 1.0) -> Floats:
+    """Predict each row from a ridge regression fitted on all other groups.
+
+    Means, scales and the fill for missing features come from the training part of each fold alone. Rows
+    without an outcome are predicted but never fitted.
+
+    Args:
+        features: Rows x features, NaN where missing.
+        y: Outcome per row, NaN where unknown.
+        groups: One label per row: leave one group out, or the folds of `kfold_groups`.
+        alpha: Strength of the penalty on standardised features.
+
+    Returns:
+        A prediction per row; NaN (missing) where fewer than two outcomes were left to learn from.
+
+    >>> ridge_out_of_group([[1], [2], [3], [4]], [2, 4, 6, 8], [0, 0, 1, 1], alpha=0).round(6).tolist()
+    [2.0, 4.0, 6.0, 8.0]
+    """
+    table, outcome, labels = matrix(features), vector(y), np.asarray(groups)
+    if not len(table) == outcome.size == labels.size:
+        raise UsageError(f"{len(table)} rows of features, {outcome.size} outcomes, {labels.size} groups")
+    if alpha < 0:
+        raise UsageError("alpha must not be negative")
+    predicted = np.full(outcome.size, np.nan)
+    for label in np.unique(labels):
+        test = labels == label
+        train = ~test & ~np.isnan(outcome)
+        if train.sum() >= 2:
+            predicted[test] = _ridge(table[train], outcome[train], table[test], alpha)
+    return predicted
+
+
+def _ridge(train: Floats, outcome: Floats, test: Floats, alpha: float) -> Floats:
+    present = ~np.isnan(train)
+    mean = np.nansum(train, axis=0) / np.maximum(present.sum(axis=0), 1)
+    filled = np.where(present, train, mean) - mean
+    scale = np.sqrt(np.mean(filled**2, axis=0))
+    scale[scale <= 1e-12 * np.maximum(1.0, np.abs(mean))] = np.inf  # a constant feature says nothing
+    known = filled / scale
+    unknown = np.where(np.isnan(test), 0.0, test - mean) / scale
+    gram = known.T @ known + alpha * np.eye(known.shape[1])
+    weights = np.linalg.lstsq(gram, known.T @ (outcome - outcome.mean()), rcond=None)[0]
+    predicted: Floats = outcome.mean() + unknown @ weights
+    return predicted
+
+
+def kfold_groups(groups: int | Vector, k: int, seed: int = 0) -> Places:
+    """A fold number per row, groups kept whole and folds as even as the groups allow.
+
+    Args:
+        groups: A label per row, or just the number of rows when each stands alone.
+        k: Number of folds; no more than there are groups.
+        seed: Which groups go together.
+
+    >>> sorted(kfold_groups(6, 3).tolist())
+    [0, 0, 1, 1, 2, 2]
+    """
+    labels = np.arange(groups) if isinstance(groups, int) else np.asarray(groups)
+    _, places, sizes = np.unique(labels, return_inverse=True, return_counts=True)
+    if not 2 <= k <= sizes.size:
+        raise UsageError(f"{k} folds of {sizes.size} groups; choose 2 to {sizes.size}")
+    fold_of_group = np.empty(sizes.size, dtype=np.intp)
+    filled = np.zeros(k)
+    shuffled = np.random.default_rng(seed).permutation(sizes.size)
+    for group in sorted(shuffled.tolist(), key=lambda g: -sizes[g]):
+        fold = int(np.argmin(filled))
+        fold_of_group[group] = fold
+        filled[fold] += sizes[group]
+    return fold_of_group[places]
+
+
+@dataclass(frozen=True, slots=True)
+class Bin:
+    """One bin of a calibration curve: where it lies on x, and the mean of y in it with its interval."""
+
+    x: float
+    y: Estimate
+
+
+def calibration(x: Vector, y: Vector, bins: int = 10, confidence: float = 0.95) -> list[Bin]:
+    """What a score means: the mean rating in bins of equally many items, lowest scores first.
+
+    Equal scores never fall into different bins, so there may be fewer bins than asked for. Intervals are
+    Student's t within a bin.
+
+    >>> [(b.x, b.y.value, b.y.n) for b in calibration([1, 2, 3, 4], [0, 1, 1, 2], bins=2)]
+    [(1.5, 0.5, 2), (3.5, 1.5, 2)]
+    """
+    if bins < 1:
+        raise UsageError("bins must be at least 1")
+    scores, ratings = complete(x, y)
+    if scores.size == 0:
+        return []
+    from scipy import stats
+
+    # A tie group goes where its mean rank falls.
+    place = np.minimum((stats.rankdata(scores) - 0.5) * bins / scores.size, bins - 1e-9).astype(np.intp)
+    return [
+        Bin(float(scores[place == b].mean()), _mean_t(ratings[place == b], confidence))
+        for b in np.unique(place)
+    ]
+
+
+def _mean_t(values: Floats, confidence: float) -> Estimate:
+    mean, n = float(values.mean()), values.size
+    if n < 2:
+        return Estimate(mean, n, reason="n < 2")
+    from scipy import special
+
+    reach = float(special.stdtrit(n - 1, (1 + confidence) / 2) * values.std(ddof=1) / np.sqrt(n))
+    return Estimate(mean, n, mean - reach, mean + reach)
+
+
+def isotonic(x: Vector, y: Vector) -> tuple[Floats, Floats]:
+    """The rising step curve closest to the ratings: distinct scores and the fitted rating at each.
+
+    >>> [v.tolist() for v in isotonic([1, 2, 3, 4], [1, 3, 2, 4])]
+    [[1.0, 2.0, 3.0, 4.0], [1.0, 2.5, 2.5, 4.0]]
+    """
+    scores, ratings = complete(x, y)
+    if scores.size == 0:
+        return scores, ratings
+    from scipy import optimize
+
+    levels, place, sizes = np.unique(scores, return_inverse=True, return_counts=True)
+    means = np.bincount(place, ratings) / sizes
+    fitted: Floats = optimize.isotonic_regression(means, weights=sizes.astype(np.float64)).x
+    return levels, fitted

@@ -1,0 +1,294 @@
+"""Intervals by resampling whole dialogues.
+
+Turns of one dialogue resemble each other: drawing turns one by one pretends to more evidence than there is.
+So the unit drawn is a *cluster* (the dialogue), and a cluster brings all its rows. Without clusters every row
+is its own.
+
+Intervals are BCa (bias-corrected, accelerated; the acceleration from leaving out one cluster at a time), with
+Student quantiles for the number of clusters in place of normal ones, which repairs the narrowness bootstrap
+intervals have in small samples. Where BCa does not exist they are plain percentiles.
+
+The draws are made in chunks of fixed size, each with its own child of the seed, so the number of workers
+changes nothing. See `weighted` for why no row is ever gathered or sorted again.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+import numpy as np
+
+from dialeval.errors import UsageError
+from dialeval.statistics.correlation import METHODS, check_method, correlate
+from dialeval.statistics.estimate import (
+    Estimate,
+    Floats,
+    Integers,
+    Matrix,
+    Places,
+    Vector,
+    clusters_of,
+    constant,
+    matrix,
+    number,
+    vector,
+)
+from dialeval.statistics.weighted import kernel
+
+CHUNK = 256
+RESAMPLES = 10_000
+T = TypeVar("T")
+
+
+def bootstrap_correlations(
+    columns: Matrix,
+    gold: Vector,
+    clusters: Vector | None = None,
+    *,
+    methods: Sequence[str] = METHODS,
+    resamples: int = RESAMPLES,
+    confidence: float = 0.95,
+    seed: int = 0,
+    workers: int = 1,
+) -> dict[str, list[Estimate]]:
+    """Correlations of many sources with one gold column, with intervals.
+
+    Args:
+        columns: Sources x items, NaN where a source did not score an item.
+        gold: What people said about each item; items without it are dropped.
+        clusters: Which dialogue each item belongs to; whole dialogues are resampled.
+        methods: Any of `METHODS`; all share the same draws.
+        resamples: Number of draws.
+        confidence: Probability the interval is built for.
+        seed: Same seed, same interval, whatever the number of workers.
+        workers: Threads.
+
+    Returns:
+        Per method one estimate per source. `p` is the usual two-sided test where rows stand alone; with
+        clusters of more than one row it is a t-test on the jackknife over clusters.
+
+    >>> result = bootstrap_correlations([[1, 2, 3, 4, 6, 5]], [1, 2, 4, 3, 5, 6], methods=["spearman"])
+    >>> round(result["spearman"][0].value, 3)
+    0.886
+    """
+    for method in methods:
+        check_method(method)
+    data, target = matrix(columns), vector(gold)
+    if data.shape[1] != target.size:
+        raise UsageError(f"columns of length {data.shape[1]} against a gold column of length {target.size}")
+    places, _ = clusters_of(clusters, target.size)
+    kept = ~np.isnan(target)
+    data, target = data[:, kept], target[kept]
+    places, count = clusters_of(places[kept], target.size)
+    alone = count == target.size
+    points = {m: [correlate(row, target, m) for row in data] for m in methods}
+    if count < 2 or not any(e.defined for es in points.values() for e in es):
+        return {m: [_without_interval(e, count) for e in es] for m, es in points.items()}
+    forms = [kernel(m, data, target) for m in methods]
+
+    def figures(counts: Integers) -> Floats:
+        weights = spread(counts, places)
+        return np.stack([form(weights) for form in forms])
+
+    with np.errstate(all="ignore"):
+        draws = np.concatenate(chunked(figures, count, resamples, seed, workers), axis=2)
+        left_out = np.concatenate(in_threads(figures, list(leave_one_out(count)), workers), axis=2)
+    helpful = [_clusters_with_data(row, places, count) for row in data]
+    return {
+        m: [
+            _with_interval(e, draws[i, j], left_out[i, j][helpful[j]], confidence, test=not alone)
+            for j, e in enumerate(points[m])
+        ]
+        for i, m in enumerate(methods)
+    }
+
+
+def _clusters_with_data(row: Floats, places: Places, count: int) -> Places:
+    return np.flatnonzero(np.bincount(places[~np.isnan(row)], minlength=count))
+
+
+def _without_interval(estimate: Estimate, clusters: int) -> Estimate:
+    if not estimate.defined or clusters > 1:
+        return estimate
+    return Estimate(estimate.value, estimate.n, reason="one cluster")
+
+
+def _with_interval(
+    point: Estimate, draws: Floats, left_out: Floats, confidence: float, *, test: bool
+) -> Estimate:
+    if point.value is None:
+        return point
+    low, high, reason = interval(point.value, draws, left_out, confidence)
+    p = _jackknife_p(point.value, left_out) if test else point.p
+    return Estimate(point.value, point.n, low, high, p, reason)
+
+
+def _jackknife_p(value: float, left_out: Floats) -> float | None:
+    m = left_out.size
+    if m < 3 or np.isnan(left_out).any() or constant(left_out):
+        return None
+    from scipy import special
+
+    error = np.sqrt((m - 1) / m * np.sum((left_out - left_out.mean()) ** 2))
+    return number(2 * special.stdtr(m - 1, -abs(value) / error))
+
+
+def bootstrap_means(
+    values: Vector,
+    clusters: Vector | None = None,
+    *,
+    resamples: int = RESAMPLES,
+    confidence: float = 0.95,
+    seed: int = 0,
+    workers: int = 1,
+) -> Estimate:
+    """A mean over rows with the interval of resampled clusters.
+
+    >>> e = bootstrap_means([1, 2, 3, 4, 5, 6, 7, 8])
+    >>> e.value, round(e.low, 1), round(e.high, 1)
+    (4.5, 2.5, 6.5)
+    """
+    data = vector(values)
+    places, _ = clusters_of(clusters, data.size)
+    kept = ~np.isnan(data)
+    data = data[kept]
+    if data.size == 0:
+        return Estimate.undefined("no values")
+    mean = float(data.mean())
+    places, count = clusters_of(places[kept], data.size)
+    if count < 2:
+        return Estimate(mean, data.size, reason="n < 2" if data.size < 2 else "one cluster")
+    sums = np.stack([np.bincount(places, data - mean, count), np.bincount(places, minlength=count)], axis=1)
+
+    def means(counts: Integers) -> Floats:
+        total, n = (counts.astype(np.float64) @ sums).T
+        return np.asarray(mean + total / n)
+
+    draws = np.concatenate(chunked(means, count, resamples, seed, workers))
+    left_out = np.concatenate([means(c) for c in leave_one_out(count)])
+    low, high, reason = interval(mean, draws, left_out, confidence)
+    return Estimate(mean, data.size, low, high, reason=reason)
+
+
+def bootstrap_statistic(
+    rows: Matrix | Vector,
+    statistic: Callable[[Floats], float | None],
+    clusters: Vector | None = None,
+    *,
+    resamples: int = 1_000,
+    confidence: float = 0.95,
+    seed: int = 0,
+    workers: int = 1,
+) -> Estimate:
+    """Any figure of a table of rows, the slow and general way: rows are gathered and `statistic` is called.
+
+    It draws the same clusters as the fast functions do for the same seed, which makes it their test.
+
+    >>> e = bootstrap_statistic([3.0, 1.0, 4.0, 1.0, 5.0, 9.0, 2.0, 6.0], lambda r: float(np.median(r)))
+    >>> e.value, e.n
+    (3.5, 8)
+    """
+    table = np.array(rows, dtype=np.float64)
+    places, count = clusters_of(clusters, len(table))
+    value = statistic(table) if len(table) else None
+    if value is None or not np.isfinite(value):
+        return Estimate.undefined("undefined on the data" if len(table) else "no values", len(table))
+    if count < 2:
+        return Estimate(float(value), len(table), reason="n < 2" if len(table) < 2 else "one cluster")
+
+    def figures(counts: Integers) -> Floats:
+        found = [statistic(table[np.repeat(np.arange(len(table)), row)]) for row in spread(counts, places)]
+        return np.array([np.nan if f is None else f for f in found], dtype=np.float64)
+
+    draws = np.concatenate(chunked(figures, count, resamples, seed, workers))
+    left_out = np.concatenate([figures(c) for c in leave_one_out(count)])
+    low, high, reason = interval(float(value), draws, left_out, confidence)
+    return Estimate(float(value), len(table), low, high, reason=reason)
+
+
+def spread(counts: Integers, places: Places) -> Integers:
+    """How often each row was drawn, from how often its cluster was."""
+    if places.size == counts.shape[1] and np.array_equal(places, np.arange(places.size)):
+        return counts
+    return counts.take(places, axis=1, mode="clip")
+
+
+def draw(rng: np.random.Generator, count: int, size: int) -> Integers:
+    """`size` bootstrap samples of `count` clusters, as the number of times each cluster was drawn."""
+    narrow = np.uint16 if count <= 2**16 else np.uint32
+    counts = np.empty((size, count), dtype=np.int32)
+    # Row by row: the counters of one draw stay in the cache, those of a whole chunk would not.
+    for row, picks in zip(counts, rng.integers(0, count, size=(size, count), dtype=narrow), strict=True):
+        row[:] = np.bincount(picks, minlength=count)
+    return counts
+
+
+def leave_one_out(count: int) -> Iterator[Integers]:
+    """The weights of the jackknife: everything once but one cluster, in chunks."""
+    for first in range(0, count, CHUNK):
+        size = min(CHUNK, count - first)
+        weights = np.ones((size, count), dtype=np.int32)
+        weights[np.arange(size), np.arange(first, first + size)] = 0
+        yield weights
+
+
+def chunked(figures: Callable[[Integers], T], count: int, resamples: int, seed: int, workers: int) -> list[T]:
+    """`figures` of every chunk of draws, in order; each chunk has its own child of the seed."""
+    if resamples < 1:
+        raise UsageError("resamples must be at least 1")
+    sizes = [min(CHUNK, resamples - first) for first in range(0, resamples, CHUNK)]
+    seeds = np.random.SeedSequence(seed).spawn(len(sizes))
+
+    def one(job: tuple[np.random.SeedSequence, int]) -> T:
+        return figures(draw(np.random.default_rng(job[0]), count, job[1]))
+
+    return in_threads(one, list(zip(seeds, sizes, strict=True)), workers)
+
+
+J = TypeVar("J")
+
+
+def in_threads(function: Callable[[J], T], jobs: Sequence[J], workers: int) -> list[T]:
+    """Results in the order of the jobs, however many threads did them."""
+    if workers <= 1:
+        return [function(job) for job in jobs]
+    with ThreadPoolExecutor(workers) as pool:
+        return list(pool.map(function, jobs))
+
+
+def interval(
+    value: float, draws: Floats, left_out: Floats, confidence: float
+) -> tuple[float | None, float | None, str | None]:
+    """BCa bounds from draws and jackknife values, percentiles where BCa is undefined, or a reason.
+
+    Draws in which the statistic did not exist (NaN) are set aside; when they are more than half, there is no
+    honest interval.
+    """
+    if not 0 < confidence < 1:
+        raise UsageError(f"confidence must lie between 0 and 1, not {confidence}")
+    found = draws[~np.isnan(draws)]
+    if found.size * 2 < draws.size or found.size == 0:
+        return None, None, "undefined in most resamples"
+    from scipy import special
+
+    tails = np.array([(1 - confidence) / 2, (1 + confidence) / 2])
+    m = max(left_out.size, 2)
+    z = special.stdtrit(m - 1, tails) * np.sqrt(m / (m - 1))
+    slack = 1e-12 * max(1.0, abs(value))
+    below = np.mean(found < value - slack) + np.mean(np.abs(found - value) <= slack) / 2
+    shift, bend = special.ndtri(below), _acceleration(left_out)
+    levels = special.ndtr(z)
+    if np.isfinite(shift) and bend is not None:
+        room = 1 - bend * (shift + z)
+        if np.all(room > 0):
+            levels = special.ndtr(shift + (shift + z) / room)
+    low, high = np.quantile(found, levels)
+    return float(low), float(high), None
+
+
+def _acceleration(left_out: Floats) -> float | None:
+    if left_out.size < 3 or np.isnan(left_out).any():
+        return None
+    pull = left_out.mean() - left_out
+    scale = float(np.sum(pull**2))
+    return None if scale <= 1e-300 else float(np.sum(pull**3) / (6 * scale**1.5))
