@@ -208,3 +208,18 @@ def test_an_address_that_is_not_https_is_refused(folder, address):
 def test_an_absent_set_that_can_be_downloaded_says_how(folder):
     with pytest.raises(DataError, match="dialeval list sets --download toy, or set DIALEVAL_DATA"):
         list(toy("https://example.org/data.txt").dialogues())
+
+
+@pytest.mark.parametrize("name", ["topicalchat", "diasafety"])
+def test_pinned_hashes_are_those_of_the_files_at_hand(data_folder: Path, name: str) -> None:
+    from dialeval.dialogues.datasets import public_set
+    from dialeval.dialogues.datasets.rawfiles import original
+    from dialeval.files import open_binary
+
+    chosen = public_set(name)
+    assert chosen.downloads
+    for item in chosen.downloads:
+        assert item.address.startswith("https://")
+        with open_binary(original(data_folder / chosen.folder, item.path)) as file:
+            assert hashlib.sha256(file.read()).hexdigest() == item.sha256
+    assert chosen.download() == []  # all there, so nothing is fetched

@@ -12,7 +12,7 @@ from typing import Literal
 
 import msgspec
 
-from dialeval.dialogues.datasets.publicset import Gold, Part, PublicSet
+from dialeval.dialogues.datasets.publicset import Download, Gold, Part, PublicSet
 from dialeval.dialogues.datasets.rawfiles import load, original, rated
 from dialeval.dialogues.dialogue import Dialogue, clean_turn, dialogue
 from dialeval.scores import Score, Scores
@@ -61,5 +61,13 @@ SETS = {
         parts=(_PART,),
         rate=_rate,
         golds=(Gold("safe", "turn"),),
+        downloads=(
+            Download(
+                "https://raw.githubusercontent.com/thu-coai/DiaSafety/"
+                "efdc198f6799888b62ace705f63b3b4466ec9f4c/DiaSafety_dataset/train.json",
+                "c1faee9dc1f67b28e8cbc2d4d146be1af749a9ad8caef5d76c10203a4a0dc6ae",
+                "train.json",
+            ),
+        ),
     )
 }

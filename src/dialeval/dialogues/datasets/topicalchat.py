@@ -22,7 +22,7 @@ from typing import Literal
 
 import msgspec
 
-from dialeval.dialogues.datasets.publicset import Gold, MissingPartError, Part, PublicSet
+from dialeval.dialogues.datasets.publicset import Download, Gold, MissingPartError, Part, PublicSet
 from dialeval.dialogues.datasets.rawfiles import load, original, rated
 from dialeval.dialogues.dialogue import Dialogue, clean_turn, dialogue
 from dialeval.scores import Score, Scores
@@ -100,6 +100,14 @@ def _score(name: str, turn: int | None, agent: str, word: str) -> Score:
     return Score(name, turn, None, _PARTNERS[agent], "overall", _VALUES.get(word), note)
 
 
+_RAW = "https://raw.githubusercontent.com/alexa/Topical-Chat/8a485f76337a40dfab842426caeaa94fd8212db4"
+_HASHES = {
+    "valid_freq": "d14e8bde94fa5556d4aad8fd3fb666df674e4fef8b4193c8c3c06c72822a366b",
+    "valid_rare": "b0f3c59584ea4ed61e368dc94feade6ba499a207a6437573b028d1f3ff918714",
+    "test_freq": "3c65693d59e40a1fb58ead35dcfe85fbcc88ea93a4d74557df620996f72c8f08",
+    "test_rare": "4f21a18be16e310840280678e7bb4646852573b239b69183ddf8898f40119567",
+}
+
 SETS = {
     "topicalchat": PublicSet(
         name="topicalchat",
@@ -111,5 +119,9 @@ SETS = {
         parts=PARTS,
         rate=_rate,
         golds=(Gold("overall", "turn"), Gold("overall", "dialogue")),
+        downloads=tuple(
+            Download(f"{_RAW}/conversations/{part}.json", digest, f"conversations/{part}.json")
+            for part, digest in _HASHES.items()
+        ),
     )
 }

@@ -1,0 +1,200 @@
+"""The command line as a user meets it: real processes, real files, exit codes and one-line errors."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import dialeval
+from dialeval.jobs.runs import Run
+
+EXAMPLES = Path(dialeval.__file__).parent / "dialogues" / "examples"
+CHATS, RATINGS = EXAMPLES / "dialogues.jsonl", EXAMPLES / "ratings.csv"
+QUICK = ("--resamples", "200")
+
+
+def run(
+    *arguments: object, cwd: Path, stdin: str | None = None, code: int = 0
+) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", "from dialeval.cli import main; main()", *map(str, arguments)]
+    environment = {**os.environ, "PYTHONWARNINGS": "error", "PYTHONUTF8": "1"}
+    done = subprocess.run(
+        command, cwd=cwd, input=stdin, capture_output=True, text=True, env=environment, check=False
+    )
+    assert done.returncode == code, (done.returncode, done.stdout[-500:], done.stderr[-2000:])
+    assert "Traceback" not in done.stderr
+    return done
+
+
+def table(done: subprocess.CompletedProcess[str]) -> list[dict[str, str]]:
+    header, *rows = [line.split("\t") for line in done.stdout.splitlines()]
+    return [dict(zip(header, row, strict=False)) for row in rows]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("cli")
+    run("score", CHATS, "-m", "rep=repetition:n=4", "-m", "chrf", "-o", "run", cwd=path)
+    return path
+
+
+def test_demo_needs_no_other_file(tmp_path: Path) -> None:
+    done = run("demo", cwd=tmp_path)
+    assert "demo/report.html" in done.stderr
+    assert "illustrative" in done.stderr
+    assert (tmp_path / "demo" / "report.html").stat().st_size > 50_000
+    run("demo", cwd=tmp_path)  # a second time is fine
+
+
+def test_score_writes_a_run_folder(folder: Path) -> None:
+    found = Run(folder / "run")
+    assert len(list(found.dialogues())) == 60
+    assert found.own_scores().sources == ["rep", "chrf"]
+    assert str(found.own_scores().signatures["rep"]).startswith("repetition.v1|n:4|")
+    assert found.info()["dialogues"] == 60
+    done = run("score", CHATS, "-o", "run", cwd=folder, code=2)
+    assert "--overwrite" in done.stderr
+
+
+def test_score_to_tables_and_pipes(folder: Path) -> None:
+    for ending in ("parquet", "csv", "jsonl"):
+        run("score", CHATS, "-m", "length", "-o", f"scores.{ending}", cwd=folder)
+        assert len(dialeval.Scores.read(folder / f"scores.{ending}")) == 324
+    chats = (
+        '{"id":"a","messages":[{"role":"user","content":"Hi"},{"role":"assistant","content":"Hello you"}]}\n'
+    )
+    done = run("score", "-", "-m", "length", "-o", "-", cwd=folder, stdin=chats)
+    row = json.loads(done.stdout)
+    assert (row["dialogue_id"], row["turn"], row["value"]) == ("a", 1, 2.0)
+    done = run("score", "-", "-m", "length", "--json", cwd=folder, stdin=chats)
+    assert json.loads(done.stdout)["scores"][0]["mean"] == 2.0
+
+
+def test_study_joins_ratings_and_a_judge(folder: Path) -> None:
+    ratings = dialeval.Scores.read(RATINGS).where(level="dialogue", source="human:r1")
+    lines = ["conversation,score", *(f"{row.dialogue_id},{row.value}" for row in ratings)]
+    (folder / "judge.csv").write_text("\n".join(lines))
+    judge = "judge.csv:id=conversation,value=score,source=gpt-4"
+    done = run("study", "run", RATINGS, "--map", judge, "--level", "dialogue", *QUICK, cwd=folder)
+    best = table(done)[0]
+    assert best["source"] == "gpt-4"
+    assert float(best["Pearson"].split()[0]) > 0.9
+    assert (folder / "run" / "study.json").is_file()
+    done = run("study", "run", RATINGS, "--level", "turn", "--by", "system", "--json", *QUICK, cwd=folder)
+    study = json.loads(done.stdout)
+    assert study["gold"]["dimension"] == "quality"
+    assert [subset["subset"] for subset in study["subsets"]] == [
+        "forgetful-bot",
+        "good-bot",
+        "repetitive-bot",
+    ]
+    done = run(
+        "study", "run", RATINGS, "--where", "chrf<20", "--combine", "both=zmean:rep+chrf", *QUICK, cwd=folder
+    )
+    assert "both" in done.stdout
+
+
+def test_report_in_three_kinds(folder: Path) -> None:
+    run("study", "run", RATINGS, *QUICK, cwd=folder)
+    run("report", "run", cwd=folder)
+    run("report", "run", "-o", "r.html", "-o", "t.md", "-o", "t.tex", "--title", "Mine", cwd=folder)
+    assert (folder / "run" / "report.html").is_file()
+    assert "Mine" in (folder / "r.html").read_text()
+    assert "|" in (folder / "t.md").read_text()
+    assert "\\toprule" in (folder / "t.tex").read_text()
+
+
+def test_check_finds_a_drop_and_nothing_else(folder: Path, tmp_path: Path) -> None:
+    scores = dialeval.Scores.read(folder / "run" / "scores.parquet")
+    worse = dialeval.Scores.of(
+        (row._replace(value=row.value and row.value * 0.5) for row in scores), scores.signatures
+    )
+    worse.write(tmp_path / "worse.parquet")
+    same = run("check", folder / "run", "--against", folder / "run", cwd=tmp_path)
+    assert "paired" in same.stdout
+    assert "DROP" not in same.stdout
+    drop = run("check", "worse.parquet", "--against", folder / "run", cwd=tmp_path, code=1)
+    assert "DROP chrf/chrf" in drop.stdout
+    assert "ok   rep/repetition" in drop.stdout  # lower is better there
+    run("check", folder / "run", "--against", "worse.parquet", "--source", "chrf", cwd=tmp_path)
+    with pytest.raises(AssertionError, match="DROP chrf/chrf"):
+        dialeval.assert_no_drop(tmp_path / "worse.parquet", against=folder / "run", source="chrf")
+    dialeval.assert_no_drop(folder / "run", against=folder / "run")
+
+
+def test_convert_there_and_back(tmp_path: Path) -> None:
+    for ending in ("parquet", "csv", "jsonl"):
+        run("convert", CHATS, "-o", f"a.{ending}", cwd=tmp_path)
+        run("convert", f"a.{ending}", "-o", f"b-{ending}.jsonl", cwd=tmp_path)
+        assert list(dialeval.read(tmp_path / f"b-{ending}.jsonl")) == list(dialeval.read(CHATS))
+
+
+def test_list_and_verify(tmp_path: Path) -> None:
+    assert {row["name"] for row in table(run("list", cwd=tmp_path))} >= {"bleu.v1", "repetition.v1"}
+    assert len(json.loads(run("list", "sets", "--json", cwd=tmp_path).stdout)) == 19
+    assert len(table(run("list", "formats", cwd=tmp_path))) == 6
+    assert all(row["differing"] == "0" for row in table(run("verify", cwd=tmp_path)))
+
+
+def test_a_set_that_is_not_there(tmp_path: Path) -> None:
+    done = run("benchmark", "fed", cwd=tmp_path, code=1) if not os.environ.get("DIALEVAL_DATA") else None
+    if done is not None:
+        assert len(done.stderr.splitlines()) == 1
+        assert "DIALEVAL_DATA" in done.stderr
+
+
+BAD_FILES = {
+    "truncated.jsonl": (b'{"id":"a","messages":[{"role":"us', "truncated.jsonl:1"),
+    "column.csv": (b"a,b\n1,2\n", "column.csv:1"),
+    "latin.jsonl": (b'{"id":"a","messages":[{"role":"user","content":"caf\xe9"}]}\n', "latin.jsonl:1"),
+    "latin.csv": (b"dialogue_id,speaker,text\na,user,caf\xe9\n", "latin.csv:2"),
+    "no.parquet": (b"PAR1 but not really", "no.parquet"),
+    "no.jsonl.gz": (b"\x1f\x8b\x08\x00garbage", "no.jsonl.gz"),
+}
+
+
+@pytest.mark.parametrize("name", [*BAD_FILES, "missing.jsonl", "folder"])
+def test_malformed_input_is_one_line_and_leaves_nothing(tmp_path: Path, name: str) -> None:
+    if name in BAD_FILES:
+        (tmp_path / name).write_bytes(BAD_FILES[name][0])
+    if name == "folder":
+        (tmp_path / name).mkdir()
+    before = sorted(tmp_path.iterdir())
+    for out in ("out", "out.parquet", "out.jsonl"):
+        done = run("score", name, "-m", "length", "-o", out, cwd=tmp_path, code=1)
+        assert len(done.stderr.strip().splitlines()) == 1, done.stderr
+        assert BAD_FILES.get(name, (b"", name))[1] in done.stderr
+        assert done.stdout == ""
+    run("convert", name, "-o", "out.parquet", cwd=tmp_path, code=1)
+    assert sorted(tmp_path.iterdir()) == before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("score", "x.jsonl", "-m", "nonsense"), "no metric called 'nonsense'"),
+        (("score", "x.jsonl", "-m", "length:n=3"), "length has no field 'n'"),
+        (("score", "x.jsonl", "-m", "repetition:n=many"), "expected int"),
+        (("score", "x.jsonl", "--format", "word"), "no format 'word'"),
+        (("benchmark", "nonsense"), "no public set called 'nonsense'"),
+        (("benchmark", "sgd"), "nobody rated"),
+        (("study", "r.csv", "--map", "x"), "--map 'x'"),
+        (("study", "r.csv", "--level", "galaxy"), "no level 'galaxy'"),
+        (("list", "nonsense"), "expected metrics, sets, formats"),
+    ],
+)
+def test_bad_usage_is_two(tmp_path: Path, arguments: tuple[str, ...], says: str) -> None:
+    (tmp_path / "x.jsonl").write_text('{"id":"a","messages":[]}\n')
+    (tmp_path / "r.csv").write_bytes(RATINGS.read_bytes())
+    assert says in run(*arguments, cwd=tmp_path, code=2).stderr
+
+
+def test_help_shows_an_example_for_every_verb(tmp_path: Path) -> None:
+    verbs = ("demo", "score", "study", "report", "benchmark", "check", "convert", "list", "verify")
+    overview = run("--help", cwd=tmp_path).stdout
+    for verb in verbs:
+        assert verb in overview
+        assert "Example: dialeval" in " ".join(run(verb, "--help", cwd=tmp_path).stdout.split())
