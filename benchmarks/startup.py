@@ -2,8 +2,8 @@
 
     python benchmarks/startup.py
 
-Best of twenty fresh processes each, in turns; the bare interpreter's time is taken off. The peer is sacrebleu,
-known for its light start.
+Best of twenty fresh processes each, in turns; the time of a bare interpreter is taken off. The peer is
+sacrebleu, known for its light start.
 """
 
 import subprocess

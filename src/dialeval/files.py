@@ -13,7 +13,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, BinaryIO, cast
+from typing import IO, Any, BinaryIO, cast
 
 from dialeval.errors import DataError
 
@@ -24,6 +24,8 @@ _CHUNK = 1 << 20
 def replacing(path: str | Path) -> Iterator[BinaryIO]:
     """Open a binary file that takes the place of `path` only if the block ends well.
 
+    A pipe or a device (`/dev/stdout`) has no place to take: it is written as it is.
+
     >>> target = Path(tempfile.mkdtemp()) / "figures.txt"
     >>> with replacing(target) as file:
     ...     _ = file.write(b"42")
@@ -32,6 +34,10 @@ def replacing(path: str | Path) -> Iterator[BinaryIO]:
     """
     path = Path(path)
     with _readable_errors(path):
+        if path.exists() and not (path.is_file() or path.is_dir()):
+            with path.open("wb") as special:
+                yield special
+            return
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(prefix=f".{path.name[:100]}.", suffix=".part", dir=path.parent)
     try:
@@ -50,26 +56,51 @@ def replacing(path: str | Path) -> Iterator[BinaryIO]:
 
 @contextlib.contextmanager
 def replacing_folder(path: str | Path) -> Iterator[Path]:
-    """Fill a new folder beside `path`; it takes the place of `path` only if the block ends well."""
-    path = Path(path)
+    """Fill a new folder beside `path`; it takes the place of `path` only if the block ends well.
+
+    >>> run = Path(tempfile.mkdtemp()) / "run"
+    >>> with replacing_folder(run) as folder:
+    ...     _ = (folder / "figures.txt").write_text("42")
+    >>> (run / "figures.txt").read_text()
+    '42'
+    """
+    path = Path(path).resolve()
     with _readable_errors(path):
-        path.absolute().parent.mkdir(parents=True, exist_ok=True)
-        fresh = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".part", dir=path.absolute().parent))
+        if path.exists() and not path.is_dir():
+            raise DataError("this is a file, not a folder", file=path, fix="choose another name")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        fresh = Path(tempfile.mkdtemp(prefix=f".{path.name[:100]}.", suffix=".part", dir=path.parent))
     try:
         yield fresh
         with _readable_errors(path):
             fresh.chmod(0o777 & ~_umask())
-            old = None
+            _sync_tree(fresh)
             if path.exists():
-                old = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".old", dir=fresh.parent)) / "old"
-                path.rename(old)
-            fresh.rename(path)
-            _sync_folder(path.absolute().parent)
-            if old is not None:
-                shutil.rmtree(old.parent)
-    except BaseException:
-        shutil.rmtree(fresh, ignore_errors=True)
-        raise
+                _exchange(fresh, path)
+            else:
+                fresh.rename(path)
+            _sync_folder(path.parent)
+    finally:
+        shutil.rmtree(fresh, ignore_errors=True)  # what is left there now: the old, or what failed
+
+
+def _exchange(one: Path, other: Path) -> None:
+    """Swap two folders in one step where the system can; elsewhere in two, with a moment between them."""
+    import ctypes
+
+    libc: Any = ctypes.CDLL(None) if os.name == "posix" else None
+    here, there = os.fsencode(one), os.fsencode(other)
+    if hasattr(libc, "renameat2"):  # Linux; AT_FDCWD is -100, RENAME_EXCHANGE is 2
+        failed = libc.renameat2(-100, here, -100, there, 2)
+    elif hasattr(libc, "renamex_np"):  # macOS; RENAME_SWAP is 2
+        failed = libc.renamex_np(here, there, 2)
+    else:
+        failed = -1
+    if failed:
+        aside = one.with_suffix(".old")
+        other.rename(aside)
+        one.rename(other)
+        aside.rename(one)
 
 
 def write_text(path: str | Path, text: str) -> None:
@@ -87,14 +118,14 @@ def open_binary(path: str | Path) -> BinaryIO:
     if str(path) == "-":
         return sys.stdin.buffer
     path = Path(path)
-    if path.is_dir():
-        raise DataError("this is a folder, not a file", file=path, fix="name a file in it")
     with _readable_errors(path):
+        if path.is_dir():
+            raise DataError("this is a folder, not a file", file=path, fix="name a file in it")
         file = path.open("rb")
         if file.peek(2)[:2] != b"\x1f\x8b":  # a look that takes nothing away: the file may be a pipe
             return file
         packed = gzip.GzipFile(fileobj=file)
-        packed.myfileobj = file  # closed together
+        packed.myfileobj = file  # type: ignore[assignment]  # closed together
         return cast(BinaryIO, packed)
 
 
@@ -113,6 +144,7 @@ def fetch(address: str, path: str | Path, expected: str, *, limit: int = 1 << 31
     A mismatch, a broken connection or more than `limit` bytes leave nothing behind, so that the next
     try starts afresh. Two processes at once both write beside and rename: one good file.
     """
+    import http.client
     import urllib.error
     import urllib.request
 
@@ -132,7 +164,7 @@ def fetch(address: str, path: str | Path, expected: str, *, limit: int = 1 << 31
                     f"SHA-256 of {address} is {digest.hexdigest()}, expected {expected}; nothing was kept",
                     file=path,
                 )
-    except (urllib.error.URLError, ConnectionError, TimeoutError) as error:
+    except (urllib.error.URLError, http.client.HTTPException, ConnectionError, TimeoutError) as error:
         raise DataError(f"could not download {address}: {error}", file=path) from None
     return Path(path)
 
@@ -155,6 +187,14 @@ def _umask() -> int:
     mask = os.umask(0)
     os.umask(mask)
     return mask
+
+
+def _sync_tree(folder: Path) -> None:
+    for place, _, names in os.walk(folder):
+        for name in names:
+            with (Path(place) / name).open("rb") as file:
+                os.fsync(file.fileno())
+        _sync_folder(Path(place))
 
 
 def _sync_folder(folder: Path) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 from dialeval import files
 from dialeval.errors import DataError, UsageError
 from dialeval.scores.signature import Signature
-from dialeval.scores.table import Score, Scores
+from dialeval.scores.table import Score, Scores, is_human
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class ColumnMap:
         path, rest = split.groups() if (split := re.match(r"(.+?):(\w+=.*)", text, re.DOTALL)) else ("", "")
         known = {item.name for item in dataclasses.fields(cls)}
         pairs = dict(part.partition("=")[::2] for part in rest.split(",") if part)
-        if not path or not {"id", "value"} <= set(pairs) or not set(pairs) <= known:
+        if not path or not {"id", "value"} <= set(pairs) <= known or not all(pairs.values()):
             raise UsageError(
                 f"--map {text!r}: expected FILE:id=COLUMN,value=COLUMN and, as needed, turn=, source=, "
                 "rater=, dimension=, system=, note="
@@ -73,8 +73,7 @@ def read_columns(path: str | Path, columns: ColumnMap, *, strict: bool = True) -
         raise DataError(
             "no number in this column", file=path, field=columns.value, fix="name another with value=…"
         )
-    signatures = {score.source: reader.signature for score in scores}
-    return Scores.of(scores, {**signatures, **reader.signatures})
+    return Scores.of(scores, reader.signatures)
 
 
 class _Reader:
@@ -111,33 +110,48 @@ class _Reader:
         }
         return Signature.of("column.v1", {"file": Path(self.path).name, **digest, **named})
 
-    def _cell(self, record: dict[str, Any], name: str, default: str | None = None) -> Any:
+    def _cell(self, record: dict[str, Any], name: str) -> Any:
         column = getattr(self.columns, name)
         if name in self.present:
             return record.get(column)
-        return default if column is None or column == name else column
+        return None if column == name else column
 
     def row(self, line: int, record: dict[str, Any]) -> Score:
         name = self._cell(record, "id")
         if name is None or name == "":
             raise DataError("no dialogue id", file=self.path, line=line, field=self.columns.id)
-        rater = self._cell(record, "rater")
-        source = f"human:{rater}" if rater else self._cell(record, "source", Path(self.path).stem)
-        source = str(source or Path(self.path).stem)
-        value, note = _number(record.get(self.columns.value), self._cell(record, "note"))
-        signature = self._cell(record, "signature")
-        if signature:
-            self.signatures[source] = Signature.parse(str(signature))
-        system = self._cell(record, "system")
+        source = self._source(record)
+        self._sign(line, source, self._cell(record, "signature"))
+        value, note = _number(record.get(self.columns.value), _text(self._cell(record, "note")))
         return Score(
-            str(name),
+            _text(name) or "",
             self._turn(line, self._cell(record, "turn")),
-            str(system) if system else None,
+            _text(self._cell(record, "system")),
             source,
-            str(self._cell(record, "dimension", self.columns.value) or self.columns.value),
+            _text(self._cell(record, "dimension")) or self.columns.value,
             value,
             note,
         )
+
+    def _source(self, record: dict[str, Any]) -> str:
+        """A rater is a person; where only raters are named, a blank one is a person without a name."""
+        rater = _text(self._cell(record, "rater"))
+        unnamed = "human" if self.columns.rater is not None else Path(self.path).stem
+        return f"human:{rater}" if rater else _text(self._cell(record, "source")) or unnamed
+
+    def _sign(self, line: int, source: str, signature: object) -> None:
+        """Keep the signature a row brings; a metric from a file without signatures gets the file's own.
+
+        People get none: the same rater may well be in two files.
+        """
+        if signature:
+            found = Signature.parse(str(signature))
+            if self.signatures.setdefault(source, found) != found:
+                raise DataError(
+                    f"two signatures for the source {source!r}", file=self.path, line=line, field="signature"
+                )
+        elif "signature" not in self.present and not is_human(source):
+            self.signatures[source] = self.signature
 
     def _turn(self, line: int, cell: object) -> int | None:
         if cell is None or cell == "":
@@ -157,12 +171,19 @@ class _Reader:
         return int(number)
 
 
-def _number(cell: object, note: object) -> tuple[float | None, str | None]:
-    said = str(note) if note else None
+def _text(cell: object) -> str | None:
+    """A cell as text; half a character (a lone surrogate) cannot be stored and becomes U+FFFD."""
+    if cell is None or cell == "":
+        return None
+    text = str(cell)
+    return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def _number(cell: object, said: str | None) -> tuple[float | None, str | None]:
     if cell is None or cell == "":
         return None, said or "missing"
     try:
         value = float(str(cell)) if not isinstance(cell, bool) else float(cell)
     except ValueError:
-        return None, said or str(cell)[:80]
+        return None, said or _text(str(cell)[:80])
     return (value, said) if math.isfinite(value) else (None, said or f"not a finite number: {cell}")

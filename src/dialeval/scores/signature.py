@@ -2,6 +2,7 @@
 
 import dataclasses
 import hashlib
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -52,36 +53,56 @@ class Signature:
 def render(value: object) -> str:
     """Write one setting so that no two different values look alike.
 
+    Text is written as it stands, but for characters with a meaning here (`%XX`); text that would read as
+    something else ("-", "true", "12") has its first character escaped. What holds other values (a tuple, a
+    mapping, a dataclass) stands in parentheses where it is itself held by another.
+
     >>> render(None), render("-"), render(0.1), render(("a", "b,c"))
     ('-', '%2D', '0.1', 'a,b%2Cc')
+    >>> render(("a", ("b", 1))), render({"k": "1"})
+    ('a,(b,1)', 'k=%31')
     """
     match value:
         case None:
             return "-"
         case bool():
             return "true" if value else "false"
-        case int() | float():
-            return repr(value)
+        case int():
+            return int.__repr__(value)
+        case float():  # numpy's float is one, too, but writes itself otherwise
+            return float.__repr__(value)
         case str():
-            return "%2D" if value == "-" else "".join(map(_escape, value))
+            text = "".join(map(_escape, value))
+            return f"%{ord(text[0]):02X}{text[1:]}" if _reads_otherwise(text) else text
         case tuple() | list():
-            return ",".join(render(item).replace(",", "%2C") for item in value) + (
-                "," if len(value) == 1 else ""
-            )
+            return ",".join(map(_held, value)) + ("," if len(value) == 1 else "") if value else "()"
+        case set() | frozenset():
+            return f"set({','.join(sorted(map(_held, value)))})"
         case Mapping():
-            return "&".join(f"{_plain(key)}={_plain(item)}" for key, item in value.items())
+            return ",".join(sorted(f"{_held(key)}={_held(item)}" for key, item in value.items())) or "(=)"
         case _ if dataclasses.is_dataclass(value) and not isinstance(value, type):
-            items = {item.name: getattr(value, item.name) for item in dataclasses.fields(value)}
-            return f"{type(value).__name__}({render(items)})"
+            items = [f"{item.name}={_held(getattr(value, item.name))}" for item in dataclasses.fields(value)]
+            return f"{type(value).__name__}({','.join(items)})"
         case _:
             return "".join(map(_escape, repr(value)))
 
 
-def _plain(value: object) -> str:
-    return render(value).replace("&", "%26").replace("=", "%3D")
+def _held(value: object) -> str:
+    """Write a value inside another one."""
+    text = render(value)
+    return f"({text})" if isinstance(value, (tuple, list, Mapping)) else text
+
+
+def _reads_otherwise(text: str) -> bool:
+    if text in ("-", "true", "false") or re.fullmatch(r"-?[0-9]+", text):
+        return True
+    try:
+        return text == repr(float(text))
+    except ValueError:
+        return False
 
 
 def _escape(character: str) -> str:
-    if character in "%|" or not character.isprintable():
+    if character in "%|,=()" or not character.isprintable():
         return "".join(f"%{byte:02X}" for byte in character.encode("utf-8", "surrogatepass"))
     return character

@@ -1,6 +1,6 @@
 """The Scores table: fixed columns, one signature per source, Parquet, JSONL and CSV both ways."""
 
-import math
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dialeval import files
-from dialeval.errors import DataError
+from dialeval.errors import DataError, UsageError
 from dialeval.scores.signature import Signature
 
 Level = Literal["turn", "dialogue"]
@@ -47,13 +47,6 @@ def is_human(source: str) -> bool:
     return source == "human" or source.startswith("human:")
 
 
-def finite(value: float | None, note: str | None) -> tuple[float | None, str | None]:
-    """Turn NaN and infinities into unscored, and make sure that unscored says why."""
-    if value is not None and not math.isfinite(value):
-        return None, note or "not a finite number"
-    return value, note or (UNSCORED if value is None else None)
-
-
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Scores:
     """An Arrow table of scores and the signature of each source.
@@ -73,8 +66,7 @@ class Scores:
         columns: list[list[Any]] = [[] for _ in SCHEMA]
         appends = [column.append for column in columns]
         for row in rows:
-            value, note = finite(row.value, row.note)
-            for append, item in zip(appends, (*row[:5], value, note), strict=True):
+            for append, item in zip(appends, row, strict=True):
                 append(item)
         return cls.from_columns(columns, signatures)
 
@@ -82,9 +74,9 @@ class Scores:
     def from_columns(
         cls, columns: Sequence[Any], signatures: Mapping[str, Signature] | None = None
     ) -> "Scores":
-        """Build a table from columns in the order of the schema, already free of NaN."""
+        """Build a table from columns in the order of the schema, turning what is not finite into unscored."""
         arrays = [pa.array(column, item.type) for column, item in zip(columns, SCHEMA, strict=True)]
-        return cls(pa.Table.from_arrays(arrays, schema=SCHEMA), dict(signatures or {}))
+        return cls(_checked(pa.Table.from_arrays(arrays, schema=SCHEMA)), dict(signatures or {}))
 
     @classmethod
     def concat(cls, parts: Iterable["Scores"]) -> "Scores":
@@ -204,11 +196,8 @@ class Scores:
         elif suffix in (".jsonl", ".csv"):
             files.write_text(path, text.to_jsonl(self) if suffix == ".jsonl" else text.to_csv(self))
         else:
-            raise DataError(
-                f"cannot write {suffix or 'a file without an ending'}",
-                file=path,
-                fix="use .parquet, .jsonl or .csv",
-            )
+            ending = suffix or "a file without an ending"
+            raise UsageError(f"cannot write {path}: {ending}; use .parquet, .jsonl or .csv")
 
     def write_parquet(self, file: Any) -> None:
         """Write Parquet with the signatures in the file's metadata."""
@@ -237,17 +226,7 @@ def metadata(signatures: Mapping[str, Signature]) -> dict[bytes, bytes]:
 
 def read_parquet(path: str | Path) -> Scores:
     """Load a Parquet file of scores; columns may come in any order."""
-    import json
-
-    import pyarrow.parquet as pq
-
-    with files.open_binary(path) as file:
-        try:
-            table = pq.read_table(file)
-        except (pa.ArrowInvalid, OSError) as error:
-            raise DataError(f"not a Parquet file: {error}", file=path) from None
-    packed = json.loads((table.schema.metadata or {}).get(_METADATA, b"{}"))
-    signatures = {source: Signature.parse(text) for source, text in packed.get("signatures", {}).items()}
+    table = open_parquet(path)
     missing = [name for name in SCHEMA.names if name not in table.column_names]
     if missing:
         raise DataError(
@@ -257,19 +236,39 @@ def read_parquet(path: str | Path) -> Scores:
             fix="use --map to name columns",
         )
     try:
-        table = table.select(SCHEMA.names).cast(SCHEMA)
-    except (pa.ArrowInvalid, ValueError) as error:
+        ours = table.select(SCHEMA.names).cast(SCHEMA)
+    except (pa.ArrowException, ValueError) as error:
         raise DataError(str(error), file=path) from None
-    return Scores(_without_nan(table), signatures)
+    return Scores(_checked(ours), _signatures_in(table, path))
 
 
-def _without_nan(table: pa.Table) -> pa.Table:
-    """Enforce the contract on a table that came from outside."""
-    value = table["value"]
-    bad = pc.and_(pc.is_valid(value), pc.invert(pc.is_finite(value)))
+def open_parquet(path: str | Path) -> pa.Table:
+    """Load a Parquet file of any columns."""
+    import pyarrow.parquet as pq
+
+    with files.open_binary(path) as file:
+        try:
+            return pq.read_table(file)
+        except (pa.ArrowException, OSError, EOFError, zlib.error) as error:
+            raise DataError(f"not a Parquet file: {error}", file=path) from None
+
+
+def _signatures_in(table: pa.Table, path: str | Path) -> dict[str, Signature]:
+    import json
+
+    try:
+        packed = json.loads((table.schema.metadata or {}).get(_METADATA, b"{}"))
+        return {source: Signature.parse(text) for source, text in packed.get("signatures", {}).items()}
+    except (ValueError, AttributeError, DataError) as error:
+        raise DataError(f"the signatures in this file cannot be read: {error}", file=path) from None
+
+
+def _checked(table: pa.Table) -> pa.Table:
+    """Enforce the contract: NaN and infinities are unscored, unscored says why, no note is empty."""
+    value, note = table["value"], table["note"]
+    bad = pc.fill_null(pc.invert(pc.is_finite(value)), False)
+    note = pc.if_else(pc.fill_null(pc.equal(note, ""), False), pa.scalar(None, pa.string()), note)
+    note = pc.if_else(bad, pc.coalesce(note, pa.scalar("not a finite number")), note)
     value = pc.if_else(bad, pa.scalar(None, pa.float64()), value)
-    note = pc.if_else(
-        pc.fill_null(bad, False), pc.coalesce(table["note"], pa.scalar("not a finite number")), table["note"]
-    )
     note = pc.if_else(pc.is_null(value), pc.coalesce(note, pa.scalar(UNSCORED)), note)
     return table.set_column(5, SCHEMA.field("value"), value).set_column(6, SCHEMA.field("note"), note)

@@ -4,12 +4,13 @@ import csv
 import io
 import json
 import re
+import zlib
 from pathlib import Path
 from typing import Any
 
 from dialeval import files
 from dialeval.errors import DataError
-from dialeval.scores.table import SCHEMA, Scores
+from dialeval.scores.table import SCHEMA, Scores, open_parquet
 
 COLUMNS = (*SCHEMA.names, "signature")
 # A spreadsheet runs a cell that starts with one of these as a formula (RELIABILITY R19).
@@ -36,9 +37,7 @@ def to_jsonl(scores: Scores) -> str:
     signatures = {source: str(signature) for source, signature in scores.signatures.items()}
     lines = []
     for row in scores:
-        record: dict[str, Any] = row._asdict()
-        if row.source in signatures:
-            record["signature"] = signatures[row.source]
+        record: dict[str, Any] = {**row._asdict(), "signature": signatures.get(row.source)}
         lines.append(json.dumps(record, ensure_ascii=False, allow_nan=False))
     return "".join(line + "\n" for line in lines)
 
@@ -50,8 +49,8 @@ def to_csv(scores: Scores) -> str:
     writer.writerow(COLUMNS)
     signatures = {source: str(signature) for source, signature in scores.signatures.items()}
     for row in scores:
-        cells = [guard_cell(item) if isinstance(item, str) else item for item in row]
-        writer.writerow([*cells, signatures.get(row.source, "")])
+        cells = (*row, signatures.get(row.source))
+        writer.writerow([guard_cell(item) if isinstance(item, str) else item for item in cells])
     return out.getvalue()
 
 
@@ -67,22 +66,15 @@ def records(path: str | Path) -> list[tuple[int, dict[str, Any]]]:
     """Read a table of any columns from CSV, JSONL or Parquet: (line, record) pairs."""
     suffix = Path(str(path).removesuffix(".gz")).suffix.lower()
     if suffix == ".parquet":
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-
-        with files.open_binary(path) as file:
-            try:
-                return list(enumerate(pq.read_table(file).to_pylist(), 1))
-            except (pa.ArrowInvalid, OSError) as error:
-                raise DataError(f"not a Parquet file: {error}", file=path) from None
+        return list(enumerate(open_parquet(path).to_pylist(), 1))
     with files.open_binary(path) as file:
         try:
             text = file.read().decode("utf-8-sig")
-        except (UnicodeDecodeError, EOFError, OSError) as error:
+        except (UnicodeDecodeError, EOFError, OSError, zlib.error) as error:
             raise DataError(
                 f"cannot be read as UTF-8 text: {error}", file=path, fix="save it as UTF-8"
             ) from None
-    if suffix in (".jsonl", ".json", ".ndjson"):
+    if suffix in (".jsonl", ".json", ".ndjson") or (suffix != ".csv" and text.lstrip().startswith("{")):
         return list(_json_records(path, text))
     return _csv_records(path, text)
 
@@ -93,9 +85,10 @@ def _json_records(path: str | Path, text: str) -> Any:
             continue
         try:
             record = json.loads(line)
-        except json.JSONDecodeError as error:
+        except (ValueError, RecursionError) as error:  # a number of 5,000 digits, a thousand brackets
+            what = error.msg if isinstance(error, json.JSONDecodeError) else str(error)
             raise DataError(
-                f"not JSON: {error.msg}", file=path, line=number, fix="one JSON object a line"
+                f"not JSON: {what}", file=path, line=number, fix="one JSON object a line"
             ) from None
         if not isinstance(record, dict):
             raise DataError("not a JSON object", file=path, line=number, fix="one JSON object a line")
@@ -103,6 +96,7 @@ def _json_records(path: str | Path, text: str) -> Any:
 
 
 def _csv_records(path: str | Path, text: str) -> list[tuple[int, dict[str, Any]]]:
+    csv.field_size_limit(2**31 - 1)  # a judge's export may carry whole dialogues in a cell
     reader = csv.DictReader(io.StringIO(text, newline=""), strict=True)
     found = []
     try:
@@ -111,5 +105,5 @@ def _csv_records(path: str | Path, text: str) -> list[tuple[int, dict[str, Any]]
                 raise DataError("as many cells as the header has are needed", file=path, line=reader.line_num)
             found.append((reader.line_num, {key: unguard_cell(cell) for key, cell in record.items()}))
     except csv.Error as error:
-        raise DataError(f"not CSV: {error}", file=path, line=reader.line_num) from None
+        raise DataError(f"not CSV: {error}", file=path, line=reader.reader.line_num) from None
     return found

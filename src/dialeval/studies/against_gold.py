@@ -147,7 +147,10 @@ def classes(units: Units, columns: list[Column], gold: Floats) -> Table:
             }
             for cut in names[1:]
         ]
-        spread = [dataclasses.asdict(one) for one in statistics.class_distributions(values, gold)]
+        spread = [
+            {**dataclasses.asdict(one), "quantiles": list(one.quantiles)}
+            for one in statistics.class_distributions(values, gold)
+        ]
         table.append({"label": labels[column], "cuts": cuts, "distributions": spread})
     return table
 

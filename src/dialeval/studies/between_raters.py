@@ -9,7 +9,7 @@ from dialeval import statistics
 from dialeval.scores import Scores, is_human
 from dialeval.statistics import METHODS, Estimate
 from dialeval.studies.against_gold import plain
-from dialeval.studies.units import Floats, Units, align, human_columns
+from dialeval.studies.units import Floats, Key, Units, align, human_columns
 
 if TYPE_CHECKING:
     from dialeval.studies.study import Settings
@@ -42,8 +42,14 @@ def ceiling(raters: list[Floats], units: Units, settings: "Settings") -> Table:
     ]
 
 
-def agreement(scores: Scores, settings: "Settings") -> Table:
-    """Agreement between raters, for every level and dimension that at least two of them rated."""
+def agreement(scores: Scores, only: Units | None, settings: "Settings") -> Table:
+    """Agreement between raters, for every level and dimension that at least two of them rated.
+
+    Args:
+        scores: All scores.
+        only: The units of the study, if they are a part of all; ratings of other ones do not count.
+        settings: Those of the study.
+    """
     human = scores.where(source=is_human)
     rows = []
     levels: tuple[Literal["dialogue", "turn"], ...] = ("dialogue", "turn")
@@ -52,12 +58,26 @@ def agreement(scores: Scores, settings: "Settings") -> Table:
         if not len(rated):
             continue
         units = align(rated, level)
+        if only is not None:
+            units = _shared(units, only)
         for dimension in rated.dimensions:
             columns = human_columns(units, dimension)
             if len(columns) > 1:
                 ratings = np.vstack([units.columns[column] for column in columns]).T
                 rows.append({"level": level, "dimension": dimension, **_panel(ratings, units, settings)})
     return rows
+
+
+def _shared(units: Units, only: Units) -> Units:
+    """Keep what belongs to the other units too: the same turn, or else the same dialogue or system."""
+
+    def part(key: Key) -> object:
+        if only.level == "system":
+            return key.system
+        return key if units.level == only.level else key[:2]
+
+    known = {part(key) for key in only.keys}
+    return units.keep(np.array([part(key) in known for key in units.keys], dtype=bool))
 
 
 def _panel(ratings: Floats, units: Units, settings: "Settings") -> dict[str, Any]:
@@ -75,7 +95,7 @@ def _panel(ratings: Floats, units: Units, settings: "Settings") -> dict[str, Any
         "n_units": int((present.sum(axis=1) > 0).sum()),
         "n_ratings": int(present.sum()),
         "raters": ratings.shape[1],
-        "labels": {f"{label:g}": count for label, count in sorted(counts.items())} if few_labels else {},
+        "labels": {f"{label:.12g}": count for label, count in sorted(counts.items())} if few_labels else {},
         "dominant": dominant,
         "fleiss": plain(
             statistics.agreement_interval(ratings, "fleiss_kappa", **interval) if few_labels else nothing

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dialeval import statistics
-from dialeval.scores import Scores, is_human
+from dialeval.scores import is_human
 from dialeval.statistics import Estimate
 from dialeval.studies.against_gold import plain
 from dialeval.studies.comparison import compare, items
-from dialeval.studies.units import Column, Floats, Units, align, mean_over
+from dialeval.studies.units import Column, Floats, Units, human_columns, mean_over
 
 if TYPE_CHECKING:
     from dialeval.studies.study import Settings
@@ -19,15 +19,13 @@ _MOST_TESTS = 200
 
 
 def findings(
-    scores: Scores, columns: list[Column], gold_columns: list[Column], settings: "Settings"
+    units: Units, columns: list[Column], gold_columns: list[Column], settings: "Settings"
 ) -> dict[str, Any]:
-    """Means per system and column, and comparisons of systems on the gold and on the columns."""
-    units = align(scores, "turn" if settings.level == "turn" else "dialogue", settings.aggregate)
+    """Means per system and column over turns or dialogues, and comparisons of systems on them."""
     shown = {column: units.columns[column] for column in columns if column in units.columns}
     gold = _gold_name(gold_columns, settings)
     for name in dict.fromkeys(c.dimension for c in units.columns if is_human(c.source)):
-        raters = [c for c in units.columns if is_human(c.source) and c.dimension == name]
-        shown[Column("human", name)] = mean_over(units, raters)
+        shown[Column("human", name)] = mean_over(units, human_columns(units, name))
     if gold is not None and gold not in shown:
         shown[gold] = mean_over(units, gold_columns)
     systems = sorted({key.system for key in units.keys if key.system is not None})

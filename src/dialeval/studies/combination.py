@@ -47,7 +47,8 @@ class Combination:
     @property
     def signature(self) -> Signature:
         """How the new source was made."""
-        folds = {"folds": self.folds} if self.method == "fit" else {}
+        number = int(self.folds) if self.folds.isdecimal() else self.folds
+        folds = {"folds": number} if self.method == "fit" else {}
         return Signature.of("combination.v1", {"method": self.method, "parts": self.parts, **folds})
 
 
@@ -78,7 +79,7 @@ def _groups(units: Units, folds: str, seed: int) -> Floats:
     elif folds == "system":
         systems = {key.system: number for number, key in enumerate(units.keys)}
         groups = np.array([systems[key.system] for key in units.keys])
-    elif folds.isdigit() and int(folds) > 1:
+    elif folds.isdecimal() and int(folds) > 1:
         groups = kfold_groups(units.clusters, int(folds), seed)
     else:
         raise UsageError(f"folds={folds}: expected a number above 1, dialogue or system")

@@ -10,26 +10,25 @@ from dialeval import statistics
 from dialeval.errors import UsageError
 from dialeval.scores import Scores, is_human
 from dialeval.statistics import Estimate
-from dialeval.studies.units import Column, Floats, Key, Units, align, mean_over
+from dialeval.studies.units import Column, Floats, Key, Units, align, human_columns, mean_over
 
-Item = tuple[str, int | None]
+Item = tuple[str | tuple[str, str | None], int | None]
+"""A dialogue (with its system, where several answered the same contexts) and a turn in it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """The difference of two means on one column, its interval where items are paired, and its p-value."""
+    """The difference of two means on one column, its interval where items are paired, and its p-value.
+
+    The p-value comes from approximate randomisation if items are paired, from a permutation of means if not.
+    """
 
     label: str
     paired: bool
     first: Estimate
     second: Estimate
     difference: Estimate
-    randomisation_p: float | None
-
-    @property
-    def p(self) -> float | None:
-        """The p-value to go by: approximate randomisation if paired, permutation of means if not."""
-        return self.randomisation_p
+    p: float | None
 
 
 def compare(
@@ -83,13 +82,18 @@ def _array(values: Mapping[Item, float]) -> Floats:
 
 
 def _clusters(values: Mapping[Item, float]) -> Any:
-    numbers: dict[str, int] = {}
+    numbers: dict[object, int] = {}
     return np.array([numbers.setdefault(name, len(numbers)) for name, _ in values], dtype=np.intp)
 
 
 def items(keys: tuple[Key, ...], values: Floats) -> dict[Item, float]:
-    """Label a column's values by dialogue and turn."""
-    return {(key.dialogue_id, key.turn): float(value) for key, value in zip(keys, values, strict=True)}
+    """Label a column's values by dialogue and turn.
+
+    A new run may call its system otherwise, so the system is no part of the label unless it has to be.
+    """
+    unique = len({(key.dialogue_id, key.turn) for key in keys}) == len(keys)
+    names = [key.dialogue_id if unique else key[:2] for key in keys]
+    return {(name, key.turn): float(value) for name, key, value in zip(names, keys, values, strict=True)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +104,8 @@ class Verdict:
     alpha: float
     worse: tuple[str, ...]
     level: str
+    adjusted: tuple[float | None, ...] = ()
+    """The p-value of each comparison after Holm's correction: what `alpha` is compared with."""
 
     @property
     def passed(self) -> bool:
@@ -137,23 +143,27 @@ def check(
         )
     directions = {c: _direction(new, c.source) for c in shared}
     gates = [c for c in shared if directions[c] != "neither"]
+    if not gates:
+        names = ", ".join(dict.fromkeys(c.source for c in shared))
+        raise UsageError(f"nothing to compare: neither more nor less is better for {names}")
     made = []
     for column in gates:
         alternative = "less" if directions[column] == "higher" else "greater"
         a, b = sides[0][column], sides[1][column]
         label = f"{column.source}/{column.dimension}"
         made.append(compare(label, a, b, alternative=alternative, resamples=resamples, seed=seed))
+    if all(one.p is None for one in made):
+        raise UsageError(f"nothing to compare at {level} level: {made[0].label} has no value on one side")
     adjusted = statistics.holm([one.p for one in made])
     worse = tuple(one.label for one, p in zip(made, adjusted, strict=True) if p is not None and p < alpha)
-    return Verdict(tuple(made), alpha, worse, level)
+    return Verdict(tuple(made), alpha, worse, level, tuple(adjusted))
 
 
 def _columns(units: Units, source: str | None, dimension: str | None) -> dict[Column, dict[Item, float]]:
     """Take the columns asked for; raters count together as `human`."""
     found = {c: values for c, values in units.columns.items() if not is_human(c.source)}
     for name in dict.fromkeys(c.dimension for c in units.columns if is_human(c.source)):
-        raters = [c for c in units.columns if is_human(c.source) and c.dimension == name]
-        found[Column("human", name)] = mean_over(units, raters)
+        found[Column("human", name)] = mean_over(units, human_columns(units, name))
     return {
         column: items(units.keys, values)
         for column, values in found.items()
@@ -170,4 +180,4 @@ def _differs(new: Scores, old: Scores, source: str) -> bool:
     if is_human(source) or source not in new.signatures or source not in old.signatures:
         return False
     a, b = new.signatures[source], old.signatures[source]
-    return a.name != "column.v1" and a != b
+    return a != b and "column.v1" not in (a.name, b.name)

@@ -12,10 +12,22 @@ import numpy as np
 from dialeval import files
 from dialeval.errors import DataError, UsageError
 from dialeval.scores import Scores, Signature, is_human
+from dialeval.statistics import METHODS
 from dialeval.studies import against_gold, between_raters, between_systems
 from dialeval.studies.combination import Combination, combine
-from dialeval.studies.subset import where as keep_where
-from dialeval.studies.units import Column, Floats, Level, Units, align, human_columns, mean_over
+from dialeval.studies.subset import where
+from dialeval.studies.units import (
+    AGGREGATES,
+    LEVELS,
+    Column,
+    Floats,
+    Level,
+    Units,
+    align,
+    human_columns,
+    mean_over,
+    with_systems,
+)
 
 Table = list[dict[str, Any]]
 VERSION = "study.v1"
@@ -39,6 +51,22 @@ class Settings:
     confidence: float = 0.95
     seed: int = 0
     workers: int = 1
+
+    def __post_init__(self) -> None:
+        """Refuse a choice that does not exist before any work is done."""
+        choices: dict[str, tuple[str | None, ...]] = {
+            "level": (None, *LEVELS),
+            "aggregate": tuple(AGGREGATES),
+            "by": (None, "system", "dimension"),
+            "method": METHODS,
+        }
+        for name, known in choices.items():
+            if (given := getattr(self, name)) not in known:
+                raise UsageError(f"no {name} {given!r}; known: {', '.join(filter(None, known))}")
+        if min(self.resamples, self.permutations, self.workers) < 1:
+            raise UsageError("resamples, permutations and workers must be at least 1")
+        if not 0 < self.confidence < 1:
+            raise UsageError(f"confidence must lie between 0 and 1, not {self.confidence}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +101,11 @@ class Study:
 
     def to_json(self) -> str:
         """Return the study as JSON text, without a NaN in it."""
-        body = {"version": VERSION, **dataclasses.asdict(self)}
-        return json.dumps(body, ensure_ascii=False, allow_nan=False, indent=1) + "\n"
+        return json.dumps(self.to_dict(), ensure_ascii=False, allow_nan=False, indent=1) + "\n"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the study as plain dictionaries and lists."""
+        return {"version": VERSION, **dataclasses.asdict(self)}
 
     @classmethod
     def load(cls, path: str | Path) -> "Study":
@@ -113,6 +144,7 @@ def study(scores: Scores, gold: str = "human", level: Level | None = None, **set
         chosen = Settings(gold=gold, level=level, **settings)
     except TypeError as error:
         raise UsageError(f"study: {error}") from None
+    scores = with_systems(scores)
     level, dimension = _level_and_dimension(scores, chosen)
     chosen = dataclasses.replace(chosen, level=level, dimension=dimension)
     units = align(scores, level, chosen.aggregate)
@@ -124,13 +156,10 @@ def study(scores: Scores, gold: str = "human", level: Level | None = None, **set
         units = combine(units, combination, target, chosen.seed)
         signatures[combination.name] = combination.signature
     if chosen.where:
-        units = keep_where(units.with_columns({_GOLD: target} if target is not None else {}), chosen.where)
-        target = units.columns.pop(_GOLD, None)
+        kept = where(units, chosen.where, target)
+        units, target = units.keep(kept), None if target is None else target[kept]
     columns = _metric_columns(units, gold_columns, chosen)
     return _find(scores, units, columns, gold_columns, target, chosen, signatures)
-
-
-_GOLD = Column("gold", "gold")
 
 
 def _find(
@@ -155,17 +184,33 @@ def _find(
     else:
         notes.append(f"no source {settings.gold!r}: means, comparisons and correlations between sources only")
     found["matrix"] = against_gold.matrix(units, columns, target, settings)
-    found |= between_systems.findings(scores, columns, gold_columns, settings)
-    found["agreement"] = between_raters.agreement(scores, settings)
+    below = _below_systems(scores, units, settings)
+    found |= between_systems.findings(below, columns, gold_columns, settings)
+    found["agreement"] = between_raters.agreement(scores, units if settings.where else None, settings)
     return Study(
-        settings={key: value for key, value in dataclasses.asdict(settings).items() if key != "workers"},
+        settings=_plain(settings),
         gold=_describe_gold(gold_columns, target, settings),
         n_units=len(units),
-        n_dialogues=int(np.unique(units.clusters).size),
+        n_dialogues=len({key[:2] for key in below.keys}),
         signatures={source: str(signature) for source, signature in signatures.items()},
         notes=notes,
         **found,
     )
+
+
+def _below_systems(scores: Scores, units: Units, settings: Settings) -> Units:
+    """Return the units that system figures are means of: the study's own, or the dialogues of its systems."""
+    if settings.level != "system":
+        return units
+    dialogues = align(scores, "dialogue", settings.aggregate)
+    systems = {key.system for key in units.keys}
+    return dialogues.keep(np.array([key.system in systems for key in dialogues.keys], dtype=bool))
+
+
+def _plain(settings: Settings) -> dict[str, Any]:
+    """Write settings as JSON would give them back; the number of workers changes nothing."""
+    fields = {key: value for key, value in dataclasses.asdict(settings).items() if key != "workers"}
+    return {key: list(value) if isinstance(value, tuple) else value for key, value in fields.items()}
 
 
 def _describe_gold(columns: list[Column], target: Floats | None, settings: Settings) -> dict[str, Any] | None:
@@ -227,7 +272,8 @@ def _metric_columns(units: Units, gold_columns: Sequence[Column], settings: Sett
     if settings.gold != "human":
         columns = [c for c in columns if c.source != settings.gold]
     if settings.sources:
-        wanted = {name: [c for c in columns if name in (c.source, labels[c])] for name in settings.sources}
+        names = {c: (c.source, labels[c], f"{c.source}/{c.dimension}") for c in columns}
+        wanted = {name: [c for c in columns if name in names[c]] for name in settings.sources}
         missing = [name for name, found in wanted.items() if not found]
         if missing:
             raise UsageError(f"no source {missing[0]!r}; there are: {', '.join(labels[c] for c in columns)}")

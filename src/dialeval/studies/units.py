@@ -2,29 +2,34 @@
 
 A unit is a turn, a dialogue or a system. Turn scores become dialogue scores by an explicit aggregation
 (mean by default); a source that gives dialogue rows itself keeps them. System figures are means over the
-dialogues of a system. Missing is NaN in these arrays, and nowhere else.
+dialogues of a system. Missing is NaN in these arrays, and nowhere else. Units are sorted by name and turn, so
+that no finding depends on the order of rows in a file.
 """
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, NamedTuple
+from functools import cached_property
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from dialeval.errors import DataError, UsageError
-from dialeval.scores import Score, Scores, is_human
+from dialeval.scores import SCHEMA, Scores, is_human
 
 Floats = NDArray[np.float64]
+Places = NDArray[np.intp]
 Level = Literal["turn", "dialogue", "system"]
 LEVELS: tuple[Level, ...] = ("turn", "dialogue", "system")
-AGGREGATES: dict[str, Callable[[list[float]], float]] = {
-    "mean": lambda values: float(np.mean(values)),
-    "min": min,
-    "max": max,
+AGGREGATES: dict[str, Callable[[Floats], Any]] = {
+    "mean": np.mean,
+    "min": np.min,
+    "max": np.max,
     "last": lambda values: values[-1],
-    "median": lambda values: float(np.median(values)),
+    "median": np.median,
 }
 
 
@@ -43,7 +48,7 @@ class Column(NamedTuple):
     dimension: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Units:
     """Aligned arrays over the units of one level."""
 
@@ -54,11 +59,15 @@ class Units:
     def __len__(self) -> int:
         return len(self.keys)
 
-    @property
-    def clusters(self) -> NDArray[np.intp]:
-        """Numbers that are equal for units of the same dialogue: what a bootstrap draws."""
-        numbers: dict[tuple[str, str | None], int] = {}
-        return np.array([numbers.setdefault(key[:2], len(numbers)) for key in self.keys], dtype=np.intp)
+    @cached_property
+    def clusters(self) -> Places:
+        """Numbers that are equal for units of the same dialogue: what a bootstrap draws and a fit leaves out.
+
+        Answers of several systems to the same context are one cluster: what they share is not new evidence.
+        """
+        numbers: dict[str, int] = {}
+        names = (key.dialogue_id for key in self.keys)
+        return np.array([numbers.setdefault(name, len(numbers)) for name in names], dtype=np.intp)
 
     def keep(self, mask: NDArray[np.bool_]) -> "Units":
         """Return the units for which the mask holds."""
@@ -90,108 +99,181 @@ def align(scores: Scores, level: Level, aggregate: str = "mean") -> Units:
         raise UsageError(f"no level {level!r}; known: {', '.join(LEVELS)}")
     if aggregate not in AGGREGATES:
         raise UsageError(f"no aggregate {aggregate!r}; known: {', '.join(AGGREGATES)}")
-    values = _values(scores)
+    rows = _number(scores)
     if level == "turn":
-        kept = {c: {k: v for k, v in found.items() if k.turn is not None} for c, found in values.items()}
-        return _arrays(level, {column: found for column, found in kept.items() if found})
-    per_dialogue = {column: _by_dialogue(found, aggregate) for column, found in values.items()}
+        return _turns(rows)
+    found = {column: _by_dialogue(rows, number, aggregate) for number, column in enumerate(rows.columns)}
     if level == "dialogue":
-        return _arrays(level, per_dialogue)
-    return _arrays(level, {column: _by_system(found) for column, found in per_dialogue.items()})
+        return _arrays(level, rows.dialogues, found)
+    systems = sorted({key.system for key in rows.dialogues if key.system is not None})
+    keys = [Key(name, name) for name in systems]
+    numbers: dict[str | None, int] = {name: number for number, name in enumerate(systems)}
+    owner = np.array([numbers.get(key.system, -1) for key in rows.dialogues], dtype=np.intp)
+    return _arrays(level, keys, {column: _by_system(part, owner) for column, part in found.items()})
 
 
-Found = dict[Key, float]
+Part = tuple[Places, Floats]
+"""Some units by number, and a value for each."""
 
 
-def _values(scores: Scores) -> dict[Column, Found]:
-    systems = _systems(scores)
-    columns: dict[Column, Found] = defaultdict(dict)
-    for row in scores:
-        key = Key(row.dialogue_id, _system_of(row, systems), row.turn)
-        found = columns[Column(row.source, row.dimension)]
-        if key in found:
-            where = row.dialogue_id if row.turn is None else f"{row.dialogue_id}, turn {row.turn}"
-            raise DataError(
-                f"{row.source} scores {where} twice in {row.dimension!r}",
-                fix="keep one of the rows, or give the sources different names",
-            )
-        found[key] = np.nan if row.value is None else row.value
-    return columns
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """The table as numbers: for each row its dialogue (of a system), turn (-1: none), column and value."""
+
+    dialogue: Places
+    turn: Places
+    column: Places
+    value: Floats
+    dialogues: list[Key]
+    columns: list[Column]
 
 
-def _systems(scores: Scores) -> dict[str, set[str]]:
-    """Which systems a dialogue id belongs to: one, unless several systems answered the same contexts."""
-    pairs = scores.table.group_by(["dialogue_id", "system"], use_threads=False).aggregate([])
-    systems: dict[str, set[str]] = defaultdict(set)
-    for name, system in zip(pairs["dialogue_id"].to_pylist(), pairs["system"].to_pylist(), strict=True):
-        if system is not None:
-            systems[name].add(system)
-    return systems
+def _number(scores: Scores) -> _Rows:
+    table = with_systems(scores).table.combine_chunks()
+    (ids, names), (systems, system_names), (sources, source_names), (dimensions, dimension_names) = (
+        _codes(table[name]) for name in ("dialogue_id", "system", "source", "dimension")
+    )
+    width = len(system_names) + 1
+    dialogues, dialogue = np.unique(ids * width + systems + 1, return_inverse=True)
+    keys = [
+        Key(names[code // width], system_names[code % width - 1] if code % width else None)
+        for code in dialogues.tolist()
+    ]
+    made, first, column = np.unique(
+        sources * len(dimension_names) + dimensions, return_index=True, return_inverse=True
+    )
+    order = np.argsort(first)  # columns stay in the order of the file
+    pairs = [divmod(int(made[place]), len(dimension_names)) for place in order]
+    columns = [Column(source_names[source], dimension_names[dimension]) for source, dimension in pairs]
+    turn = pc.fill_null(table["turn"], -1).to_numpy().astype(np.intp)
+    value = table["value"].to_numpy().astype(np.float64)
+    rows = _Rows(dialogue, turn, np.argsort(order)[column], value, keys, columns)
+    _refuse_duplicates(rows)
+    return rows
 
 
-def _system_of(row: Score, systems: dict[str, set[str]]) -> str | None:
-    """Ratings and foreign columns often lack the system: take it from the dialogue, if that is clear."""
-    if row.system is not None:
-        return row.system
-    known = systems.get(row.dialogue_id, set())
-    if len(known) > 1:
+def _codes(column: Any) -> tuple[Places, list[str]]:
+    """A number for each row, in the order of the names (-1 for null), and the names."""
+    names: list[str] = sorted(column.drop_null().unique().to_pylist())
+    found = pc.fill_null(pc.index_in(column, value_set=pa.array(names, pa.string())), -1)
+    return found.to_numpy().astype(np.intp), names
+
+
+def with_systems(scores: Scores) -> Scores:
+    """Fill in the system where a row lacks it, as ratings and foreign columns often do, from the dialogue.
+
+    Raises:
+        DataError: If several systems answered the same contexts, so that it is not clear which is meant.
+    """
+    if not scores.table["system"].null_count:
+        return scores
+    ids, _ = _codes(scores.table["dialogue_id"])
+    systems, names = _codes(scores.table["system"])
+    width = len(names) + 1
+    known, system = np.divmod(np.unique((ids * width + systems)[systems >= 0]), width)
+    count = np.bincount(known, minlength=int(ids.max(initial=-1)) + 1)
+    unclear = np.flatnonzero((systems < 0) & (count[ids] > 1))
+    if unclear.size:
+        row = scores.table.slice(int(unclear[0]), 1).to_pylist()[0]
         raise DataError(
-            f"{row.source}: dialogue {row.dialogue_id!r} was answered by {len(known)} systems",
+            f"{row['source']}: dialogue {row['dialogue_id']!r} was answered by "
+            f"{count[ids[unclear[0]]]} systems",
             field="system",
             fix="say which system is meant: a column system, or system=… in --map",
         )
-    return next(iter(known), None)
+    only = np.full(count.size, -1, dtype=np.intp)
+    only[known] = system
+    filled = np.where(systems < 0, only[ids], systems)
+    column = pa.array(names, pa.string()).take(pa.array(filled, mask=filled < 0))
+    return Scores(scores.table.set_column(2, SCHEMA.field("system"), column), scores.signatures)
 
 
-def _by_dialogue(found: Found, aggregate: str) -> Found:
-    whole = {key: value for key, value in found.items() if key.turn is None}
-    if whole:
-        return whole
-    turns: dict[Key, list[tuple[int, float]]] = defaultdict(list)
-    for key, value in found.items():
-        if key.turn is not None:
-            turns[Key(key.dialogue_id, key.system)].append((key.turn, value))
-    combine = AGGREGATES[aggregate]
-    result = {}
-    for key, pairs in turns.items():
-        scored = [value for _, value in sorted(pairs) if not np.isnan(value)]
-        result[key] = combine(scored) if scored else np.nan
-    return result
+def _refuse_duplicates(rows: _Rows) -> None:
+    _, unit = np.unique(_unit(rows), return_inverse=True)
+    _, first, count = np.unique(unit * len(rows.columns) + rows.column, return_index=True, return_counts=True)
+    twice = first[count > 1]
+    if twice.size:
+        place = int(twice.min())
+        column, name = rows.columns[rows.column[place]], rows.dialogues[rows.dialogue[place]].dialogue_id
+        where = name if rows.turn[place] < 0 else f"{name}, turn {rows.turn[place]}"
+        raise DataError(
+            f"{column.source} scores {where} twice in {column.dimension!r}",
+            fix="keep one of the rows, or give the sources different names",
+        )
 
 
-def _by_system(found: Found) -> Found:
-    """Average over the dialogues of each system; dialogues of unknown systems do not count."""
-    groups: dict[str, list[float]] = defaultdict(list)
-    for key, value in found.items():
-        if key.system is not None:
-            groups[key.system].append(value)
-    means = {}
-    for system, values in groups.items():
-        scored = [value for value in values if not np.isnan(value)]
-        means[Key(system, system)] = float(np.mean(scored)) if scored else np.nan
-    return means
+def _unit(rows: _Rows) -> Places:
+    """One number for a dialogue and a turn; larger for later ones."""
+    return rows.dialogue * (int(rows.turn.max(initial=0)) + 2) + rows.turn + 1
 
 
-def _arrays(level: Level, columns: dict[Column, Found]) -> Units:
-    keys = tuple(dict.fromkeys(key for found in columns.values() for key in found))
-    arrays = {
-        c: np.array([found.get(key, np.nan) for key in keys], dtype=float) for c, found in columns.items()
+def _turns(rows: _Rows) -> Units:
+    on_turns = rows.turn >= 0
+    _, first, unit = np.unique(_unit(rows)[on_turns], return_index=True, return_inverse=True)
+    dialogue, turn = rows.dialogue[on_turns][first].tolist(), rows.turn[on_turns][first].tolist()
+    named = [rows.dialogues[place] for place in dialogue]
+    keys = [Key(key.dialogue_id, key.system, t) for key, t in zip(named, turn, strict=True)]
+    column, value = rows.column[on_turns], rows.value[on_turns]
+    parts = {
+        name: (unit[column == number], value[column == number])
+        for number, name in enumerate(rows.columns)
+        if (column == number).any()
     }
-    return Units(level, keys, arrays)
+    return _arrays("turn", keys, parts)
+
+
+def _by_dialogue(rows: _Rows, column: int, aggregate: str) -> Part:
+    """A column's own figures for dialogues, or its turns put together."""
+    own = rows.column == column
+    dialogue, turn, value = rows.dialogue[own], rows.turn[own], rows.value[own]
+    if (turn < 0).any():
+        return dialogue[turn < 0], value[turn < 0]
+    order = np.lexsort((turn, dialogue))
+    return _grouped(dialogue[order], value[order], AGGREGATES[aggregate])
+
+
+def _by_system(part: Part, owner: Places) -> Part:
+    """Average over the dialogues of each system; dialogues of unknown systems do not count."""
+    system, value = owner[part[0]], part[1]
+    order = np.argsort(system, kind="stable")
+    order = order[system[order] >= 0]
+    return _grouped(system[order], value[order], np.mean)
+
+
+def _grouped(groups: Places, values: Floats, combine: Callable[[Floats], Any]) -> Part:
+    """One figure for each run of equal numbers, over the values that are there."""
+    names, starts = np.unique(groups, return_index=True)
+    parts = [part[~np.isnan(part)] for part in np.split(values, starts[1:])] if names.size else []
+    return names, np.array([combine(part) if part.size else np.nan for part in parts], dtype=np.float64)
+
+
+def _arrays(level: Level, keys: Sequence[Key], parts: dict[Column, Part]) -> Units:
+    """Put every column on the units that at least one of them knows."""
+    used = np.unique(np.concatenate([places for places, _ in parts.values()])) if parts else np.arange(0)
+    columns = {}
+    for column, (places, values) in parts.items():
+        columns[column] = np.full(used.size, np.nan)
+        columns[column][np.searchsorted(used, places)] = values
+    return Units(level, tuple(keys[place] for place in used.tolist()), columns)
 
 
 def human_columns(units: Units, dimension: str) -> list[Column]:
-    """Return the raters' columns of one dimension."""
-    return [column for column in units.columns if is_human(column.source) and column.dimension == dimension]
+    """Return the raters' columns of one dimension, in the order of their names."""
+    return sorted(c for c in units.columns if is_human(c.source) and c.dimension == dimension)
 
 
 def mean_over(units: Units, columns: Sequence[Column]) -> Floats:
-    """Average several columns unit by unit, over those that have a value."""
+    """Average several columns unit by unit, over those that have a value.
+
+    The last digits go: rounding noise would break the tie between two units that were rated alike.
+    """
     if not columns:
         return np.full(len(units), np.nan)
     stacked = np.vstack([units.columns[column] for column in columns])
     present = ~np.isnan(stacked)
     counts = present.sum(axis=0)
     sums = np.where(present, stacked, 0.0).sum(axis=0)
-    result: Floats = np.where(counts > 0, sums / np.maximum(counts, 1), np.nan)
-    return result
+    means = np.where(counts > 0, sums / np.maximum(counts, 1), np.nan)
+    exponent = np.frexp(np.max(np.abs(means), initial=0.0, where=counts > 0))[1]
+    settled: Floats = np.ldexp(np.round(np.ldexp(means, -exponent), 13), exponent)
+    return settled
