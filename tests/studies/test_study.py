@@ -54,28 +54,28 @@ def synthetic(
 
 
 def by_hand(scores: Scores, level: str, source: str) -> tuple[Any, Any]:
-    """The metric and the gold as plain arrays, made with dictionaries and exact fractions only."""
-    rated: dict[Any, dict[str, list[Fraction]]] = {}
-    scored: dict[Any, list[Fraction]] = {}
+    """The metric and the gold as plain arrays, made with dictionaries and exact fractions only.
+
+    Raters are averaged turn by turn, turns to dialogues, dialogues to systems, each step over what is there.
+    """
+    turns: dict[bool, dict[Any, list[Fraction]]] = {True: {}, False: {}}
     for row in scores:
-        if row.value is None:
-            continue
-        key = (row.dialogue_id, row.system) if level != "turn" else (row.dialogue_id, row.system, row.turn)
-        if row.source.startswith("human:"):
-            rated.setdefault(key, {}).setdefault(row.source, []).append(Fraction(row.value))
-        elif row.source == source:
-            scored.setdefault(key, []).append(Fraction(row.value))
-    if level != "system":
-        gold = {key: mean(map(mean, each.values())) for key, each in rated.items()}
-        both = sorted(set(gold) & set(scored))
-        return np.array([float(mean(scored[k])) for k in both]), np.array([float(gold[k]) for k in both])
-    x, y = [], []
-    people = sorted({name for each in rated.values() for name in each})
-    for name in sorted({key[1] for key in scored}):
-        x.append(float(mean(mean(v) for key, v in scored.items() if key[1] == name)))
-        means = [[mean(e[who]) for k, e in rated.items() if k[1] == name and who in e] for who in people]
-        y.append(float(mean(mean(one) for one in means if one)))
-    return np.array(x), np.array(y)
+        human = row.source.startswith("human:")
+        if row.value is not None and (human or row.source == source):
+            turns[human].setdefault((row.system, row.dialogue_id, row.turn), []).append(Fraction(row.value))
+    steps = {"turn": 0, "dialogue": 1, "system": 2}[level]
+    sides = []
+    for found in (turns[False], turns[True]):
+        values = {key: mean(one) for key, one in found.items()}
+        for _ in range(steps):
+            grouped: dict[Any, list[Fraction]] = {}
+            for key, value in values.items():
+                grouped.setdefault(key[:-1], []).append(value)
+            values = {key: mean(one) for key, one in grouped.items()}
+        sides.append(values)
+    both = sorted(set(sides[0]) & set(sides[1]))
+    x, y = (np.array([float(side[key]) for key in both]) for side in sides)
+    return x, y
 
 
 @pytest.mark.parametrize("level", ["turn", "dialogue", "system"])
@@ -208,8 +208,8 @@ def test_worst_cases() -> None:
     cases = study(Scores.of(rows), **QUICK).worst
     assert [case["dialogue_id"] for case in cases[:12]] == [f"d{i:02}" for i in range(12)]
     wrong = {case["dialogue_id"]: case["why"] for case in cases[12:]}
-    assert wrong["d04"] == "m too high"
-    assert wrong["d25"] == "m too low"
+    assert wrong["d04"] == "m too kind"
+    assert wrong["d25"] == "m too strict"
     assert cases[4]["values"] == {"m": 90.0}
 
 

@@ -46,6 +46,11 @@ class Signature:
         """The name and eight hexadecimal digits of the whole."""
         return f"{self.name}#{hashlib.sha256(str(self).encode()).hexdigest()[:8]}"
 
+    @property
+    def better(self) -> str:
+        """Which way is good: `higher` unless the signature says `lower` or `neither`."""
+        return dict(self.fields).get("better", "higher")
+
     def __str__(self) -> str:
         return "|".join([self.name, *(f"{key}:{value}" for key, value in self.fields)])
 

@@ -23,21 +23,29 @@ def plain(estimate: Estimate) -> dict[str, Any]:
     return dataclasses.asdict(estimate)
 
 
-def findings(units: Units, columns: list[Column], gold: Floats, settings: "Settings") -> dict[str, Any]:
-    """Make all tables that need a gold column."""
-    rows = correlations(units, columns, gold, settings)
-    tests = differences(units, columns, gold, settings)
+def findings(
+    units: Units, columns: list[Column], gold: Floats, settings: "Settings", lower: frozenset[str]
+) -> dict[str, Any]:
+    """Make all tables that need a gold column.
+
+    Sources of which less is better (`lower`) are ranked and tested with their sign turned; the correlations
+    themselves are shown as they are.
+    """
+    rows = correlations(units, columns, gold, settings, lower)
+    tests = differences(units, columns, gold, settings, lower)
     return {
         "correlations": rows,
         "differences": tests,
         "clusters": clusters(rows, tests, settings),
         "classes": classes(units, columns, gold),
         "calibration": calibration(units, columns, gold),
-        "worst": worst(units, columns, gold),
+        "worst": worst(units, columns, gold, lower),
     }
 
 
-def correlations(units: Units, columns: list[Column], gold: Floats, settings: "Settings") -> Table:
+def correlations(
+    units: Units, columns: list[Column], gold: Floats, settings: "Settings", lower: frozenset[str]
+) -> Table:
     """Correlate each source with the gold, intervals by a bootstrap over dialogues; best first."""
     if not columns:
         return []
@@ -63,19 +71,27 @@ def correlations(units: Units, columns: list[Column], gold: Floats, settings: "S
         }
         row["n_unscored"] = int(rated.sum()) - n
         rows.append(row | {method: plain(found[method][number]) for method in METHODS})
-    return sorted(rows, key=lambda row: _sort_key(row[settings.method]["value"]))
+    return sorted(rows, key=lambda row: _rank(row[settings.method]["value"], row["source"] in lower))
 
 
-def _sort_key(value: float | None) -> tuple[bool, float]:
-    return (value is None, -(value or 0.0))
+def _rank(value: float | None, lower: bool) -> tuple[bool, float]:
+    return (value is None, (value or 0.0) * (1 if lower else -1))
 
 
-def differences(units: Units, columns: list[Column], gold: Floats, settings: "Settings") -> Table:
+def _turned(units: Units, column: Column, lower: frozenset[str]) -> Floats:
+    """Return a column so that more of it is better."""
+    values = units.columns[column]
+    return -values if column.source in lower else values
+
+
+def differences(
+    units: Units, columns: list[Column], gold: Floats, settings: "Settings", lower: frozenset[str]
+) -> Table:
     """Test every pair of sources: Williams' test and a paired permutation, Holm-corrected over all pairs."""
     labels = units.labels(columns)
     rows: Table = []
     for first, second in combinations(columns, 2):
-        x, z = units.columns[first], units.columns[second]
+        x, z = _turned(units, first, lower), _turned(units, second, lower)
         both = ~(np.isnan(x) | np.isnan(z) | np.isnan(gold))
         x, z, y = x[both], z[both], gold[both]
         r = [statistics.correlate(*pair, settings.method) for pair in ((x, y), (z, y), (x, z))]
@@ -169,7 +185,7 @@ def calibration(units: Units, columns: list[Column], gold: Floats) -> Table:
     ]
 
 
-def worst(units: Units, columns: list[Column], gold: Floats) -> Table:
+def worst(units: Units, columns: list[Column], gold: Floats, lower: frozenset[str]) -> Table:
     """List the units that people liked least, and where each source is most wrong about one."""
     labels = units.labels(columns)
     rated = np.flatnonzero(~np.isnan(gold))
@@ -177,11 +193,11 @@ def worst(units: Units, columns: list[Column], gold: Floats) -> Table:
     rows = [_case(units, columns, labels, gold, int(place), "lowest rated") for place in lowest]
     centred = statistics.zscore(gold)
     for column in columns:
-        gap = statistics.zscore(units.columns[column]) - centred
+        gap = statistics.zscore(_turned(units, column, lower)) - centred
         known = np.flatnonzero(~np.isnan(gap))
         extremes = known[np.argsort(-np.abs(gap[known]), kind="stable")][:3]
         for place in extremes:
-            word = "too high" if gap[place] > 0 else "too low"
+            word = "too kind" if gap[place] > 0 else "too strict"
             rows.append(_case(units, columns, labels, gold, int(place), f"{labels[column]} {word}"))
     return rows
 

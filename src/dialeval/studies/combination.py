@@ -52,8 +52,18 @@ class Combination:
         return Signature.of("combination.v1", {"method": self.method, "parts": self.parts, **folds})
 
 
-def combine(units: Units, combination: Combination, gold: Floats | None, seed: int = 0) -> Units:
-    """Add a combined source to the units."""
+def combine(
+    units: Units,
+    combination: Combination,
+    gold: Floats | None,
+    seed: int = 0,
+    lower: frozenset[str] = frozenset(),
+) -> Units:
+    """Add a combined source to the units.
+
+    A plain mean takes the parts as they are. A mean of z-scores turns the sign of the sources in `lower`, of
+    which less is better; fitted weights find the sign themselves.
+    """
     by_label = {label: column for column, label in units.labels().items()}
     by_label |= {f"{column.source}/{column.dimension}": column for column in units.columns}
     missing = [part for part in combination.parts if part not in by_label]
@@ -65,7 +75,8 @@ def combine(units: Units, combination: Combination, gold: Floats | None, seed: i
     if combination.method == "mean":
         made = np.mean(parts, axis=0)
     elif combination.method == "zmean":
-        made = np.mean(np.vstack([zscore(part) for part in parts]), axis=0)
+        signs = np.array([-1.0 if by_label[part].source in lower else 1.0 for part in combination.parts])
+        made = np.mean(signs[:, None] * np.vstack([zscore(part) for part in parts]), axis=0)
     elif gold is None:
         raise UsageError(f"--combine {combination.name}: fitted weights need ratings to fit to")
     else:

@@ -173,7 +173,7 @@ def _columns(units: Units, source: str | None, dimension: str | None) -> dict[Co
 
 def _direction(scores: Scores, source: str) -> str:
     signature = scores.signatures.get(source)
-    return dict(signature.fields).get("better", "higher") if signature else "higher"
+    return signature.better if signature else "higher"
 
 
 def _differs(new: Scores, old: Scores, source: str) -> bool:

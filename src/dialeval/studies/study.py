@@ -11,7 +11,7 @@ import numpy as np
 
 from dialeval import files
 from dialeval.errors import DataError, UsageError
-from dialeval.scores import Scores, Signature, is_human
+from dialeval.scores import Score, Scores, Signature, is_human
 from dialeval.statistics import METHODS
 from dialeval.studies import against_gold, between_raters, between_systems
 from dialeval.studies.combination import Combination, combine
@@ -25,7 +25,8 @@ from dialeval.studies.units import (
     Units,
     align,
     human_columns,
-    mean_over,
+    raw_mean,
+    settled,
     with_systems,
 )
 
@@ -149,17 +150,41 @@ def study(scores: Scores, gold: str = "human", level: Level | None = None, **set
     chosen = dataclasses.replace(chosen, level=level, dimension=dimension)
     units = align(scores, level, chosen.aggregate)
     gold_columns = _gold_columns(units, chosen, dimension)
-    target = mean_over(units, gold_columns) if gold_columns else None
+    target = _consensus(scores, units, gold_columns, chosen) if gold_columns else None
     signatures = dict(scores.signatures)
+    lower = frozenset(source for source, made in signatures.items() if made.better == "lower")
     for text in chosen.combine:
         combination = Combination.parse(text)
-        units = combine(units, combination, target, chosen.seed)
+        units = combine(units, combination, target, chosen.seed, lower)
         signatures[combination.name] = combination.signature
     if chosen.where:
         kept = where(units, chosen.where, target)
         units, target = units.keep(kept), None if target is None else target[kept]
     columns = _metric_columns(units, gold_columns, chosen)
-    return _find(scores, units, columns, gold_columns, target, chosen, signatures)
+    return _find(scores, units, columns, gold_columns, target, chosen, signatures, lower)
+
+
+def _consensus(scores: Scores, units: Units, gold_columns: Sequence[Column], settings: Settings) -> Floats:
+    """Average over raters where they rated, then bring that to the level of the study.
+
+    The other order would give a dialogue with one rater less another weight than its neighbours.
+    """
+    sources = {column.source for column in gold_columns}
+    gold = scores.where(source=sources.__contains__, dimension=gold_columns[0].dimension)
+    given = align(
+        gold, "turn" if settings.level == "turn" or not len(gold.where(level="dialogue")) else "dialogue"
+    )
+    means = raw_mean(given, sorted(given.columns))
+    name, dimension = settings.gold, gold_columns[0].dimension
+    rows = (
+        Score(
+            key.dialogue_id, key.turn, key.system, name, dimension, None if np.isnan(value) else float(value)
+        )
+        for key, value in zip(given.keys, means, strict=True)
+    )
+    agreed = align(Scores.of(rows), settings.level or given.level, settings.aggregate)
+    found = dict(zip(agreed.keys, next(iter(agreed.columns.values())), strict=True))
+    return settled(np.array([found.get(key, np.nan) for key in units.keys], dtype=np.float64))
 
 
 def _find(
@@ -170,15 +195,16 @@ def _find(
     target: Floats | None,
     settings: Settings,
     signatures: dict[str, Signature],
+    lower: frozenset[str],
 ) -> Study:
     """Make every table."""
     found: dict[str, Any] = {}
     notes = []
     if target is not None:
-        found = against_gold.findings(units, columns, target, settings)
+        found = against_gold.findings(units, columns, target, settings, lower)
         raters = [units.columns[column] for column in gold_columns]
         found["ceiling"] = between_raters.ceiling(raters, units, settings)
-        found["subsets"] = _subsets(scores, units, columns, target, settings)
+        found["subsets"] = _subsets(scores, units, columns, target, settings, lower)
         if not columns:
             notes.append("no source besides the gold ratings: nothing to correlate")
     else:
@@ -282,7 +308,12 @@ def _metric_columns(units: Units, gold_columns: Sequence[Column], settings: Sett
 
 
 def _subsets(
-    scores: Scores, units: Units, columns: list[Column], target: Floats, settings: Settings
+    scores: Scores,
+    units: Units,
+    columns: list[Column],
+    target: Floats,
+    settings: Settings,
+    lower: frozenset[str],
 ) -> Table:
     """Correlations inside each system, or with each gold dimension, when asked for."""
     if settings.by == "system":
@@ -291,7 +322,10 @@ def _subsets(
         parts = {name: (units.keep(mask), target[mask]) for name, mask in masks.items()}
     elif settings.by == "dimension":
         names = dict.fromkeys(c.dimension for c in units.columns if _is_gold(settings, c.source))
-        parts = {name: (units, mean_over(units, _gold_columns(units, settings, name))) for name in names}
+        parts = {
+            name: (units, _consensus(scores, units, _gold_columns(units, settings, name), settings))
+            for name in names
+        }
     else:
         return []
     return [
@@ -299,7 +333,7 @@ def _subsets(
             "subset": name,
             "by": settings.by,
             "n_units": len(part),
-            "correlations": against_gold.correlations(part, columns, gold, settings),
+            "correlations": against_gold.correlations(part, columns, gold, settings, lower),
         }
         for name, (part, gold) in parts.items()
     ]

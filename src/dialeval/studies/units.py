@@ -263,17 +263,24 @@ def human_columns(units: Units, dimension: str) -> list[Column]:
 
 
 def mean_over(units: Units, columns: Sequence[Column]) -> Floats:
-    """Average several columns unit by unit, over those that have a value.
+    """Average several columns unit by unit, over those that have a value."""
+    return settled(raw_mean(units, columns))
 
-    The last digits go: rounding noise would break the tie between two units that were rated alike.
-    """
+
+def raw_mean(units: Units, columns: Sequence[Column]) -> Floats:
+    """The same with all its digits, for what is averaged once more."""
     if not columns:
         return np.full(len(units), np.nan)
     stacked = np.vstack([units.columns[column] for column in columns])
     present = ~np.isnan(stacked)
     counts = present.sum(axis=0)
     sums = np.where(present, stacked, 0.0).sum(axis=0)
-    means = np.where(counts > 0, sums / np.maximum(counts, 1), np.nan)
-    exponent = np.frexp(np.max(np.abs(means), initial=0.0, where=counts > 0))[1]
-    settled: Floats = np.ldexp(np.round(np.ldexp(means, -exponent), 13), exponent)
-    return settled
+    means: Floats = np.where(counts > 0, sums / np.maximum(counts, 1), np.nan)
+    return means
+
+
+def settled(means: Floats) -> Floats:
+    """Drop the last digits: rounding noise would break the tie of two units that were rated alike."""
+    exponent = np.frexp(np.max(np.abs(means), initial=0.0, where=~np.isnan(means)))[1]
+    rounded: Floats = np.ldexp(np.round(np.ldexp(means, -exponent), 13), exponent)
+    return rounded

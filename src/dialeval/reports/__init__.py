@@ -1,0 +1,8 @@
+"""Reports: findings in, pages out. One HTML file without script or network, Markdown, LaTeX."""
+
+from dialeval.reports.latex import to_latex
+from dialeval.reports.markdown import to_markdown
+from dialeval.reports.page import to_html
+from dialeval.reports.report import write_report
+
+__all__ = ["to_html", "to_latex", "to_markdown", "write_report"]

@@ -1,0 +1,181 @@
+"""The figures: scatter with fit, distributions, calibration, labels, and angles between sources."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from markupsafe import Markup
+
+from dialeval import statistics
+from dialeval.reports.observations import Floats
+from dialeval.reports.svg import BLUE, FILL, INK, LINE, LONGEST, SOFT, WARM, drawing, to_svg
+from dialeval.reports.table import decimal, figure
+
+MOST_POINTS = 400
+
+
+def thin(x: Floats, y: Floats, most: int) -> tuple[Floats, Floats]:
+    """Keep at most so many points: evenly spaced ones in the order of the scores, the same every time."""
+    if x.size <= most:
+        return x, y
+    order = np.lexsort((y, x))
+    kept = order[np.linspace(0, x.size - 1, most).round().astype(int)]
+    return x[kept], y[kept]
+
+
+def scatter(x: Floats, y: Floats, prefix: str, label: str, most: int = MOST_POINTS) -> Markup:
+    """Draw score against rating, one point a unit, with the least-squares line over all of them."""
+    line = statistics.ols(x, y)
+    shown_x, shown_y = thin(x, y, most)
+    with drawing() as (fig, axes):
+        axes.plot(shown_x, shown_y, "o", markersize=4.4, markeredgewidth=0, color=BLUE, alpha=0.45, zorder=2)
+        slope = line.coefficients[1].value if len(line.coefficients) > 1 else None
+        intercept = line.coefficients[0].value
+        if slope is not None and intercept is not None:
+            reach = np.array([x.min(), x.max()])
+            axes.plot(reach, intercept + slope * reach, color=WARM, linewidth=2, zorder=3)
+        axes.set(xlabel="score", ylabel="rating")
+        _few_ticks(axes)
+        return to_svg(fig, prefix, label)
+
+
+def histogram(values: Floats, prefix: str, label: str, what: str = "score") -> Markup:
+    """Draw how often each value occurs, with the median."""
+    distinct = np.unique(values)
+    with drawing() as (fig, axes):
+        if distinct.size <= 12 and np.allclose(distinct, np.round(distinct)):
+            counts = [int((values == one).sum()) for one in distinct]
+            axes.bar(distinct, counts, width=0.7, color=FILL, edgecolor=BLUE, linewidth=1)
+            axes.set_xticks(distinct, [f"{one:g}" for one in distinct])
+        else:
+            bins = int(np.clip(np.sqrt(values.size) * 1.4, 8, 30))
+            axes.hist(values, bins=bins, color=FILL, edgecolor=BLUE, linewidth=1)
+            _few_ticks(axes)
+        axes.axvline(float(np.median(values)), color=WARM, linewidth=1.6, linestyle=(0, (4, 2)))
+        axes.set(xlabel=what, ylabel="units")
+        axes.grid(visible=False, axis="x")
+        axes.locator_params(axis="y", nbins=5, integer=True)
+        return to_svg(fig, prefix, label)
+
+
+def calibration(bins: list[dict[str, Any]], prefix: str, label: str) -> Markup:
+    """Draw the mean rating in each bin of scores, with its interval."""
+    with drawing() as (fig, axes):
+        x = [one["x"] for one in bins]
+        y = [one["y"]["value"] for one in bins]
+        for one in bins:
+            if one["y"]["low"] is not None:
+                axes.plot([one["x"]] * 2, [one["y"]["low"], one["y"]["high"]], color=BLUE, linewidth=1.4)
+        axes.plot(x, y, "-o", color=BLUE, markersize=5, linewidth=1.6)
+        axes.set(xlabel="mean score of the bin", ylabel="mean rating")
+        _few_ticks(axes)
+        return to_svg(fig, prefix, label)
+
+
+def boxes(
+    distributions: list[dict[str, Any]],
+    prefix: str,
+    label: str,
+    names: list[str],
+    what: str = "score",
+    which: str = "label",
+) -> Markup:
+    """Draw a box per group: median, quartiles, 5 % and 95 %."""
+    with drawing(height=max(1.6, 0.9 + 0.42 * len(distributions))) as (fig, axes):
+        for place, one in enumerate(distributions):
+            low, quarter, middle, three_quarters, high = one["quantiles"]
+            axes.plot([low, high], [place, place], color=BLUE, linewidth=1.4, zorder=2)
+            width = three_quarters - quarter
+            box = {"left": quarter, "height": 0.5, "color": FILL, "edgecolor": BLUE, "linewidth": 1.2}
+            axes.barh(place, width, zorder=3, **box)
+            axes.plot([middle, middle], [place - 0.25, place + 0.25], color=WARM, linewidth=2.2, zorder=4)
+        keys = placeholders(names)
+        axes.set_yticks(range(len(keys)), list(keys))
+        axes.set(xlabel=what, ylabel=which, ylim=(len(keys) - 0.4, -0.6))
+        axes.grid(visible=False, axis="y")
+        axes.locator_params(axis="x", nbins=5)
+        return to_svg(fig, prefix, label, keys)
+
+
+def angles(
+    names: tuple[str, str, str], degrees: tuple[float, float, float], prefix: str, label: str
+) -> Markup:
+    """Draw three arrows: people upwards, two sources at their measured angles to people.
+
+    Args:
+        names: People, first source, second source.
+        degrees: First source to people, second to people, first to second. The last decides the side: far
+            apart, the sources stand on either side of people; close together, on the same.
+        prefix: Makes ids unique on the page.
+        label: What the picture shows, in words.
+    """
+    first, second, between = degrees
+    same_side = drawn_apart(degrees) != first + second
+    at = [90.0, 90.0 + first, 90.0 + (second if same_side else -second)]
+    ends = np.array([[np.cos(np.radians(one)), np.sin(np.radians(one))] for one in at])
+    low, high = min(-0.06, ends[:, 1].min() - 0.15), max(1.2, ends[:, 1].max() + 0.15)
+    keys = placeholders(names)
+    with drawing(3.6, 3.6 * (high - low) / 2.7) as (fig, axes):
+        axes.set_axis_off()
+        axes.set_aspect("equal")
+        for (x, y), colour in zip(ends, (INK, BLUE, WARM), strict=True):
+            arrow = {"arrowstyle": "-|>", "color": colour, "linewidth": 2.2, "shrinkA": 0, "shrinkB": 0}
+            axes.annotate("", (x, y), (0, 0), arrowprops=arrow)
+        close = np.linalg.norm(ends[1] - ends[2]) < 0.2
+        drops = (0.0, 0.05, -0.09 if close else 0.05)
+        for (x, y), colour, key, drop in zip(ends, (INK, BLUE, WARM), keys, drops, strict=True):
+            axes.text(1.08 * x, 1.1 * y + drop, key, color=colour, va="center", **_anchor(x))
+        _arc(axes, 0.32, (90.0, at[1]), 0.5, f"{first:.0f}°", BLUE)
+        _arc(axes, 0.54, (90.0, at[2]), 0.3 if same_side else 0.5, f"{second:.0f}°", WARM)
+        if abs(at[1] - at[2]) > 25:
+            _arc(axes, 0.76, (at[1], at[2]), 0.5 if same_side else 0.25, f"{between:.0f}°", SOFT)
+        axes.set(xlim=(-1.35, 1.35), ylim=(low, high))
+        return to_svg(fig, prefix, label, keys)
+
+
+def drawn_apart(degrees: tuple[float, float, float]) -> float:
+    """Return the angle between two sources as drawn: their sum or difference, whichever is nearer the truth.
+
+    >>> drawn_apart((36, 66, 69)), drawn_apart((36, 37, 14))
+    (102, 1)
+    """
+    first, second, between = degrees
+    choices = (first + second, abs(first - second))
+    return min(choices, key=lambda drawn: abs(drawn - between))
+
+
+def placeholders(names: Sequence[str]) -> dict[str, str]:
+    """Stand in for names with text of about their width, so that matplotlib leaves room and reads nothing."""
+    return {f"§{place}".ljust(min(LONGEST, len(name)), "n"): name for place, name in enumerate(names)}
+
+
+def _anchor(x: float) -> dict[str, str]:
+    return {"ha": "center" if abs(x) < 0.25 else "left" if x > 0 else "right"}
+
+
+def _arc(axes: Any, reach: float, ends: tuple[float, float], share: float, text: str, colour: str) -> None:
+    """Draw an arc between two angles, dashed between sources, its label at a share of the way."""
+    turn = np.radians(np.linspace(*ends, 40))
+    style = (0, (3, 3)) if colour == SOFT else "-"
+    axes.plot(reach * np.cos(turn), reach * np.sin(turn), color=colour, linewidth=1.1, linestyle=style)
+    middle = np.radians(ends[0] + share * (ends[1] - ends[0]))
+    x, y = (reach + 0.14) * np.cos(middle), (reach + 0.12) * np.sin(middle)
+    axes.text(x, y, text, color=SOFT, ha="center", va="center", fontsize=8.5)
+
+
+def _few_ticks(axes: Any) -> None:
+    axes.locator_params(axis="both", nbins=5)
+    axes.margins(0.06)
+    for side in ("left", "bottom"):
+        axes.spines[side].set_color(LINE)
+
+
+def describe(x: Floats) -> str:
+    """Say in words what a histogram shows."""
+    quantiles = [figure(float(q)) for q in np.quantile(x, (0, 0.25, 0.5, 0.75, 1))]
+    return "minimum {}, lower quartile {}, median {}, upper quartile {}, maximum {}".format(*quantiles)
+
+
+def describe_angle(degrees: float | None) -> str:
+    """Write an angle."""
+    return "undefined" if degrees is None else f"{decimal(degrees, 0)}°"

@@ -1,0 +1,50 @@
+"""`write_report`: a study as a file, by the ending of its name."""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from dialeval import files
+from dialeval.dialogues import Dialogue
+from dialeval.errors import UsageError
+from dialeval.reports.latex import to_latex
+from dialeval.reports.markdown import to_markdown
+from dialeval.reports.page import to_html
+from dialeval.scores import Scores
+from dialeval.studies import Study
+
+TITLE = "Dialogue evaluation report"
+
+
+def write_report(
+    study: Study,
+    scores: Scores,
+    dialogues: Iterable[Dialogue],
+    path: str | Path,
+    *,
+    title: str = TITLE,
+    illustrative: bool = False,
+) -> None:
+    """Write a report: HTML, Markdown or LaTeX, by the ending of the name.
+
+    Args:
+        study: What was found.
+        scores: The table the study was made from; figures and turn colours come from it.
+        dialogues: What was said. May be a stream of any length: it is read once, and only the dialogues that
+            are shown are kept.
+        path: Ends in `.html`, `.md` or `.tex`.
+        title: The heading.
+        illustrative: Say wherever ratings are shown that they only show what the tools do.
+
+    Raises:
+        UsageError: If the name has another ending.
+    """
+    suffix = Path(path).suffix.lower()
+    if suffix in (".html", ".htm"):
+        text = to_html(study, scores, dialogues, title=title, illustrative=illustrative)
+    elif suffix == ".md":
+        text = to_markdown(study, title=title, illustrative=illustrative)
+    elif suffix == ".tex":
+        text = to_latex(study, title=title, illustrative=illustrative)
+    else:
+        raise UsageError(f"cannot write a report to {str(path)!r}: the name must end in .html, .md or .tex")
+    files.write_text(path, text)

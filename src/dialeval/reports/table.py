@@ -1,0 +1,215 @@
+"""A table as data: the same rows become HTML, Markdown and LaTeX.
+
+Numbers are formatted here, once. An undefined number is a dash with its reason, never NaN and never blank.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+DASH = "\N{EN DASH}"
+MARKS_EXPLAINED = "* p < .05, ** p < .01, *** p < .001"
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One cell.
+
+    Attributes:
+        text: What it says; names as they were given, numbers formatted.
+        small: Set smaller beside it: an interval, n, the reason for a dash.
+        mark: Significance stars.
+        tone: A step from -4 to 4 on the colour scale, or None.
+        bar: A point with its interval, drawn in HTML only.
+    """
+
+    text: str
+    small: str = ""
+    mark: str = ""
+    tone: int | None = None
+    bar: tuple[float | None, float | None, float | None] | None = None
+    strong: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column's heading, and whether it holds numbers (aligned right), names, or bars (HTML only)."""
+
+    head: str
+    kind: str = "number"
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """The scale under a column of bars."""
+
+    low: float
+    high: float
+    ticks: tuple[float, ...]
+    marker: float | None = None
+    band: tuple[float, float] | None = None
+
+    def place(self, value: float) -> float:
+        """Where a value lies, in per cent of the width."""
+        share = (value - self.low) / (self.high - self.low)
+        return round(100 * min(1.0, max(0.0, share)), 2)
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Rows under columns, with a title, notes and, if a column holds bars, their axis."""
+
+    name: str
+    title: str
+    columns: tuple[Column, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+    notes: tuple[str, ...] = ()
+    axis: Axis | None = None
+    rated: bool = False
+
+    def plain(self) -> "Table":
+        """Return the table without columns that only a browser can draw."""
+        kept = [number for number, column in enumerate(self.columns) if column.kind != "bar"]
+        return replace(
+            self,
+            columns=tuple(self.columns[number] for number in kept),
+            rows=tuple(tuple(row[number] for number in kept) for row in self.rows),
+        )
+
+
+def name(text: str | None, *, strong: bool = False) -> Cell:
+    """Make a cell of a name as it was given."""
+    return Cell(DASH if text is None else text, strong=strong)
+
+
+def count(number: int) -> Cell:
+    """Make a cell of a whole number.
+
+    >>> count(12345).text
+    '12,345'
+    """
+    return Cell(f"{number:,}")
+
+
+def undefined(reason: str | None) -> Cell:
+    """Make a dash that says why."""
+    return Cell(DASH, small=reason or "undefined")
+
+
+def decimal(value: float | None, places: int = 3) -> str:
+    """Write a number with fixed places; never a negative zero.
+
+    >>> decimal(-0.0001), decimal(0.5, 2), decimal(None) == DASH
+    ('0.000', '0.50', True)
+    """
+    if value is None:
+        return DASH
+    text = f"{value:.{places}f}"
+    return text.removeprefix("-") if float(text) == 0 else text
+
+
+def figure(value: float | None, like: float | None = None) -> str:
+    """Write a mean of any size with three or so digits that matter; `like` is the size of its neighbours.
+
+    >>> [figure(v) for v in (1234.5, 12.345, 1.2345, 0.01234, 0.0001234, 0.0)]
+    ['1,234.5', '12.35', '1.23', '0.012', '1.2e-04', '0']
+    >>> [figure(v, like=2) for v in (0.0, 0.333, 2.0)]
+    ['0.00', '0.33', '2.00']
+    """
+    if value is None:
+        return DASH
+    size = abs(value if like is None else like)
+    if size == 0:
+        return "0"
+    if size >= 1e6 or 0 < size < 0.001:
+        return f"{value:.1e}"
+    return f"{value:,.1f}" if size >= 100 else decimal(value, 2 if size >= 1 else 3)
+
+
+def p_value(p: float | None) -> str:
+    """Write a p-value.
+
+    >>> p_value(0.00002), p_value(0.0312), p_value(None) == DASH
+    ('<.001', '.031', True)
+    """
+    if p is None:
+        return DASH
+    return "<.001" if p < 0.001 else f"{p:.3f}".removeprefix("0") if p < 0.9995 else "1.000"
+
+
+def stars(p: float | None) -> str:
+    """Mark a p-value.
+
+    >>> stars(0.03), stars(0.0001), stars(0.2)
+    ('*', '***', '')
+    """
+    return "" if p is None else "*" * sum(p < limit for limit in (0.05, 0.01, 0.001))
+
+
+def interval(estimate: Mapping[str, Any], write: Any = decimal) -> str:
+    """Write the interval of an estimate, or why there is none."""
+    if estimate["low"] is None or estimate["high"] is None:
+        return str(estimate.get("reason") or "")
+    return f"[{write(estimate['low'])}, {write(estimate['high'])}]"
+
+
+def estimate_cell(
+    estimate: Mapping[str, Any], write: Any = decimal, *, marked: bool = False, tone: bool = False
+) -> Cell:
+    """Make a cell of an estimate: value, interval and stars, or a dash with the reason."""
+    if estimate["value"] is None:
+        return undefined(estimate.get("reason"))
+    return Cell(
+        write(estimate["value"]),
+        small=interval(estimate, write),
+        mark=stars(estimate.get("p")) if marked else "",
+        tone=correlation_tone(estimate["value"]) if tone else None,
+    )
+
+
+def p_cell(p: float | None, reason: str | None = None) -> Cell:
+    """Make a cell of a p-value with its stars."""
+    return undefined(reason) if p is None else Cell(p_value(p), mark=stars(p))
+
+
+def bar_cell(estimate: Mapping[str, Any]) -> Cell:
+    """Make a cell that is drawn as a point with its interval."""
+    return Cell("", bar=(estimate["low"], estimate["value"], estimate["high"]))
+
+
+def correlation_tone(value: float | None) -> int | None:
+    """Place a correlation on the colour scale.
+
+    >>> [correlation_tone(r) for r in (-1.0, -0.3, 0.05, 0.55, 0.9)]
+    [-4, -2, 0, 3, 4]
+    """
+    if value is None:
+        return None
+    step = sum(abs(value) >= limit for limit in (0.1, 0.25, 0.5, 0.75))
+    return step if value > 0 else -step
+
+
+def axis_over(values: Sequence[float], *, marker: float | None = None) -> Axis | None:
+    """Find a round scale that holds all values.
+
+    >>> axis_over([0.13, 0.88]).ticks
+    (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
+    """
+    if not values:
+        return None
+    import numpy as np
+
+    low, high = min(values), max(values)
+    if high - low < 1e-9 * max(1.0, abs(high)):
+        low, high = low - 0.5, high + 0.5
+    raw = (high - low) / 4
+    power = 10.0 ** np.floor(np.log10(raw))
+    step = next(power * factor for factor in (1, 2, 2.5, 5, 10) if power * factor >= raw)
+    first, last = np.floor(low / step + 1e-9), np.ceil(high / step - 1e-9)
+    ticks = tuple(float(f"{number * step:.10g}") for number in np.arange(first, last + 1))
+    return Axis(ticks[0], ticks[-1], ticks, marker)
+
+
+def ends(estimates: Sequence[Mapping[str, Any]]) -> list[float]:
+    """Collect all values and interval ends, to find a scale for them."""
+    return [e[key] for e in estimates for key in ("low", "value", "high") if e[key] is not None]

@@ -1,0 +1,87 @@
+"""Studies to report on: ordinary ones of any size, and hostile ones with a payload in every string."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from dialeval.dialogues import Dialogue, Turn
+from dialeval.scores import Score, Scores, Signature
+from dialeval.studies import Study, study
+
+QUICK: dict[str, Any] = {"resamples": 20, "permutations": 20}
+
+
+def talk(name: str, system: str | None, turns: int = 6) -> Dialogue:
+    said = [
+        Turn("user" if n % 2 == 0 else "assistant", f"Turn {n} of {name}, which says a little.")
+        for n in range(turns)
+    ]
+    return Dialogue(name, tuple(said), system)
+
+
+def ordinary(n: int, *, sources: int = 3, raters: int = 3, systems: int = 2, seed: int = 0) -> Scores:
+    """Ratings of dialogues, and sources that follow them more or less closely; turn scores for the first."""
+    random = np.random.default_rng(seed)
+    ids = [f"d{number:06}" for number in range(n)]
+    names = [f"bot-{number % systems}" for number in range(n)]
+    quality = random.normal(size=n)
+    columns: list[list[Any]] = [[] for _ in range(7)]
+
+    def add(
+        source: str, dimension: str, values: Sequence[float], turn: int | None = None, note: str | None = None
+    ) -> None:
+        for column, part in zip(
+            columns,
+            (
+                ids,
+                [turn] * n,
+                names,
+                [source] * n,
+                [dimension] * n,
+                [None if np.isnan(value) else float(value) for value in values],
+                ["empty" if np.isnan(value) else note for value in values],
+            ),
+            strict=True,
+        ):
+            column.extend(part)
+
+    for rater in range(raters):
+        rating = np.clip(np.round(quality + random.normal(scale=0.7, size=n) + 3), 1, 5)
+        add(f"human:r{rater}", "overall", rating)
+    for source in range(sources):
+        values = quality + random.normal(scale=0.5 + source, size=n)
+        values[:: max(5, n // 3)] = np.nan
+        add(f"metric-{source}", "score", values)
+    for turn in (1, 3, 5):
+        add("metric-0", "turn score", random.normal(size=n), turn)
+    signatures = {f"metric-{source}": Signature(f"metric-{source}.v1") for source in range(sources)}
+    return Scores.from_columns(columns, signatures)
+
+
+def talks(n: int, systems: int = 2, turns: int = 6) -> Iterator[Dialogue]:
+    return (talk(f"d{number:06}", f"bot-{number % systems}", turns) for number in range(n))
+
+
+def hostile(payloads: Sequence[str]) -> tuple[Study, Scores, list[Dialogue]]:
+    """One dialogue, system, source, dimension, rater, note and signature a payload."""
+    dialogues, rows = [], []
+    signatures: dict[str, Signature] = {}
+    random = np.random.default_rng(1)
+    for number, text in enumerate(payloads):
+        turns = tuple(Turn(text if n % 2 else "user", f"{text} {n}") for n in range(4))
+        dialogues.append(Dialogue(text, turns, text))
+        for turn in (1, 3):
+            rows += [
+                Score(text, turn, text, f"human:{rater}", payloads[0], float(turn + random.integers(0, 2)))
+                for rater in payloads
+            ]
+            for source in payloads:
+                value = None if source == text else float(random.normal() + number)
+                rows.append(Score(text, turn, text, source, source, value, text if value is None else None))
+    for source in payloads:
+        signatures[source] = Signature("foreign.v1", (("file", source),))
+        rows.append(Score(payloads[0], 1, payloads[0], "human:extra", source, 1.0))
+    scores = Scores.of(rows, signatures)
+    found = study(scores, dimension=payloads[0], level="turn", by="system", **QUICK)
+    return found, scores, dialogues

@@ -1,0 +1,326 @@
+"""The HTML report: complete, self-contained, the same every time, small, honest about what is undefined."""
+
+import re
+import tracemalloc
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from payloads import PAYLOADS
+from report_cases import QUICK, hostile, ordinary, talk, talks
+
+from dialeval.dialogues import Dialogue, Turn
+from dialeval.errors import UsageError
+from dialeval.reports import to_html, write_report
+from dialeval.reports.figures import thin
+from dialeval.scores import Score, Scores
+from dialeval.studies import Study, study
+
+VOID = {"meta", "br", "img", "link", "input", "hr", "path", "use", "line", "rect", "circle"}
+
+
+class Outline(HTMLParser):
+    """Collects tags, ids, and whether every tag is closed in order."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.tags: set[str] = set()
+        self.ids: list[str] = []
+        self.attributes: set[str] = set()
+        self.links: set[str] = set()
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self._take(tag, attrs)
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self._take(tag, attrs)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open and self.open.pop() == tag, tag
+
+    def _take(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+        for name, value in attrs:
+            self.attributes.add(name)
+            if name == "id":
+                self.ids.append(value or "")
+            if name in ("href", "src"):
+                self.links.add(value or "")
+
+
+@pytest.fixture(scope="module")
+def scores() -> Scores:
+    return ordinary(40)
+
+
+@pytest.fixture(scope="module")
+def found(scores: Scores) -> Study:
+    return study(scores, combine=("both=zmean:metric-0/score+metric-1",), by="system", **QUICK)
+
+
+@pytest.fixture(scope="module")
+def page(found: Study, scores: Scores) -> str:
+    return to_html(found, scores, talks(40), title="My study")
+
+
+def test_every_section_is_there(page: str) -> None:
+    for section in (
+        "summary",
+        "systems",
+        "correlations",
+        "figures",
+        "between",
+        "subsets",
+        "agreement",
+        "dialogues",
+    ):
+        assert f'id="{section}"' in page, section
+        assert f'href="#{section}"' in page, section
+    assert page.count("<svg") > 20
+    assert "human ceiling" in page
+    assert "metric-0.v1" in page
+    assert "* p &lt; .05" in page
+    assert "Williams" in page
+    assert "combination.v1" in page
+
+
+def test_numbers_carry_n_and_unscored(page: str, found: Study) -> None:
+    row = next(row for row in found.correlations if row["n_unscored"])
+    assert f"n = {row['n']:,}, unscored {row['n_unscored']:,}" in page
+    assert f"n {found.systems[0]['n']:,}, unscored {found.systems[0]['n_unscored']:,}" in page
+    assert ">empty<" in page  # the note of the unscored rows
+
+
+def test_figures_agree_with_the_study(page: str, found: Study) -> None:
+    best = found.correlations[0]
+    assert f"{best['spearman']['value']:.3f}" in page
+    assert best["label"] in page
+    ceiling = next(row["ceiling"] for row in found.ceiling if row["method"] == "spearman")
+    assert f"{ceiling['value']:.2f} [{ceiling['low']:.2f}, {ceiling['high']:.2f}]" in page
+
+
+def test_page_is_well_formed_and_points_nowhere(page: str) -> None:
+    outline = Outline(page)
+    assert outline.open == []
+    assert len(outline.ids) == len(set(outline.ids))
+    assert not outline.tags & {"script", "link", "iframe", "object", "embed", "form", "base", "img"}
+    assert not any(name.startswith("on") for name in outline.attributes)
+    assert all(link.startswith("#") and link[1:] in outline.ids for link in outline.links)
+    assert "http:" not in page and "https:" not in page
+    assert "default-src 'none'" in page
+    assert "url(" not in re.sub(r"url\(#[\w-]+\)", "", page)
+
+
+def test_same_input_same_bytes(found: Study, scores: Scores, page: str, tmp_path: Path) -> None:
+    import matplotlib as mpl
+
+    with mpl.rc_context({"svg.hashsalt": None, "font.size": 30, "axes.facecolor": "red"}):
+        write_report(found, scores, talks(40), tmp_path / "a.html", title="My study")
+    assert (tmp_path / "a.html").read_text(encoding="utf-8") == page
+
+
+def test_loaded_study_gives_the_same_page(found: Study, scores: Scores, page: str, tmp_path: Path) -> None:
+    found.save(tmp_path / "study.json")
+    again = to_html(Study.load(tmp_path / "study.json"), scores, talks(40), title="My study")
+    assert again == page
+
+
+def test_illustrative_ratings_are_marked_everywhere(found: Study, scores: Scores, page: str) -> None:
+    marked = to_html(found, scores, talks(40), illustrative=True)
+    assert "They measure nothing" in marked
+    assert marked.count("illustrative ratings") > 15
+    assert "illustrative" not in page
+
+
+@pytest.mark.parametrize("level", ["turn", "dialogue", "system"])
+def test_levels(level: str) -> None:
+    scores = ordinary(30, systems=4)
+    gold = "metric-0" if level == "turn" else "human"
+    found = study(scores, gold=gold, level=level, **QUICK)
+    page = to_html(found, scores, talks(30, 4))
+    assert Outline(page).open == []
+    assert "Dialogues to read" in page
+    assert 'class="strip"' in page
+
+
+def test_labels_show_auc_and_distributions() -> None:
+    scores = ordinary(60, raters=1)
+    page = to_html(study(scores, **QUICK), scores, ())
+    assert 'id="labels"' in page
+    assert "0.5 is guessing" in page
+    assert "The text of these dialogues was not given." in page
+
+
+def test_without_gold() -> None:
+    scores = ordinary(20, raters=0)
+    page = to_html(study(scores, **QUICK), scores, talks(20))
+    assert "nobody rated them" in page
+    assert 'id="correlations"' not in page
+    assert "among the worst of its system by metric-0" in page
+
+
+def test_undefined_values_say_why() -> None:
+    rows = [Score(f"d{n}", None, "bot", "flat", "score", 1.0) for n in range(5)]
+    rows += [Score(f"d{n}", None, "bot", "human:r", "overall", float(n)) for n in range(5)]
+    rows += [Score(f"d{n}", None, "bot", "rare", "score", float(n)) for n in range(2)]
+    scores = Scores.of(rows)
+    found = study(scores, **QUICK)
+    page = to_html(found, scores, ())
+    assert re.search(r'<small class="reason">constant', page)
+    assert {row["spearman"]["reason"] for row in found.correlations} >= {"constant"}
+    assert not re.search(r"\bnan\b|\bNone\b|\binf\b", page)
+
+
+@pytest.mark.parametrize("n", [1, 2, 3])
+def test_very_few_dialogues(n: int) -> None:
+    scores = ordinary(n, systems=1)
+    page = to_html(study(scores, **QUICK), scores, talks(n, 1))
+    assert Outline(page).open == []
+    assert not re.search(r"\bnan\b|\bNone\b|\binf\b", page)
+
+
+def test_nothing_at_all(tmp_path: Path) -> None:
+    scores = Scores.of([])
+    found = study(scores, **QUICK)
+    for suffix in (".html", ".md", ".tex"):
+        write_report(found, scores, [], tmp_path / f"report{suffix}")
+        assert (tmp_path / f"report{suffix}").stat().st_size > 100
+    assert Outline((tmp_path / "report.html").read_text()).open == []
+
+
+def test_study_of_other_scores_still_renders(found: Study) -> None:
+    page = to_html(found, Scores.of([]), ())
+    assert f"{found.correlations[0]['spearman']['value']:.3f}" in page
+
+
+def test_one_source_and_one_rater() -> None:
+    rows = [Score(f"d{n:06}", None, "bot-0", "m", "score", float(n % 7)) for n in range(12)]
+    rows += [Score(f"d{n:06}", None, "bot-0", "human:r", "overall", float(n % 5)) for n in range(12)]
+    scores = Scores.of(rows)
+    page = to_html(study(scores, **QUICK), scores, talks(12, 1))
+    assert Outline(page).open == []
+    assert "<span>source compared</span>" in page
+    assert "one column of ratings" in page
+    assert "human ceiling" not in page
+    assert "significantly better" not in page
+
+
+def test_another_ending_is_refused(found: Study, scores: Scores, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"\.html, \.md or \.tex"):
+        write_report(found, scores, [], tmp_path / "report.pdf")
+    assert not list(tmp_path.iterdir())
+
+
+def test_long_turns_and_dialogues_are_cut_and_say_so() -> None:
+    scores = Scores.of(
+        [
+            Score("d", turn, "bot", source, "quality", float(turn % 3))
+            for turn in range(1, 500, 2)
+            for source in ("human:r1", "m")
+        ]
+    )
+    turns = tuple(Turn("user" if n % 2 == 0 else "assistant", "word " * 2_000) for n in range(500))
+    page = to_html(study(scores, **QUICK), scores, [Dialogue("d", turns, "bot")])
+    assert "more turns of this dialogue are not shown" in page
+    assert "6,000 more characters are not shown" in page
+    assert len(page) < 2_000_000
+
+
+def test_turn_in_question_is_shown_however_late() -> None:
+    rows = [
+        Score("d", turn, "bot", source, "quality", 0.0 if turn == 401 else 2.0 + turn % 5)
+        for turn in range(1, 500, 2)
+        for source in ("human:r1", "m")
+    ]
+    scores = Scores.of(rows)
+    dialogue = talk("d", "bot", 500)
+    page = to_html(study(scores, **QUICK), scores, [dialogue])
+    assert "the turn in question" in page
+    assert "turn 401" in page
+
+
+def test_strip_falls_back_to_a_metric_and_names_it() -> None:
+    scores = ordinary(10)
+    page = to_html(study(scores, **QUICK), scores, talks(10))
+    assert re.search(r"Turns are coloured by <strong><bdi>metric-0 / turn score</bdi>", page)
+
+
+def test_lower_is_better_turns_the_colours() -> None:
+    from dialeval.reports.strips import Palette
+
+    assert (
+        Palette("m", "d", 0, 1).tone(0.95) == -Palette("m", "d", 0, 1, lower_is_better=True).tone(0.95) == 4
+    )
+    assert Palette("m", "d", 1, 1).tone(1) == 0
+
+
+def test_thinning_keeps_the_range_and_is_repeatable() -> None:
+    import numpy as np
+
+    x = np.random.default_rng(0).normal(size=5_000)
+    kept, _ = thin(x, -x, 400)
+    assert kept.size == 400
+    assert kept.min() == x.min() and kept.max() == x.max()
+    assert (thin(x, -x, 400)[0] == kept).all()
+
+
+def test_size_for_a_thousand_dialogues() -> None:
+    scores = ordinary(1_000, sources=8, systems=5)
+    page = to_html(study(scores, **QUICK), scores, talks(1_000, 5))
+    assert len(page.encode()) <= 2_000_000
+    assert "points shown, evenly spaced" in page
+
+
+@pytest.mark.soak
+def test_size_and_memory_for_a_hundred_thousand_dialogues() -> None:
+    scores = ordinary(100_000, sources=8, systems=5)
+    found = study(ordinary(1_000, sources=8, systems=5), **QUICK)  # the report, not the study, is on trial
+    tracemalloc.start()
+    page = to_html(found, scores, talks(100_000, 5))
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert "n = 99,996, unscored 4" in page
+    assert len(page.encode()) < 10_000_000
+    assert peak < 400_000_000
+
+
+def test_dialogues_are_read_once_and_not_kept(found: Study, scores: Scores) -> None:
+    alive, most = 0, 0
+
+    class Counted(Dialogue, frozen=True):
+        def __del__(self) -> None:
+            nonlocal alive
+            alive -= 1
+
+    def stream() -> Iterator[Dialogue]:
+        nonlocal alive, most
+        for one in talks(400):
+            alive += 1
+            most = max(most, alive)
+            yield Counted(one.id, one.turns, one.system)
+
+    to_html(found, scores, stream())
+    assert most < 30
+
+
+@pytest.mark.parametrize("start", range(0, 40, 8))
+def test_hostile_text_in_every_field_is_escaped(start: int) -> None:
+    found, scores, dialogues = hostile(PAYLOADS[start : start + 8])
+    page = to_html(found, scores, dialogues, title=PAYLOADS[start])
+    outline = Outline(page)
+    assert outline.open == []
+    assert not outline.tags & {"script", "link", "iframe", "object", "embed", "form", "base", "img"}
+    assert not any(name.startswith("on") for name in outline.attributes)
+    assert all(link.startswith("#") for link in outline.links)
+    assert not re.search(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]", page)
+
+
+def test_lone_surrogate_in_a_title() -> None:
+    page = to_html(Study({"level": "dialogue"}, None, 0, 0), Scores.of([]), (), title="a\ud800b")
+    assert "a\ufffdb" in page
+    page.encode()
