@@ -8,6 +8,8 @@ from dialeval.errors import DialevalError
 
 def main() -> None:
     """Run the command line: exit 0 fine, 1 bad data, 2 bad usage; never a stack trace for those."""
+    # Resampling is spread over threads of our own; threads below them would only wait for each other.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     from dialeval.cli.app import app
 
     try:

@@ -28,7 +28,9 @@ def scatter(x: Floats, y: Floats, prefix: str, label: str, most: int = MOST_POIN
     line = statistics.ols(x, y)
     shown_x, shown_y = thin(x, y, most)
     with drawing() as (fig, axes):
-        axes.plot(shown_x, shown_y, "o", markersize=4.4, markeredgewidth=0, color=BLUE, alpha=0.45, zorder=2)
+        few = shown_x.size <= 60
+        marker = {"markersize": 5.4 if few else 4.4, "markeredgewidth": 0, "alpha": 0.7 if few else 0.45}
+        axes.plot(shown_x, shown_y, "o", color=BLUE, zorder=2, **marker)
         slope = line.coefficients[1].value if len(line.coefficients) > 1 else None
         intercept = line.coefficients[0].value
         if slope is not None and intercept is not None:

@@ -163,7 +163,9 @@ def _scatter(observations: Observations, label: str, place: int, most: int) -> l
     gold = observations.gold
     rated = 0 if gold is None else int((~np.isnan(gold)).sum())
     svg = figures.scatter(x, y, f"s{place}-", f"{label} against rating, {x.size} units", most)
-    caption = f"Score against rating, line: least squares. n = {x.size:,}, unscored {rated - x.size:,}."
+    fitted = statistics.ols(x, y).reason is None
+    caption = f"Score against rating{', line: least squares' if fitted else ''}. "
+    caption += f"n = {x.size:,}, unscored {rated - x.size:,}."
     if x.size > most:
         caption += f" {most:,} points shown, evenly spaced in order of score; the line uses all."
     return [Picture(svg, caption)]

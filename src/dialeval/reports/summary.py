@@ -18,8 +18,8 @@ class Tile:
     small: str = ""
 
 
-# A sentence is a list of (text, is it a name or number to stress?).
-Sentence = list[tuple[str, bool]]
+# A sentence is a list of (text, kind): "" for our own words, "name" as given by data, "number".
+Sentence = list[tuple[str, str]]
 
 
 def systems_of(study: Study) -> list[str]:
@@ -48,16 +48,16 @@ def _what(study: Study) -> Sentence:
     where = f" in {_plural(study.n_dialogues, 'dialogue')}" if level == "turn" else ""
     systems = len(systems_of(study))
     by = f" of {_plural(systems, 'system')}" if systems and level != "system" else ""
-    start: Sentence = [(f"{units}{where}{by}", True)]
+    start: Sentence = [(f"{units}{where}{by}", "number")]
     if study.gold is None:
         return [
             *start,
-            (" were scored; nobody rated them, so no source can be held against people here.", False),
+            (" were scored; nobody rated them, so no source can be held against people here.", ""),
         ]
     raters = study.gold["raters"]
     who = f"the mean of {_plural(raters, 'rater')}" if raters > 1 else "one column of ratings"
     rated = f" ({study.gold['n']:,} rated, {study.gold['n_unrated']:,} not). " if study.n_units else ". "
-    return [*start, (rated, False), ("Gold: ", False), (gold_name(study), True), (f", {who}.", False)]
+    return [*start, (rated, ""), ("Gold: ", ""), (gold_name(study), "name"), (f", {who}.", "")]
 
 
 def _estimate(estimate: dict[str, Any]) -> str:
@@ -76,13 +76,13 @@ def best_source(study: Study) -> dict[str, Any] | None:
 def _best_source(study: Study) -> Sentence:
     best, method = best_source(study), method_of(study)
     if best is None:
-        return [("No correlation with the gold is defined.", False)] if study.correlations else []
+        return [("No correlation with the gold is defined.", "")] if study.correlations else []
     level = percent(study)
     made: Sentence = [
-        (best["label"], True),
-        (f" agrees best: {SYMBOLS[method]} = ", False),
-        (_estimate(best[method]), True),
-        (f" ({level} interval, n = {best['n']:,}, unscored {best['n_unscored']:,})", False),
+        (best["label"], "name"),
+        (f" agrees best: {SYMBOLS[method]} = ", ""),
+        (_estimate(best[method]), "number"),
+        (f" ({level} interval, n = {best['n']:,}, unscored {best['n_unscored']:,})", ""),
     ]
     peers = [
         label
@@ -92,13 +92,13 @@ def _best_source(study: Study) -> Sentence:
     if not peers:
         return [
             *made,
-            (", significantly better than every other source." if len(study.clusters) > 1 else ".", False),
+            (", significantly better than every other source." if len(study.clusters) > 1 else ".", ""),
         ]
     names: Sentence = []
     for place, label in enumerate(peers[:4]):
-        names += [(", " if place else "", False), (label, True)]
+        names += [(", " if place else "", ""), (label, "name")]
     more = f" and {len(peers) - 4} more" if len(peers) > 4 else ""
-    return [*made, ("; the data do not tell it apart from ", False), *names, (f"{more}.", False)]
+    return [*made, ("; the data do not tell it apart from ", ""), *names, (f"{more}.", "")]
 
 
 def _ceiling(study: Study) -> Sentence:
@@ -107,11 +107,11 @@ def _ceiling(study: Study) -> Sentence:
     if ceiling is None:
         return []
     if ceiling["value"] is None:
-        return [(f"The human ceiling is undefined: {ceiling['reason']}.", False)]
+        return [(f"The human ceiling is undefined: {ceiling['reason']}.", "")]
     return [
-        ("One rater against the mean of the others reaches ", False),
-        (_estimate(ceiling), True),
-        (": the human ceiling.", False),
+        ("One rater against the mean of the others reaches ", ""),
+        (_estimate(ceiling), "number"),
+        (": the human ceiling.", ""),
     ]
 
 
@@ -120,17 +120,25 @@ def _best_system(study: Study) -> Sentence:
         return []
     column = ordered_columns(study)[0]
     table = ranking_table(study, column)
-    top, last = table.rows[0], table.rows[-1]
-    if not top[2].text or top[1].bar is None or top[1].bar[1] is None:
+    ranked = [row for row in table.rows if row[1].bar is not None and row[1].bar[1] is not None]
+    if len(ranked) < 2:
         return []
+    top, last = ranked[0], ranked[-1]
+    with_interval = [
+        f"{mean.text} {mean.small}" if mean.small.startswith("[") else mean.text for _, _, mean in (top, last)
+    ]
     return [
-        ("By ", False),
-        (column_names(study)[column], True),
-        (", ", False),
-        (top[0].text, True),
-        (f" comes first with {top[2].text} {top[2].small}, ", False),
-        (last[0].text, True),
-        (f" last with {last[2].text} {last[2].small}.", False),
+        ("By ", ""),
+        (column_names(study)[column], "name"),
+        (", ", ""),
+        (top[0].text, "name"),
+        (" comes first with ", ""),
+        (with_interval[0], "number"),
+        (", ", ""),
+        (last[0].text, "name"),
+        (" last with ", ""),
+        (with_interval[1], "number"),
+        (".", ""),
     ]
 
 

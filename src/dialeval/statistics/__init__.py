@@ -6,6 +6,7 @@ warns, nothing returns NaN, and the same seed gives the same number for any numb
 
 - `correlation`: Pearson, Spearman, Kendall, partial, AUC, distributions per class.
 - `resampling`: intervals by resampling whole dialogues, for many sources at once.
+- `differences`: which of two metrics agrees better, for many pairs in one pass.
 - `significance`: Williams' test, permutation tests, randomisation, Holm, clusters in a ranking.
 - `agreement`, `intraclass`: kappa, alpha, ICC, majority vote, how well people predict people.
 - `regression`: least squares, ridge out of group, calibration.
@@ -36,6 +37,7 @@ from dialeval.statistics.correlation import (
     spearman,
     zscore,
 )
+from dialeval.statistics.differences import permute_difference, permute_differences
 from dialeval.statistics.estimate import Estimate
 from dialeval.statistics.intraclass import intraclass
 from dialeval.statistics.regression import (
@@ -52,7 +54,6 @@ from dialeval.statistics.significance import (
     holm,
     paired_bootstrap,
     paired_randomisation,
-    permute_difference,
     permute_means,
     significance_clusters,
     williams,
@@ -91,6 +92,7 @@ __all__ = [
     "partial",
     "pearson",
     "permute_difference",
+    "permute_differences",
     "permute_means",
     "raw_agreement",
     "ridge_out_of_group",

@@ -32,6 +32,27 @@ def sign_test(
     return p_value(counts, exact=exact)
 
 
+def sign_tests(
+    figures: Callable[[Floats], Floats], units: int, *, permutations: int, seed: int, alternative: str
+) -> list[float]:
+    """The p-values of several figures at once; what was seen is the figure of unchanged signs.
+
+    Args:
+        figures: Sign vectors (arrangements x units) to figures (arrangements x tests).
+        units: Length of a sign vector.
+        permutations: How many arrangements; all of them if they are no more than this.
+        seed: Same seed, same arrangements.
+        alternative: One of `ALTERNATIVES`.
+    """
+    exact = units < 62 and 2**units <= permutations
+    observed = figures(np.ones((1, units)))[0]
+    counts: list[list[tuple[int, int]]] = [[] for _ in observed]
+    for signs in all_signs(units) if exact else random_signs(units, permutations, seed):
+        for test, (found, seen) in enumerate(zip(figures(signs).T, observed.tolist(), strict=True)):
+            counts[test].append((extreme(found, seen, alternative), len(signs)))
+    return [p_value(chunks, exact=exact) for chunks in counts]
+
+
 def p_value(counts: list[tuple[int, int]], *, exact: bool) -> float:
     """Share of extreme arrangements, from (extreme, visited) per chunk."""
     hits, total = sum(h for h, _ in counts), sum(n for _, n in counts)

@@ -12,13 +12,12 @@ Ask several questions, and `holm` keeps the chance of one wrong yes at the level
 draws the lines in a ranking.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from math import comb
 
 import numpy as np
 
 from dialeval.errors import UsageError
-from dialeval.statistics.correlation import check_method, correlate, zscore
 from dialeval.statistics.estimate import (
     Estimate,
     Floats,
@@ -31,7 +30,6 @@ from dialeval.statistics.estimate import (
 )
 from dialeval.statistics.permutation import all_deals, extreme, p_value, random_deals, sign_test
 from dialeval.statistics.resampling import RESAMPLES, chunked, interval, leave_one_out
-from dialeval.statistics.weighted import kernel
 
 
 def williams(r12: float, r13: float, r23: float, n: int) -> Estimate:
@@ -62,109 +60,6 @@ def williams(r12: float, r13: float, r23: float, n: int) -> Estimate:
 
     t = (r12 - r13) * np.sqrt((n - 1) * (1 + r23) / spread)
     return Estimate(float(t), n, p=float(2 * stats.t.sf(abs(t), n - 3)))
-
-
-def permute_difference(
-    x: Vector,
-    z: Vector,
-    gold: Vector,
-    method: str = "spearman",
-    permutations: int = 10_000,
-    *,
-    seed: int = 0,
-    clusters: Vector | None = None,
-    alternative: str = "two-sided",
-) -> Estimate:
-    """Does metric `x` correlate better with `gold` than metric `z`? Paired permutation test.
-
-    If the metrics were equally good, it would not matter which of them scored an item. So both are put on one
-    scale (z-scores for Pearson, ranks otherwise), swapped item by item at random (dialogue by dialogue where
-    `clusters` say so), and the difference of correlations is computed again (for Spearman on the ranks given
-    once: after a swap they are not ranked anew).
-
-    Returns:
-        The difference of the two correlations as `value`, and p. Items count where all three are there.
-
-    >>> gold = [1, 2, 3, 4, 5, 6, 7, 8]
-    >>> e = permute_difference([1, 2, 3, 4, 5, 6, 8, 7], [2, 1, 8, 3, 7, 4, 6, 5], gold)
-    >>> round(e.value, 3), round(e.p, 3)
-    (0.524, 0.023)
-    """
-    check_method(method)
-    left, right, target, places = _items(x, z, gold, clusters)
-    first, second = correlate(left, target, method), correlate(right, target, method)
-    if first.value is None or second.value is None:
-        return Estimate.undefined((first if first.value is None else second).reason or "undefined", left.size)
-    if method == "kendall":
-        differences = _swapped_kendall(left, right, target, places)
-    else:
-        scale = zscore if method == "pearson" else _ranks
-        differences = _swapped(scale(left), scale(right), zscore(scale(target)), places)
-    units = int(places.max()) + 1
-    observed = float(differences(np.ones((1, units)))[0])
-    p = sign_test(observed, differences, units, permutations=permutations, seed=seed, alternative=alternative)
-    return Estimate(first.value - second.value, left.size, p=p)
-
-
-def _swapped(left: Floats, right: Floats, target: Floats, places: Places) -> Callable[[Floats], Floats]:
-    """Signs (permutations x units) to differences of correlations, where -1 swaps the metrics on a unit.
-
-    A swap moves the sums behind a correlation by fixed amounts, so that a chunk of permutations is one matrix
-    product. The sum of squares of both metrics together never changes.
-    """
-    n, units = left.size, int(places.max()) + 1
-    moves = np.column_stack(
-        [
-            np.bincount(places, gap, units)
-            for gap in (left - right, left**2 - right**2, (left - right) * target)
-        ]
-    )
-    totals = np.array([np.sum(left + right), np.sum(left**2 + right**2), np.sum((left + right) * target)])
-
-    def correlation(sums: Floats) -> Floats:
-        mean, square, product = sums.T / n
-        spread = square - mean**2
-        with np.errstate(all="ignore"):
-            r: Floats = product / np.sqrt(np.where(spread > 1e-12, spread, np.nan))
-        return np.nan_to_num(r)
-
-    def differences(signs: Floats) -> Floats:
-        moved = signs @ moves
-        return correlation((totals + moved) / 2) - correlation((totals - moved) / 2)
-
-    return differences
-
-
-def _swapped_kendall(
-    left: Floats, right: Floats, target: Floats, places: Places
-) -> Callable[[Floats], Floats]:
-    """The same for Kendall, which has to look at pairs: slower."""
-    both = np.concatenate([_ranks(left), _ranks(right)])
-    form = kernel("kendall", both[None, :], np.concatenate([target, target]))
-
-    def differences(signs: Floats) -> Floats:
-        keep = (signs[:, places] > 0).astype(np.int32)
-        ours, theirs = form(np.hstack([keep, 1 - keep]))[0], form(np.hstack([1 - keep, keep]))[0]
-        return np.asarray(ours - theirs)
-
-    return differences
-
-
-def _ranks(values: Floats) -> Floats:
-    from scipy import stats
-
-    ranks: Floats = stats.rankdata(values)
-    return ranks
-
-
-def _items(
-    x: Vector, z: Vector, gold: Vector, clusters: Vector | None
-) -> tuple[Floats, Floats, Floats, Places]:
-    rows = np.arange(len(gold), dtype=np.float64)
-    left, right, target, kept = complete(x, z, gold, rows)
-    places, _ = clusters_of(clusters, rows.size)
-    places, _ = clusters_of(places[kept.astype(np.intp)], kept.size)
-    return left, right, target, places
 
 
 def holm(p_values: Sequence[float | None]) -> list[float | None]:

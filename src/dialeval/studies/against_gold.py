@@ -89,37 +89,49 @@ def differences(
 ) -> Table:
     """Test every pair of sources: Williams' test and a paired permutation, Holm-corrected over all pairs."""
     labels = units.labels(columns)
-    rows: Table = []
-    for first, second in combinations(columns, 2):
-        x, z = _turned(units, first, lower), _turned(units, second, lower)
-        both = ~(np.isnan(x) | np.isnan(z) | np.isnan(gold))
-        x, z, y = x[both], z[both], gold[both]
-        r = [statistics.correlate(*pair, settings.method) for pair in ((x, y), (z, y), (x, z))]
-        values = [one.value for one in r]
-        row: dict[str, Any] = {
-            "first": labels[first],
-            "second": labels[second],
+    if len(columns) < 2:
+        return []
+    data = np.vstack([_turned(units, column, lower) for column in columns])
+    pairs = list(combinations(range(len(columns)), 2))
+    permuted = statistics.permute_differences(
+        data,
+        gold,
+        pairs,
+        settings.method,
+        settings.permutations,
+        seed=settings.seed,
+        clusters=units.clusters,
+    )
+    rows: Table = [
+        {
+            "first": labels[columns[one]],
+            "second": labels[columns[other]],
             "method": settings.method,
-            "n": int(both.sum()),
+            "n": found.n,
+            "difference": found.value,
+            "williams": plain(_williams(data[one], data[other], gold, units, settings.method)),
+            "permutation": plain(found),
         }
-        if any(value is None for value in values):
-            reason = next(one.reason for one in r if one.value is None)
-            undefined = plain(Estimate.undefined(reason or "undefined", int(both.sum())))
-            rows.append(
-                row | {"difference": None, "williams": dict(undefined), "permutation": dict(undefined)}
-            )
-            continue
-        permuted = statistics.permute_difference(
-            x, z, y, settings.method, settings.permutations, seed=settings.seed, clusters=units.clusters[both]
-        )
-        williams = statistics.williams(values[0], values[1], values[2], int(both.sum()))  # type: ignore[arg-type]
-        rows.append(
-            row | {"difference": permuted.value, "williams": plain(williams), "permutation": plain(permuted)}
-        )
+        for (one, other), found in zip(pairs, permuted, strict=True)
+    ]
     for test in ("williams", "permutation"):
         for row, adjusted in zip(rows, statistics.holm([row[test]["p"] for row in rows]), strict=True):
             row[test]["p_holm"] = adjusted
     return rows
+
+
+def _williams(x: Floats, z: Floats, gold: Floats, units: Units, method: str) -> Estimate:
+    """Williams' test, which takes items for independent: not for turns of the same dialogue."""
+    both = ~(np.isnan(x) | np.isnan(z) | np.isnan(gold))
+    n = int(both.sum())
+    if np.unique(units.clusters[both]).size < n:
+        return Estimate.undefined("turns of a dialogue depend on each other", n)
+    x, z, y = x[both], z[both], gold[both]
+    found = [statistics.correlate(*pair, method) for pair in ((x, y), (z, y), (x, z))]
+    r12, r13, r23 = (one.value for one in found)
+    if r12 is None or r13 is None or r23 is None:
+        return Estimate.undefined(next(one.reason for one in found if one.value is None) or "undefined", n)
+    return statistics.williams(r12, r13, r23, n)
 
 
 def clusters(rows: Table, tests: Table, settings: "Settings") -> dict[str, int]:
