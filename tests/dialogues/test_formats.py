@@ -250,3 +250,52 @@ def test_a_failing_write_leaves_nothing(tmp_path: Path) -> None:
         with pytest.raises(DataError, match="broke off"):
             write(broken(), tmp_path / f"x.{ending}")
     assert list(tmp_path.iterdir()) == []
+
+
+NAMES = ["x.jsonl", "x.json", "x.csv", "x.tsv", "x.txt", "x.parquet", "x.jsonl.gz", "x"]
+records = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(
+                ["id", "messages", "role", "content", "conversations", "from", "value", "turns", "meta"]
+            )
+            | st.sampled_from(["speaker", "utterance", "dialog", "text", "references", "system", "0", "1"]),
+            inner,
+            max_size=4,
+        )
+    ),
+    max_leaves=12,
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.binary(max_size=200), st.sampled_from(NAMES))
+def test_any_bytes_are_read_or_refused(
+    tmp_path_factory: pytest.TempPathFactory, content: bytes, name: str
+) -> None:
+    path = tmp_path_factory.mktemp("bytes") / name
+    path.write_bytes(content)
+    try:
+        assert all(isinstance(one, Dialogue) for one in read(path))
+    except DataError as error:
+        assert str(path) in str(error)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(records, max_size=3), st.booleans())
+def test_any_json_is_read_or_refused(
+    tmp_path_factory: pytest.TempPathFactory, made: list, array: bool
+) -> None:
+    path = tmp_path_factory.mktemp("json") / "x.json"
+    path.write_text(json.dumps(made) if array else "\n".join(map(json.dumps, made)))
+    try:
+        found = list(read(path))
+    except DataError as error:
+        assert str(path) in str(error)
+        return
+    for one in found:
+        assert all(isinstance(turn.text, str) for turn in one.turns)
+    write(found, path.with_suffix(".jsonl"))
+    assert list(read(path.with_suffix(".jsonl"))) == found

@@ -320,6 +320,19 @@ def test_hostile_text_in_every_field_is_escaped(start: int) -> None:
     assert not re.search(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]", page)
 
 
+def test_names_that_look_like_numbers_stay_as_given() -> None:
+    rows = [
+        Score(f"d{n}", None, f"bot -{n % 2}", source, "x -3", float((n * 7) % 5))
+        for n in range(10)
+        for source in ("human:-1", "metric -2")
+    ]
+    scores = Scores.of(rows)
+    page = to_html(study(scores, **QUICK), scores, [talk(f"d{n}", f"bot -{n % 2}") for n in range(10)])
+    for name in ("metric -2", "bot -0", "bot -1", "human / x -3", "human:-1"):
+        assert f"<bdi>{name}</bdi>" in page
+    assert not re.search("(metric|bot|x|human:).?\N{MINUS SIGN}", page)
+
+
 def test_lone_surrogate_in_a_title() -> None:
     page = to_html(Study({"level": "dialogue"}, None, 0, 0), Scores.of([]), (), title="a\ud800b")
     assert "a\ufffdb" in page

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 Table = list[dict[str, Any]]
 _RESAMPLES = 2_000
 _MOST_PAIRS = 200
+_MOST_LABELS = 12
+_MOST_VALUES = 200  # a slider has 101; beyond that a table of units and values grows too large
 
 
 def ceiling(raters: list[Floats], units: Units, settings: "Settings") -> Table:
@@ -89,8 +91,9 @@ def _panel(ratings: Floats, units: Units, settings: "Settings") -> dict[str, Any
         "resamples": min(_RESAMPLES, settings.resamples),
         "seed": settings.seed,
     }
-    few_labels = len(counts) <= 12
-    nothing = Estimate.undefined("more than 12 labels: not categories")
+    few_labels = len(counts) <= _MOST_LABELS
+    nothing = Estimate.undefined(f"more than {_MOST_LABELS} labels: not categories")
+    fine = Estimate.undefined(f"more than {_MOST_VALUES} values: look at the ceiling")
     return {
         "n_units": int((present.sum(axis=1) > 0).sum()),
         "n_ratings": int(present.sum()),
@@ -106,6 +109,8 @@ def _panel(ratings: Floats, units: Units, settings: "Settings") -> dict[str, Any
         "alpha": {
             level: plain(
                 statistics.agreement_interval(ratings, "krippendorff_alpha", level=level, **interval)
+                if len(counts) <= _MOST_VALUES
+                else fine
             )
             for level in ("nominal", "ordinal", "interval")
         },

@@ -1,0 +1,241 @@
+"""What the documentation shows is run: every link, every command with its output, every Python block.
+
+The convention for pages. In a fenced block marked `console`, a line that begins with `$ ` is a command and
+what follows is its output, standard error included; any run of blanks equals any other, and `…` stands for
+what is left out. A command ends with exit code 0 unless `$ echo $?` comes next and shows another. A block
+marked `csv title="judge.csv"` is a file of that name. Blocks of a page are run from top to bottom in one
+folder, which holds the bundled examples as `chats.jsonl` and `ratings.csv`. Commands that name a public set
+are only parsed, and so are those of the README, which shows no output.
+"""
+
+import contextlib
+import io
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+
+import pytest
+import typer
+
+from dialeval.cli import main
+from dialeval.cli.app import app
+from dialeval.dialogues.datasets import NAMES
+from dialeval.metrics import metric_names
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+PAGES = sorted([*DOCS.rglob("*.md"), ROOT / "README.md", ROOT / "CONTRIBUTING.md"])
+_BLOCK = re.compile(r"^```(?P<info>[^\n`]*)\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL)
+_LINK = re.compile(r"\[[^\]]*\]\((?P<target>[^)\s]+)\)")
+_PLAIN = {
+    "cat",
+    "cp",
+    "head",
+    "ls",
+    "mkdir",
+    "python",
+}  # other commands that pages may show and tests may run
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command line of a page, what is shown after it, and the exit code it is said to have."""
+
+    line: str
+    shown: str
+    code: int
+
+
+def name_of(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+def blocks(page: Path) -> Iterator[tuple[str, str]]:
+    for found in _BLOCK.finditer(page.read_text(encoding="utf-8")):
+        yield found["info"].strip(), found["body"]
+
+
+def commands(body: str) -> Iterator[Command]:
+    parts = [part.partition("\n") for part in re.split(r"^\$ ", body, flags=re.MULTILINE)[1:]]
+    for number, (line, _, shown) in enumerate(parts):
+        if line == "echo $?":
+            continue
+        told = parts[number + 1] if number + 1 < len(parts) and parts[number + 1][0] == "echo $?" else None
+        yield Command(line, shown, int(told[2]) if told else 0)
+
+
+def with_console(*pages: Path) -> list[Path]:
+    return [page for page in pages if any(info == "console" for info, _ in blocks(page))]
+
+
+def words_of(line: str) -> list[str]:
+    return shlex.split(line, comments=True)
+
+
+def needs_public_set(words: list[str]) -> bool:
+    return any(Path(word).stem in NAMES for word in words) or words[:3] == ["dialeval", "list", "sets"]
+
+
+# --- running ------------------------------------------------------------------------------------------------
+
+
+def run_here(words: list[str], monkeypatch: pytest.MonkeyPatch) -> tuple[str, int]:
+    """Call the command line in this process, so that libraries are imported once."""
+    raw = io.BytesIO()
+    out = io.TextIOWrapper(raw, "utf-8", write_through=True)
+    monkeypatch.setattr(sys, "argv", words)
+    code = 0
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
+        try:
+            main()
+        except SystemExit as end:
+            code = int(end.code or 0)
+    return raw.getvalue().decode(), code
+
+
+def run_shell(line: str, folder: Path) -> tuple[str, int]:
+    """Run another command, or a pipe, with the `dialeval` and `python` of this environment."""
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
+    environment = {**os.environ, "PATH": path}
+    done = subprocess.run(
+        ["bash", "-c", line], check=False, cwd=folder, capture_output=True, text=True, env=environment
+    )
+    return done.stdout + done.stderr, done.returncode
+
+
+def folded(text: str) -> str:
+    return " ".join(text.split())
+
+
+def matches(shown: str, printed: str) -> bool:
+    pieces = [re.escape(folded(piece)) for piece in shown.split("…")]
+    return re.fullmatch(r"\s*.*?\s*".join(pieces), folded(printed), re.DOTALL) is not None
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    examples = Path(str(files("dialeval.dialogues") / "examples"))
+    shutil.copy(examples / "dialogues.jsonl", tmp_path / "chats.jsonl")
+    shutil.copy(examples / "ratings.csv", tmp_path / "ratings.csv")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize("page", with_console(*DOCS.rglob("*.md"), ROOT / "CONTRIBUTING.md"), ids=name_of)
+def test_commands_do_what_the_page_shows(page: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for info, body in blocks(page):
+        if title := re.search(r'title="([\w./-]+)"', info):
+            target = folder / title[1]
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_text(body, encoding="utf-8")
+        if info != "console":
+            continue
+        for command in commands(body):
+            words = words_of(command.line)
+            if needs_public_set(words):
+                continue
+            if words[0] == "dialeval" and not set(words) & {"|", "<", ">"}:
+                printed, code = run_here(words, monkeypatch)
+            elif words[0] in _PLAIN | {"dialeval"}:
+                printed, code = run_shell(command.line, folder)
+            else:
+                pytest.fail(f"a page shows a command that this test cannot run: {command.line}")
+            assert code == command.code, f"{command.line}\n{printed}"
+            assert matches(command.shown, printed), (
+                f"$ {command.line}\n--- shown\n{command.shown}\n--- is\n{printed}"
+            )
+
+
+@pytest.mark.parametrize("page", with_console(*PAGES), ids=name_of)
+def test_command_lines_parse(page: Path) -> None:
+    """Also those that need a public set: the verb and all of its options exist."""
+    group = typer.main.get_command(app)
+    for info, body in blocks(page):
+        for command in commands(body) if info == "console" else ():
+            words = words_of(command.line.partition(" | ")[0])
+            if words[0] == "dialeval" and len(words) > 1 and not words[1].startswith("-"):
+                verb = group.commands[words[1]]  # type: ignore[attr-defined]
+                if not set(words) & {"-h", "--help"} and command.code == 0:
+                    assert verb.make_context(words[1], words[2:]) is not None
+
+
+def test_python_page_runs(folder: Path) -> None:
+    """The blocks of docs/python.md are one program, and print what the comments behind them say."""
+    code = "\n".join(body for info, body in blocks(DOCS / "python.md") if info == "python")
+    done = subprocess.run(
+        [sys.executable, "-c", code], check=False, cwd=folder, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    said = [line[2:] for line in code.splitlines() if line.startswith("# ")]
+    assert said, "the page shows what is printed"
+    assert matches("\n".join(said), done.stdout), f"--- shown\n{chr(10).join(said)}\n--- is\n{done.stdout}"
+
+
+# --- completeness -------------------------------------------------------------------------------------------
+
+
+def anchor_of(heading: str) -> str:
+    kept = re.sub(r"[^\w\- ]", "", heading.strip().lower().replace("`", ""))
+    return kept.replace(" ", "-")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_links_lead_somewhere(page: Path) -> None:
+    text = _BLOCK.sub("", page.read_text(encoding="utf-8"))
+    for found in _LINK.finditer(text):
+        target, _, anchor = found["target"].partition("#")
+        if re.match(r"[a-z]+:", target):
+            continue
+        there = (page.parent / target).resolve() if target else page
+        assert there.exists(), f"{name_of(page)}: {found['target']}"
+        if anchor and there.suffix == ".md":
+            body = _BLOCK.sub("", there.read_text(encoding="utf-8"))
+            headings = re.findall(r"^#+ (.+)$", body, re.MULTILINE)
+            assert anchor in map(anchor_of, headings), f"{name_of(page)}: {found['target']}"
+
+
+def test_every_page_is_on_the_map() -> None:
+    index = (DOCS / "index.md").read_text(encoding="utf-8")
+    for page in DOCS.rglob("*.md"):
+        assert page.name == "index.md" or str(page.relative_to(DOCS)) in index, (
+            f"{page} is not in docs/index.md"
+        )
+
+
+@pytest.mark.parametrize("name", metric_names())
+def test_every_metric_has_a_page(name: str) -> None:
+    text = (DOCS / "metrics" / f"{name}.md").read_text(encoding="utf-8")
+    headings = re.findall(r"^## (.+)$", text, re.MULTILINE)
+    assert headings == [
+        "What it is",
+        "When to use it",
+        "Limits",
+        "Fields",
+        "Signature",
+        "Our figures",
+        "Paper",
+    ]
+
+
+def test_every_set_is_in_the_table() -> None:
+    text = (DOCS / "public-sets.md").read_text(encoding="utf-8")
+    assert [name for name in NAMES if f"| `{name}` |" not in text] == []
+
+
+def test_every_verb_is_shown() -> None:
+    text = "\n".join(page.read_text(encoding="utf-8") for page in DOCS.rglob("*.md"))
+    verbs = typer.main.get_command(app).commands  # type: ignore[attr-defined]
+    assert [verb for verb in verbs if f"$ dialeval {verb}" not in text] == []
+
+
+def test_no_page_names_a_place_of_its_writer() -> None:
+    for page in PAGES:
+        text = page.read_text(encoding="utf-8")
+        assert not re.search(r"(?<![\w.])/(work|home|root|tmp)/", text), name_of(page)
