@@ -4,7 +4,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dialeval.reports.table import Cell, Column, Table, count, figure, name, undefined
-from dialeval.scores import Scores
+from dialeval.scores import Scores, is_human
 
 _MOST_ROWS = 200
 
@@ -44,6 +44,7 @@ def coverage_table(scores: Scores) -> Table | None:
             ),
             rows,
             (f"{more:,} more rows are not shown.",) if more else (),
+            rated=any(is_human(source) for source in scores.sources),
         )
         if rows
         else None
