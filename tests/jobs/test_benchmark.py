@@ -32,7 +32,7 @@ def test_peers_give_the_known_figures(data_folder: Path, name: str, level: str |
         assert rows[source]["n"] == n
         measured = [rows[source][method]["value"] for method in ("pearson", "spearman", "kendall")]
         assert measured == pytest.approx(figures, abs=5.5e-4), source
-    assert found.seen == {"turns": "nothing: no training, no tuning"}
+    assert found.seen == {"turns": "none"}
 
 
 def test_benchmark_writes_a_run_with_everything_joined(data_folder: Path, tmp_path: Path) -> None:

@@ -204,7 +204,7 @@ def test_shapes_are_checked():
     with pytest.raises(UsageError, match="cluster labels"):
         bootstrap_correlations([[1, 2, 3]], [1, 2, 3], [0, 1])
     with pytest.raises(UsageError, match="at least 1"):
-        bootstrap_correlations([[1, 2, 3]], [1, 2, 4], resamples=0)
+        bootstrap_correlations([[1, 2, 3, 4, 5]], [1, 2, 4, 5, 3], resamples=0)
 
 
 def test_a_higher_confidence_is_wider():

@@ -85,7 +85,10 @@ def score(
             _read(chats, format, columns), metric or (), out, name=chats, overwrite=overwrite, watch=watch
         )
     for note, count in summary.input_notes.items():
-        output.say(f"{count} turns: {note}")
+        output.say(f"{output.counted(count, 'turn')}: {note}")
+    for source in summary.signatures:
+        if not any(row["source"] == source and row["n"] for row in summary.rows()):
+            output.say(f"{source} scored nothing: see the notes of its rows, or its fields")
     if out == "-":
         return
     if json:
@@ -104,7 +107,11 @@ def score(
         for row in summary.rows()
     ]
     header = ("source", "dimension", "level", "system", "mean", "n", "unscored")
-    output.print_table(f"{summary.dialogues} dialogues, {summary.turns} turns", header, rows)
+    output.print_table(
+        f"{output.counted(summary.dialogues, 'dialogue')}, {output.counted(summary.turns, 'turn')}",
+        header,
+        rows,
+    )
     tables.say_signatures(summary.signatures)
     if out:
         output.say(f"written: {out}")
@@ -163,7 +170,12 @@ def study(
     from dialeval.scores import Scores
     from dialeval.studies import study as make_study
 
-    scores = runs.load_scores(inputs, map or ())
+    run = next((runs.Run(path) for path in inputs if path.is_dir()), None)
+    rest = [path for path in inputs if run is None or path != run.path]
+    joined = runs.load_scores(rest, map or ())
+    if run is not None:
+        joined = run.joined_with(joined)
+    scores = Scores.concat([run.own_scores(), joined]) if run is not None else joined
     found = make_study(
         scores,
         gold,
@@ -183,11 +195,9 @@ def study(
     )
     if out:
         found.save(out)
-    folders = [path for path in inputs if path.is_dir()]
-    if folders:
-        rest = runs.load_scores([path for path in inputs if path != folders[0]], map or ())
-        runs.Run(folders[0]).add(found, rest if len(rest) else Scores.of([]))
-        output.say(f"written: {folders[0] / runs.STUDY}")
+    if run is not None:
+        run.add(found, joined)
+        output.say(f"written: {run.path / runs.STUDY}")
     if json:
         print(found.to_json(), end="")
     else:
@@ -234,7 +244,9 @@ def benchmark(
     ] = False,
     level: Level = None,
     dimension: Annotated[str | None, typer.Option(help="Which ratings; by default the set's gold.")] = None,
-    part: Annotated[str | None, typer.Option(help="train, dev, test or all; by default test.")] = None,
+    part: Annotated[
+        str | None, typer.Option(help="train, dev or test of the split manifest, or all; by default test.")
+    ] = None,
     where: Annotated[str | None, typer.Option(help='Only units such as "system=Meena".')] = None,
     combine: Annotated[
         list[str] | None, typer.Option(help="A new source: name=mean|zmean|fit:part+part")
@@ -283,7 +295,7 @@ def benchmark(
         return
     tables.show_correlations(found.study, found.published)
     for source, seen in found.seen.items():
-        output.say(f"{source} was trained and tuned on {seen}")
+        output.say(f"{source}, training and tuning data: {seen}")
     tables.say_signatures(found.study.signatures)
 
 
@@ -358,7 +370,7 @@ def convert(
         raise UsageError("--ratings goes with a public set")
     else:
         count = formats.write(_read(chats, format, columns), out)
-    output.say(f"{count} dialogues written: {out}")
+    output.say(f"{output.counted(count, 'dialogue')} written: {out}")
 
 
 @app.command("list")

@@ -12,6 +12,8 @@ def show(what: str, download: str | None, json: bool) -> None:
     if what not in tables:
         raise UsageError(f"list {what}: expected {', '.join(tables)}")
     if download:
+        if what != "sets":
+            raise UsageError(f"list {what} --download: only sets can be downloaded")
         _download(download)
     rows = tables[what]()
     if json:

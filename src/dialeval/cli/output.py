@@ -19,9 +19,13 @@ def print_json(value: Any) -> None:
     print(json.dumps(value, ensure_ascii=False, indent=1, allow_nan=False))
 
 
-def print_table(title: str, header: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-    """Print a table: drawn on a terminal, tab-separated words in a pipe."""
+def print_table(
+    title: str, header: Sequence[str], rows: Sequence[Sequence[object]], *, further: bool = False
+) -> None:
+    """Print a table: drawn on a terminal, tab-separated in a pipe, where a further one has its title."""
     if not files.is_terminal(sys.stdout):
+        if further:
+            print(f"\n# {title}")
         print("\t".join(header))
         for row in rows:
             print("\t".join(cell(item) for item in row))
@@ -36,6 +40,15 @@ def print_table(title: str, header: Sequence[str], rows: Sequence[Sequence[objec
     for row in rows:
         table.add_row(*(Text(cell(item)) for item in row))
     Console().print(table)
+
+
+def counted(count: int, noun: str) -> str:
+    """Say how many.
+
+    >>> counted(1, "turn"), counted(2, "turn")
+    ('1 turn', '2 turns')
+    """
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def cell(item: object) -> str:
@@ -67,9 +80,7 @@ def short(value: float) -> str:
 
 
 def _is_number(item: object) -> bool:
-    return isinstance(item, int | float) or (
-        isinstance(item, str) and item[:1] in ".-" and item[1:2].isdigit()
-    )
+    return isinstance(item, int | float) or (isinstance(item, str) and item.lstrip("-.")[:1].isdigit())
 
 
 @contextlib.contextmanager

@@ -17,7 +17,9 @@ def show_study(study: "Study") -> None:
             (r["system"], r["source"], r["dimension"], output.interval(r["mean"]), r["n"], r["n_unscored"])
             for r in study.systems
         ]
-        output.print_table("Means", ("system", "source", "dimension", "mean", "n", "unscored"), rows)
+        output.print_table(
+            "Means", ("system", "source", "dimension", "mean", "n", "unscored"), rows, further=True
+        )
     if study.agreement:
         rows = [
             (
@@ -31,7 +33,10 @@ def show_study(study: "Study") -> None:
             for r in study.agreement
         ]
         output.print_table(
-            "Agreement", ("level", "dimension", "raters", "n", "alpha (ordinal)", "Fleiss' kappa"), rows
+            "Agreement",
+            ("level", "dimension", "raters", "n", "alpha (ordinal)", "Fleiss' kappa"),
+            rows,
+            further=True,
         )
     for subset in study.subsets:
         title = f"{subset['by']} {subset['subset']}, n={subset['n_units']}"
@@ -39,7 +44,7 @@ def show_study(study: "Study") -> None:
             (r["label"], r["n"], *(output.interval(r[m]) for m in ("pearson", "spearman", "kendall")))
             for r in subset["correlations"]
         ]
-        output.print_table(title, ("source", "n", "Pearson", "Spearman", "Kendall"), rows)
+        output.print_table(title, ("source", "n", "Pearson", "Spearman", "Kendall"), rows, further=True)
     for note in study.notes:
         output.say(note)
     say_signatures(study.signatures)
@@ -76,6 +81,9 @@ def show_correlations(study: "Study", published: list[dict[str, Any]] | None = N
 
 def say_signatures(signatures: Mapping[str, object]) -> None:
     """Tell how each number was made."""
+    groups: dict[str, list[str]] = {}
     for source, signature in signatures.items():
         if not source.startswith("human"):
-            output.say(f"{source}: {signature}")
+            groups.setdefault(str(signature), []).append(source)
+    for text, sources in groups.items():
+        output.say(f"{', '.join(sources)}: {text}")

@@ -7,8 +7,9 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from dialeval.dialogues import Dialogue
 from dialeval.dialogues.datasets import PublicSet, public_set
-from dialeval.dialogues.splits import overlap_group
+from dialeval.dialogues.splits import ROLES, overlap_group, portion, split_of
 from dialeval.errors import UsageError
 from dialeval.jobs import runs
 from dialeval.jobs.scoring import Summary, build_all, score_stream, score_to
@@ -48,7 +49,8 @@ def benchmark(
         peers: Whether to add other metrics' published scores for the same dialogues.
         level: `turn`, `dialogue` or `system`; by default that of the set's gold.
         dimension: Which ratings; by default the set's gold dimension.
-        part: Which part of the set; by default `test`, so that what was named for tuning is left out.
+        part: Which part: train, dev or test of the split manifest, a part of the set by name, or all. By
+            default test, so that what is named for training and tuning is left out.
         out: A run folder to write.
         overwrite: Whether an existing run folder may be replaced.
         watch: Called with the number of dialogues scored.
@@ -57,14 +59,15 @@ def benchmark(
     chosen = public_set(name)
     if chosen.rate is None:
         raise UsageError(f"nobody rated the dialogues of {name}, so there is nothing to measure against")
-    part = part or ("test" if "test" in chosen.parts else "all")
     level, dimension = _gold(chosen, level, dimension)
-    dialogues = list(chosen.dialogues(part))
+    part, dialogues = _portion(chosen, part)
     systems = {dialogue.id: dialogue.system for dialogue in dialogues}
     joined = [_of(chosen.ratings(), systems)]
     if peers:
         at = "turn" if level == "turn" else "dialogue"
         joined.append(_of(chosen.peer_scores().where(level=at), systems))  # type: ignore[arg-type]
+        if not len(joined[-1]):
+            raise UsageError(f"no peers' scores of {name} at {at} level")
     rest, metrics = Scores.concat(joined), build_all(specs)
     if out is not None:
         score_to(dialogues, specs, out, name=f"{name}/{part}", overwrite=overwrite, watch=watch)
@@ -86,6 +89,15 @@ def _gold(chosen: PublicSet, level: Level | None, dimension: str | None) -> tupl
     return level or gold.level, dimension or gold.dimension
 
 
+def _portion(chosen: PublicSet, part: str | None) -> tuple[str, list[Dialogue]]:
+    """Return the dialogues asked for, by the split manifest where it names such a part."""
+    split = split_of(chosen.name)
+    part = part or ("test" if split.test else "all")
+    if part in ROLES and getattr(split, part):
+        return part, list(portion(chosen.name, part))
+    return part, list(chosen.dialogues(part))
+
+
 def _of(scores: Scores, systems: dict[str, str | None]) -> Scores:
     """Keep the rows of the chosen dialogues, and name their systems where the rows do not."""
     rows = (row for row in scores if row.dialogue_id in systems)
@@ -97,7 +109,7 @@ def _seen(made: Any, name: str) -> str:
     """Say what a metric was trained or tuned on, and mark the set that is being measured."""
     known = set(getattr(made, "trained_on", ())) | set(getattr(made, "tuned_on", ()))
     if not known:
-        return "nothing: no training, no tuning"
+        return "none"
     overlapping = known & {name, *overlap_group(name)}
     warning = f"; HAS SEEN {', '.join(sorted(overlapping))}" if overlapping else ""
     return ", ".join(sorted(known)) + warning

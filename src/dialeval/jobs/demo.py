@@ -39,6 +39,7 @@ def run_demo(out: str | Path, *, overwrite: bool = True, watch: Callable[[str], 
     say("scoring")
     score_to(example_dialogues(), METRICS, out, name="bundled examples (illustrative)", overwrite=overwrite)
     run, ratings = runs.Run(out), example_ratings()
+    ratings.write(run.path / "ratings.csv")
     say("studying")
     found = study(Scores.concat([run.own_scores(), ratings]), by="system")
     run.add(found, ratings)

@@ -55,16 +55,16 @@ def assert_no_drop(
 
 
 def describe(verdict: Verdict) -> list[str]:
-    """Say in one line for each column what happened."""
+    """Say in one line for each column what happened; p is Holm-corrected over the columns."""
     lines = []
-    for one in verdict.comparisons:
+    for one, p in zip(verdict.comparisons, verdict.adjusted, strict=True):
         kind = "paired" if one.paired else "unpaired"
         mark = "DROP" if one.label in verdict.worse else "ok"
         means = f"{_figure(one.second.value)} → {_figure(one.first.value)}"
         n = f"n={one.first.n}" if one.first.n == one.second.n else f"n={one.second.n} and {one.first.n}"
         lines.append(
             f"{mark:4} {one.label}: {means}, difference {_figure(one.difference.value)}, "
-            f"p={_figure(one.p)} ({kind}, {n}, {verdict.level} level)"
+            f"p={_figure(p)} ({kind}, {n}, {verdict.level} level)"
         )
     return lines
 

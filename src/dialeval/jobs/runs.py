@@ -55,6 +55,13 @@ class Run:
         """Return the run's own scores alone."""
         return Scores.read(self.path / SCORES)
 
+    def joined_with(self, new: Scores) -> Scores:
+        """Return what was joined to the run before and now; a source that comes again replaces the old."""
+        if not (self.path / JOINED).is_file():
+            return new
+        old = Scores.read(self.path / JOINED)
+        return Scores.concat([old.where(source=lambda name: name not in new.sources), new])
+
     def info(self) -> dict[str, Any]:
         """Return what `run.json` says."""
         try:

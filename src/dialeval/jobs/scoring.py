@@ -21,6 +21,7 @@ from dialeval.scores import SCHEMA, Scores, Signature
 from dialeval.scores.table import metadata
 
 _CHUNK = 512  # dialogues scored together
+_NOT_FOLDERS = (".txt", ".json", ".tsv", ".gz", ".html", ".md", ".xlsx")
 DEFAULT_METRICS = ("repetition", "length", "turns")
 Watch = Callable[[int], None]
 
@@ -124,6 +125,8 @@ def score_to(
         watch: Called with the number of dialogues after each chunk.
     """
     metrics, summary = build_all(specs), Summary()
+    if out is not None and Path(out).suffix.lower() in _NOT_FOLDERS:
+        raise UsageError(f"cannot write {out}: use a folder, .parquet, .jsonl or .csv")
     stream = score_stream(dialogues, metrics, summary, watch)
     ending = Path(out).suffix.lower() if out is not None else ""
     if out is None:

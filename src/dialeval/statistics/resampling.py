@@ -37,6 +37,8 @@ from dialeval.statistics.weighted import kernel
 
 CHUNK = 256
 RESAMPLES = 10_000
+MOST_LEFT_OUT = 2_000
+FEWEST_CLUSTERS = 5  # of fewer, too many draws are the sample itself or constant
 T = TypeVar("T")
 
 
@@ -82,7 +84,7 @@ def bootstrap_correlations(
     places, count = clusters_of(places[kept], target.size)
     alone = count == target.size
     points = {m: [correlate(row, target, m) for row in data] for m in methods}
-    if count < 2 or not any(e.defined for es in points.values() for e in es):
+    if count < FEWEST_CLUSTERS or not any(e.defined for es in points.values() for e in es):
         return {m: [_without_interval(e, count) for e in es] for m, es in points.items()}
     forms = [kernel(m, data, target) for m in methods]
 
@@ -92,8 +94,11 @@ def bootstrap_correlations(
 
     with np.errstate(all="ignore"):
         draws = np.concatenate(chunked(figures, count, resamples, seed, workers), axis=2)
-        left_out = np.concatenate(in_threads(figures, list(leave_one_out(count)), workers), axis=2)
-    helpful = [_clusters_with_data(row, places, count) for row in data]
+        firsts = list(range(0, left_out_groups(count), CHUNK))
+        left_out = np.concatenate(
+            in_threads(lambda at: figures(leave_out(count, at)), firsts, workers), axis=2
+        )
+    helpful = [_groups_with_data(row, places, count) for row in data]
     return {
         m: [
             _with_interval(e, draws[i, j], left_out[i, j][helpful[j]], confidence, test=not alone)
@@ -103,14 +108,17 @@ def bootstrap_correlations(
     }
 
 
-def _clusters_with_data(row: Floats, places: Places, count: int) -> Places:
-    return np.flatnonzero(np.bincount(places[~np.isnan(row)], minlength=count))
+def _groups_with_data(row: Floats, places: Places, count: int) -> Places:
+    return np.unique(places[~np.isnan(row)] % left_out_groups(count))
 
 
 def _without_interval(estimate: Estimate, clusters: int) -> Estimate:
-    if not estimate.defined or clusters > 1:
+    if not estimate.defined:
         return estimate
-    return Estimate(estimate.value, estimate.n, reason="one cluster")
+    reason = "one cluster" if clusters == 1 else f"no interval from fewer than {FEWEST_CLUSTERS}"
+    return Estimate(
+        estimate.value, estimate.n, p=estimate.p if clusters == estimate.n else None, reason=reason
+    )
 
 
 def _with_interval(
@@ -223,13 +231,28 @@ def draw(rng: np.random.Generator, count: int, size: int) -> Integers:
     return counts
 
 
+def left_out_groups(count: int) -> int:
+    """How many figures the jackknife has: one a cluster, or one a group of clusters if there are many.
+
+    Leaving out groups of equal size estimates the same error and skew, and keeps the cost linear.
+    """
+    return count if count <= MOST_LEFT_OUT else MOST_LEFT_OUT // 2
+
+
+def leave_out(count: int, first: int) -> Integers:
+    """The weights of a chunk of the jackknife: everything once but one cluster, or one group of them."""
+    groups = left_out_groups(count)
+    size = min(CHUNK, groups - first)
+    weights = np.ones((size, count), dtype=np.int32)
+    for row, group in enumerate(range(first, first + size)):
+        weights[row, group::groups] = 0
+    return weights
+
+
 def leave_one_out(count: int) -> Iterator[Integers]:
-    """The weights of the jackknife: everything once but one cluster, in chunks."""
-    for first in range(0, count, CHUNK):
-        size = min(CHUNK, count - first)
-        weights = np.ones((size, count), dtype=np.int32)
-        weights[np.arange(size), np.arange(first, first + size)] = 0
-        yield weights
+    """All chunks of the jackknife, one after the other."""
+    for first in range(0, left_out_groups(count), CHUNK):
+        yield leave_out(count, first)
 
 
 def chunked(figures: Callable[[Integers], T], count: int, resamples: int, seed: int, workers: int) -> list[T]:

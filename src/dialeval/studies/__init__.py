@@ -2,7 +2,7 @@
 
 from dialeval.studies.combination import Combination
 from dialeval.studies.comparison import Comparison, Verdict, check, compare
-from dialeval.studies.study import Settings, Study, study
+from dialeval.studies.meta_evaluation import Settings, Study, study
 from dialeval.studies.units import Units, align
 
 __all__ = [

@@ -11,7 +11,7 @@ from dialeval.statistics import METHODS, Estimate
 from dialeval.studies.units import Column, Floats, Units
 
 if TYPE_CHECKING:
-    from dialeval.studies.study import Settings
+    from dialeval.studies.meta_evaluation import Settings
 
 Table = list[dict[str, Any]]
 _MOST_CLASSES = 5

@@ -12,7 +12,7 @@ from dialeval.studies.against_gold import plain
 from dialeval.studies.units import Floats, Key, Units, align, human_columns
 
 if TYPE_CHECKING:
-    from dialeval.studies.study import Settings
+    from dialeval.studies.meta_evaluation import Settings
 
 Table = list[dict[str, Any]]
 _RESAMPLES = 2_000

@@ -13,7 +13,7 @@ from dialeval.studies.comparison import compare, items
 from dialeval.studies.units import Column, Floats, Units, human_columns, mean_over
 
 if TYPE_CHECKING:
-    from dialeval.studies.study import Settings
+    from dialeval.studies.meta_evaluation import Settings
 
 _MOST_TESTS = 200
 

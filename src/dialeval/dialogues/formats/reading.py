@@ -174,9 +174,12 @@ def _json(path: str | Path, number: int, line: bytes) -> Any:
         text = line.decode()
         return json.loads(text) if text.strip() else _BLANK
     except json.JSONDecodeError as error:
-        what = "the line breaks off" if error.pos >= len(text.rstrip()) else f"not JSON: {error.msg}"
+        broken = error.pos >= len(text.rstrip()) or error.msg.startswith("Unterminated")
+        what, column = (
+            ("the line breaks off", len(text.rstrip())) if broken else (f"not JSON: {error.msg}", error.colno)
+        )
         raise DataError(
-            what, file=path, line=number, field=f"column {error.colno}", fix="one JSON object a line"
+            what, file=path, line=number, field=f"column {column}", fix="one JSON object a line"
         ) from None
     except UnicodeDecodeError as error:
         raise DataError(

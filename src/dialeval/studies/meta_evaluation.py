@@ -149,7 +149,7 @@ def study(scores: Scores, gold: str = "human", level: Level | None = None, **set
     level, dimension = _level_and_dimension(scores, chosen)
     chosen = dataclasses.replace(chosen, level=level, dimension=dimension)
     units = align(scores, level, chosen.aggregate)
-    gold_columns = _gold_columns(units, chosen, dimension)
+    gold_columns = _gold_columns(scores, units, chosen, dimension)
     target = _consensus(scores, units, gold_columns, chosen) if gold_columns else None
     signatures = dict(scores.signatures)
     lower = frozenset(source for source, made in signatures.items() if made.better == "lower")
@@ -209,6 +209,7 @@ def _find(
             notes.append("no source besides the gold ratings: nothing to correlate")
     else:
         notes.append(f"no source {settings.gold!r}: means, comparisons and correlations between sources only")
+    notes += _notes(scores, units, found.get("differences", []), settings)
     found["matrix"] = against_gold.matrix(units, columns, target, settings)
     below = _below_systems(scores, units, settings)
     found |= between_systems.findings(below, columns, gold_columns, settings)
@@ -222,6 +223,19 @@ def _find(
         notes=notes,
         **found,
     )
+
+
+def _notes(scores: Scores, units: Units, differences: Table, settings: Settings) -> list[str]:
+    """Say what a reader would else miss: sources without a figure here, tests that cannot succeed."""
+    present = {column.source for column in units.columns}
+    absent = [name for name in scores.sources if name not in present and not is_human(name)]
+    notes = [f"no score at {settings.level} level from: {', '.join(absent)}"] if absent else []
+    if len(differences) > (1 - settings.confidence) * (settings.permutations + 1):
+        notes.append(
+            f"{len(differences)} pairs of sources, {settings.permutations} permutations: after Holm's "
+            "correction no difference can be significant; ask for more resamples or fewer sources"
+        )
+    return notes
 
 
 def _below_systems(scores: Scores, units: Units, settings: Settings) -> Units:
@@ -285,10 +299,17 @@ def _level_and_dimension(scores: Scores, settings: Settings) -> tuple[Level, str
     return level, settings.dimension
 
 
-def _gold_columns(units: Units, settings: Settings, dimension: str | None) -> list[Column]:
-    if settings.gold == "human":
-        return human_columns(units, dimension) if dimension is not None else []
-    return [c for c in units.columns if c.source == settings.gold and c.dimension == dimension]
+def _gold_columns(scores: Scores, units: Units, settings: Settings, dimension: str | None) -> list[Column]:
+    """Return the raters, or the named source; where some rated turns and some dialogues, the latter."""
+    if settings.gold != "human":
+        return [c for c in units.columns if c.source == settings.gold and c.dimension == dimension]
+    if dimension is None:
+        return []
+    columns = human_columns(units, dimension)
+    if settings.level == "turn":
+        return columns
+    whole = set(scores.where(source=is_human, dimension=dimension, level="dialogue").sources)
+    return [c for c in columns if c.source in whole] or columns
 
 
 def _metric_columns(units: Units, gold_columns: Sequence[Column], settings: Settings) -> list[Column]:
@@ -323,7 +344,7 @@ def _subsets(
     elif settings.by == "dimension":
         names = dict.fromkeys(c.dimension for c in units.columns if _is_gold(settings, c.source))
         parts = {
-            name: (units, _consensus(scores, units, _gold_columns(units, settings, name), settings))
+            name: (units, _consensus(scores, units, _gold_columns(scores, units, settings, name), settings))
             for name in names
         }
     else:
