@@ -3,7 +3,7 @@ PYTHON ?= python3.11
 BIN := .venv/bin
 CONSTRAINTS := requirements/constraints.txt
 
-.PHONY: help demo test soak lint lock lowest benchmarks screenshots clean
+.PHONY: help demo test soak lint lock lowest benchmarks picture clean
 
 help:  ## show this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
@@ -39,3 +39,17 @@ lock: .venv/dev  ## write the constraints file from what is installed
 
 clean:
 	rm -rf .venv demo .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+
+picture: .venv/dev  ## make the picture of the report in docs/images
+	$(BIN)/python docs/picture.py
+
+benchmarks: .venv/dev  ## speed, each as a ratio to a peer in one run
+	$(BIN)/python benchmarks/startup.py
+	$(BIN)/python benchmarks/reading.py
+	$(BIN)/python benchmarks/bootstrap.py
+
+lowest: requirements/lowest.txt  ## the tests with the lowest versions that are allowed
+	python3.11 -m venv .venv-lowest
+	.venv-lowest/bin/python -m pip install -q -U 'pip>=25.1'
+	.venv-lowest/bin/python -m pip install -q -c requirements/lowest.txt -e . --group dev
+	.venv-lowest/bin/python -m pytest -n 2 -m "not soak and not browser"

@@ -1,5 +1,6 @@
 """Correlations against scipy, scikit-learn and pingouin, and what must not change them."""
 
+import math
 import warnings
 
 import numpy as np
