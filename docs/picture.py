@@ -1,6 +1,6 @@
 """Make docs/images/report.png: the demo's report, as a person sees it.
 
-    python docs/picture.py        (needs the dev dependencies and a chromium executable)
+python docs/picture.py        (needs the dev dependencies and a chromium executable)
 """
 
 import shutil
