@@ -63,11 +63,11 @@ def correlation_table(study: Study) -> Table | None:
     if not study.correlations:
         return None
     method = method_of(study)
-    rows = [(_sort_key(row[method]), _source_row(study, row, method)) for row in study.correlations]
+    rows = [_source_row(study, row, method) for row in study.correlations]
     ceiling = ceiling_of(study, method)
-    if ceiling is not None:
-        rows.append((_sort_key(ceiling), _ceiling_row(study, ceiling)))
-    rows.sort(key=lambda pair: pair[0])
+    if ceiling is not None and ceiling["value"] is not None:
+        above = [row for row in study.correlations if _worth(study, row, method) > ceiling["value"]]
+        rows.insert(len(above), _ceiling_row(study, ceiling))
     return Table(
         "correlations",
         f"Correlation of each source with {gold_name(study)}, {study.settings.get('level')} level",
@@ -79,10 +79,10 @@ def correlation_table(study: Study) -> Table | None:
             Column("n"),
             Column("Unscored"),
         ),
-        tuple(row for _, row in rows),
+        tuple(rows),
         (
-            f"Ordered by {SYMBOLS[method]}. Brackets: {percent(study)} interval, bootstrap over whole "
-            f"dialogues. {MARKS_EXPLAINED} (correlation differs from 0).",
+            f"Ordered by {SYMBOLS[method]}, its sign turned where lower is better. Brackets: {percent(study)} "
+            f"interval, bootstrap over whole dialogues. {MARKS_EXPLAINED} (correlation differs from 0).",
             "Cluster: sources with the same number are not told apart by the data "
             "(permutation test of each pair, Holm-corrected).",
             "Unscored: rated units that the source gave no score.",
@@ -92,8 +92,11 @@ def correlation_table(study: Study) -> Table | None:
     )
 
 
-def _sort_key(estimate: dict[str, Any]) -> tuple[bool, float]:
-    return (estimate["value"] is None, -(estimate["value"] or 0.0))
+def _worth(study: Study, row: dict[str, Any], method: str) -> float:
+    """How well a source agrees with people in the direction it is meant to; the study ranks by this."""
+    value = row[method]["value"]
+    sign = -1 if direction(study, row["source"]) else 1
+    return -2.0 if value is None else sign * float(value)
 
 
 def _source_row(study: Study, row: dict[str, Any], method: str) -> tuple[Cell, ...]:
