@@ -557,3 +557,31 @@ def test_settings_are_kept() -> None:
     assert found.settings["seed"] == 3
     assert "workers" not in found.settings
     assert Settings(**{**found.settings, "combine": tuple(found.settings["combine"])}).seed == 3
+
+
+def test_majority_of_raters_and_its_ties() -> None:
+    votes = {
+        "d0": (0, 0, 1),
+        "d1": (1, 1, 0),
+        "d2": (2, 1, 0),
+        "d3": (2, 2, 2),
+        "d4": (0, 1, 1),
+        "d5": (2, 2, 0),
+    }
+    rows = [
+        Score(name, None, None, f"human:r{rater}", "overall", float(value))
+        for name, given in votes.items()
+        for rater, value in enumerate(given)
+    ]
+    rows += [Score(name, None, None, "m", "x", float(place)) for place, name in enumerate(votes)]
+    found = study(Scores.of(rows), consensus="majority", **QUICK)
+    assert found.gold is not None
+    assert (found.gold["n"], found.gold["n_unrated"]) == (5, 1)  # d2 has no majority
+    expected = ORACLES["pearson"]([0, 1, 3, 4, 5], [0, 1, 2, 1, 2]).statistic
+    assert found.correlations[0]["pearson"]["value"] == pytest.approx(expected, abs=1e-12)
+    lowest = study(Scores.of(rows), consensus="majority", tie="lowest", **QUICK)
+    assert lowest.gold is not None
+    assert lowest.gold["n"] == 6
+    mean = study(Scores.of(rows), **QUICK)
+    assert [cut["at"] for cut in mean.classes[0]["cuts"]] == [1.0, 2.0]  # classes are the majority's labels
+    assert [one["n"] for one in mean.classes[0]["distributions"]] == [1, 2, 2]

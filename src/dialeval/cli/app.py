@@ -145,6 +145,10 @@ def study(
     aggregate: Annotated[
         str, typer.Option(help="How turns become a dialogue: mean, min, max, last, median.")
     ] = "mean",
+    consensus: Annotated[str, typer.Option(help="How several raters become one: mean or majority.")] = "mean",
+    tie: Annotated[
+        str, typer.Option(help="A vote without a majority: null, lowest, highest, first.")
+    ] = "null",
     where: Annotated[str | None, typer.Option(help='Only units such as "bleu<1 and system=mybot".')] = None,
     by: Annotated[
         str | None, typer.Option(help="Also correlate inside each system, or with each dimension.")
@@ -183,6 +187,8 @@ def study(
         dimension=dimension,
         sources=tuple(source or ()),
         aggregate=aggregate,
+        consensus=consensus,
+        tie=tie,
         where=where,
         by=by,
         combine=tuple(combine or ()),
@@ -294,6 +300,8 @@ def benchmark(
         output.print_json({"study": study, "published": found.published, "seen": found.seen})
         return
     tables.show_correlations(found.study, found.published)
+    for note in found.study.notes:
+        output.say(note)
     for source, seen in found.seen.items():
         output.say(f"{source}, training and tuning data: {seen}")
     tables.say_signatures(found.study.signatures)

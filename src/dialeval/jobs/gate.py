@@ -3,7 +3,8 @@
 from pathlib import Path
 from typing import Literal
 
-from dialeval.jobs.runs import load_scores
+from dialeval.jobs.runs import Run
+from dialeval.scores import Scores
 from dialeval.studies import Verdict, check
 
 
@@ -20,8 +21,8 @@ def check_runs(
 ) -> Verdict:
     """Compare two run folders or tables of scores; see `dialeval.studies.check`."""
     return check(
-        load_scores([new]),
-        load_scores([against]),
+        _scores(new),
+        _scores(against),
         source=source,
         dimension=dimension,
         level=level,
@@ -29,6 +30,11 @@ def check_runs(
         resamples=resamples,
         seed=seed,
     )
+
+
+def _scores(path: str | Path) -> Scores:
+    """Read a table, or everything a run folder knows: its own scores and the ratings joined to it."""
+    return Run(path).scores() if Path(path).is_dir() else Scores.read(path)
 
 
 def assert_no_drop(

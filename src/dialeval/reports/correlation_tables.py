@@ -81,8 +81,9 @@ def correlation_table(study: Study) -> Table | None:
         ),
         tuple(rows),
         (
-            f"Ordered by {SYMBOLS[method]}, its sign turned where lower is better. Brackets: {percent(study)} "
-            f"interval, bootstrap over whole dialogues. {MARKS_EXPLAINED} (correlation differs from 0).",
+            f"Ordered by {SYMBOLS[method]}, its sign turned where lower is better. Brackets: "
+            f"{percent(study)} interval, bootstrap over whole dialogues. "
+            f"{MARKS_EXPLAINED} (correlation differs from 0).",
             "Cluster: sources with the same number are not told apart by the data "
             "(permutation test of each pair, Holm-corrected).",
             "Unscored: rated units that the source gave no score.",

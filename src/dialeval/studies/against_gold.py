@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from dialeval.studies.meta_evaluation import Settings
 
 Table = list[dict[str, Any]]
-_MOST_CLASSES = 5
+_MOST_CLASSES = 3
 _WORST = 12
 
 
@@ -37,7 +37,6 @@ def findings(
         "correlations": rows,
         "differences": tests,
         "clusters": clusters(rows, tests, settings),
-        "classes": classes(units, columns, gold),
         "calibration": calibration(units, columns, gold),
         "worst": worst(units, columns, gold, lower),
     }
@@ -159,7 +158,7 @@ def matrix(units: Units, columns: list[Column], gold: Floats | None, settings: "
 
 
 def classes(units: Units, columns: list[Column], gold: Floats) -> Table:
-    """For labels such as 0/1 or 0/1/2: AUC at each cut, and how each class scores."""
+    """For labels such as 0/1 or 0/1/2 (the raters' majority): AUC at each cut, and how each class scores."""
     known = gold[~np.isnan(gold)]
     names = np.unique(known)
     if not 2 <= names.size <= _MOST_CLASSES or not np.allclose(names, np.round(names)):

@@ -12,7 +12,8 @@ import numpy as np
 from dialeval import files
 from dialeval.errors import DataError, UsageError
 from dialeval.scores import Score, Scores, Signature, is_human
-from dialeval.statistics import METHODS
+from dialeval.statistics import METHODS, majority
+from dialeval.statistics.agreement import TIES
 from dialeval.studies import against_gold, between_raters, between_systems
 from dialeval.studies.combination import Combination, combine
 from dialeval.studies.subset import where
@@ -42,6 +43,8 @@ class Settings:
     level: Level | None = None
     dimension: str | None = None
     aggregate: str = "mean"
+    consensus: str = "mean"
+    tie: str = "null"
     where: str | None = None
     combine: tuple[str, ...] = ()
     sources: tuple[str, ...] = ()
@@ -58,6 +61,8 @@ class Settings:
         choices: dict[str, tuple[str | None, ...]] = {
             "level": (None, *LEVELS),
             "aggregate": tuple(AGGREGATES),
+            "consensus": ("mean", "majority"),
+            "tie": TIES,
             "by": (None, "system", "dimension"),
             "method": METHODS,
         }
@@ -165,7 +170,7 @@ def study(scores: Scores, gold: str = "human", level: Level | None = None, **set
 
 
 def _consensus(scores: Scores, units: Units, gold_columns: Sequence[Column], settings: Settings) -> Floats:
-    """Average over raters where they rated, then bring that to the level of the study.
+    """Average over raters (or take their majority) where they rated, then bring that to the study's level.
 
     The other order would give a dialogue with one rater less another weight than its neighbours.
     """
@@ -174,7 +179,10 @@ def _consensus(scores: Scores, units: Units, gold_columns: Sequence[Column], set
     given = align(
         gold, "turn" if settings.level == "turn" or not len(gold.where(level="dialogue")) else "dialogue"
     )
-    means = raw_mean(given, sorted(given.columns))
+    raters = sorted(given.columns)
+    means = (
+        _votes(given, raters, settings.tie) if settings.consensus == "majority" else raw_mean(given, raters)
+    )
     name, dimension = settings.gold, gold_columns[0].dimension
     rows = (
         Score(
@@ -185,6 +193,11 @@ def _consensus(scores: Scores, units: Units, gold_columns: Sequence[Column], set
     agreed = align(Scores.of(rows), settings.level or given.level, settings.aggregate)
     found = dict(zip(agreed.keys, next(iter(agreed.columns.values())), strict=True))
     return settled(np.array([found.get(key, np.nan) for key in units.keys], dtype=np.float64))
+
+
+def _votes(units: Units, columns: Sequence[Column], tie: str) -> Floats:
+    """Return what most raters said of each unit; `tie` says what to do without a majority."""
+    return majority(np.vstack([units.columns[column] for column in columns]).T, tie)
 
 
 def _find(
@@ -201,8 +214,10 @@ def _find(
     found: dict[str, Any] = {}
     notes = []
     if target is not None:
-        found = against_gold.findings(units, columns, target, settings, lower)
         raters = [units.columns[column] for column in gold_columns]
+        labels = _votes(units, gold_columns, settings.tie) if len(raters) > 1 else target
+        found = against_gold.findings(units, columns, target, settings, lower)
+        found["classes"] = against_gold.classes(units, columns, labels)
         found["ceiling"] = between_raters.ceiling(raters, units, settings)
         found["subsets"] = _subsets(scores, units, columns, target, settings, lower)
         if not columns:
