@@ -86,7 +86,9 @@ def score(
         )
     for note, count in summary.input_notes.items():
         output.say(f"{output.counted(count, 'turn')}: {note}")
-    for source in summary.signatures:
+    if not summary.dialogues:
+        output.say(f"{chats}: no dialogue in it")
+    for source in summary.signatures if summary.dialogues else ():
         if not any(row["source"] == source and row["n"] for row in summary.rows()):
             output.say(f"{source} scored nothing: see the notes of its rows, or its fields")
     if out == "-":
@@ -163,6 +165,9 @@ def study(
     resamples: Resamples = 10_000,
     confidence: Confidence = 0.95,
     seed: Seed = 0,
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="Leave out what was joined to the run earlier.")
+    ] = False,
     out: Annotated[Path | None, typer.Option("-o", "--out", help="Write the study as JSON here too.")] = None,
     json: Json = False,
 ) -> None:
@@ -177,8 +182,12 @@ def study(
     run = next((runs.Run(path) for path in inputs if path.is_dir()), None)
     rest = [path for path in inputs if run is None or path != run.path]
     joined = runs.load_scores(rest, map or ())
-    if run is not None:
-        joined = run.joined_with(joined)
+    if run is not None and not fresh:
+        given, joined = joined.sources, run.joined_with(joined)
+        if earlier := [name for name in joined.sources if name not in given]:
+            output.say(
+                f"also used, joined to {run.path} earlier (--fresh leaves it out): {', '.join(earlier)}"
+            )
     scores = Scores.concat([run.own_scores(), joined]) if run is not None else joined
     found = make_study(
         scores,
@@ -227,10 +236,14 @@ def report(
 
     Example: dialeval report run/ -o report.html -o tables.tex
     """
+    from dialeval.errors import UsageError
     from dialeval.jobs import runs
-    from dialeval.reports import write_report
+    from dialeval.reports import ENDINGS, write_report
     from dialeval.studies import study as make_study
 
+    wrong = [path for path in out or () if path.suffix.lower() not in ENDINGS]
+    if wrong:
+        raise UsageError(f"cannot write a report to {wrong[0]}: the name must end in {', '.join(ENDINGS)}")
     folder = runs.Run(run)
     scores = folder.scores()
     found = folder.study() or make_study(scores)
@@ -376,6 +389,8 @@ def convert(
             chosen.ratings().write(ratings)
     elif ratings:
         raise UsageError("--ratings goes with a public set")
+    elif Path(chats).is_file() and Path(out).is_file() and Path(out).samefile(chats):
+        raise UsageError(f"{out} is what is read: choose another name to write")
     else:
         count = formats.write(_read(chats, format, columns), out)
     output.say(f"{output.counted(count, 'dialogue')} written: {out}")

@@ -54,9 +54,10 @@ def show_correlations(study: "Study", published: list[dict[str, Any]] | None = N
     """Print correlations with the gold, the human ceiling and published figures in one table."""
     if study.gold is None:
         return
+    lower = {name for name, made in study.signatures.items() if "|better:lower" in made}
     rows = [
         (
-            r["label"],
+            r["label"] + (" (lower is better)" if r["source"] in lower else ""),
             study.clusters.get(r["label"]),
             r["n"],
             r["n_unscored"],

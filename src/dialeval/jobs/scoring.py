@@ -125,6 +125,8 @@ def score_to(
         watch: Called with the number of dialogues after each chunk.
     """
     metrics, summary = build_all(specs), Summary()
+    if out is not None and name and Path(out).is_file() and Path(name).exists() and Path(out).samefile(name):
+        raise UsageError(f"{out} is what is read: choose another name to write")
     if out is not None and Path(out).suffix.lower() in _NOT_FOLDERS:
         raise UsageError(f"cannot write {out}: use a folder, .parquet, .jsonl or .csv")
     stream = score_stream(dialogues, metrics, summary, watch)

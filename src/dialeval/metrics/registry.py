@@ -54,6 +54,10 @@ def metric(name: str) -> Callable[[type[M]], type[M]]:
             raise UsageError(
                 f"metric {name}: {cls.__name__} is not a dataclass; put @metric above @dataclass"
             )
+        known = _REGISTERED.get(name)
+        same = known is None or (known.__module__, known.__qualname__) == (cls.__module__, cls.__qualname__)
+        if not same or (short in _MODULES and cls.__module__ != f"dialeval.metrics.{_MODULES[short]}"):
+            raise UsageError(f"there is a metric called {name} already; choose another name")
         cls.name = name  # type: ignore[attr-defined]
         _REGISTERED[name] = cls
         return cls

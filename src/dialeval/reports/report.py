@@ -13,6 +13,7 @@ from dialeval.scores import Scores
 from dialeval.studies import Study
 
 TITLE = "Dialogue evaluation report"
+ENDINGS = (".html", ".md", ".tex")
 
 
 def write_report(
@@ -39,12 +40,12 @@ def write_report(
         UsageError: If the name has another ending.
     """
     suffix = Path(path).suffix.lower()
-    if suffix in (".html", ".htm"):
+    if suffix == ".html":
         text = to_html(study, scores, dialogues, title=title, illustrative=illustrative)
     elif suffix == ".md":
         text = to_markdown(study, title=title, illustrative=illustrative)
     elif suffix == ".tex":
         text = to_latex(study, title=title, illustrative=illustrative)
     else:
-        raise UsageError(f"cannot write a report to {str(path)!r}: the name must end in .html, .md or .tex")
+        raise UsageError(f"cannot write a report to {str(path)!r}: the name must end in {', '.join(ENDINGS)}")
     files.write_text(path, text)

@@ -248,7 +248,8 @@ def open_parquet(path: str | Path) -> pa.Table:
 
     with files.open_binary(path) as file:
         try:
-            return pq.read_table(file)
+            # From memory and in this thread: a reader thread that outlives an error ends the process badly.
+            return pq.read_table(pa.BufferReader(file.read()), use_threads=False, pre_buffer=False)
         except (pa.ArrowException, OSError, EOFError, zlib.error) as error:
             raise DataError(f"not a Parquet file: {error}", file=path) from None
 

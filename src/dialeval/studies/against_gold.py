@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from dialeval.studies.meta_evaluation import Settings
 
 Table = list[dict[str, Any]]
-_MOST_CLASSES = 3
+_MOST_CLASSES = 5
 _WORST = 12
 
 

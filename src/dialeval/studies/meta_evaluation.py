@@ -225,6 +225,7 @@ def _find(
     else:
         notes.append(f"no source {settings.gold!r}: means, comparisons and correlations between sources only")
     notes += _notes(scores, units, found.get("differences", []), settings)
+    notes += [] if target is None else _meeting(units, columns, target)
     found["matrix"] = against_gold.matrix(units, columns, target, settings)
     below = _below_systems(scores, units, settings)
     found |= between_systems.findings(below, columns, gold_columns, settings)
@@ -251,6 +252,20 @@ def _notes(scores: Scores, units: Units, differences: Table, settings: Settings)
             "correction no difference can be significant; ask for more resamples or fewer sources"
         )
     return notes
+
+
+def _meeting(units: Units, columns: list[Column], target: Floats) -> list[str]:
+    """Say when ratings and scores do not speak of the same units: mostly ids that differ."""
+    rated = ~np.isnan(target)
+    labels = units.labels(columns)
+    apart = [c for c in columns if rated.any() and not (rated & ~np.isnan(units.columns[c])).any()]
+    if not apart:
+        return []
+    scored = np.flatnonzero(~np.isnan(units.columns[apart[0]]))
+    example = f", scored is {units.keys[int(scored[0])].dialogue_id!r}" if scored.size else ""
+    first = units.keys[int(np.flatnonzero(rated)[0])].dialogue_id
+    names = ", ".join(labels[c] for c in apart)
+    return [f"nothing is both rated and scored by {names}: do the ids match? Rated is {first!r}{example}"]
 
 
 def _below_systems(scores: Scores, units: Units, settings: Settings) -> Units:

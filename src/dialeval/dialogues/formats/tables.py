@@ -80,8 +80,8 @@ def read_parquet(path: str | Path, columns: TurnColumns | None) -> Iterator[tupl
 
     with files.open_binary(path) as file:
         try:
-            parquet = pq.ParquetFile(file)
-            batches = parquet.iter_batches(batch_size=1024)
+            parquet = pq.ParquetFile(file, pre_buffer=False)
+            batches = parquet.iter_batches(batch_size=1024, use_threads=False)
             names = parquet.schema_arrow.names
             ours = b"dialeval" in (parquet.schema_arrow.metadata or {})
             rows = enumerate((row for batch in batches for row in batch.to_pylist()), 1)
