@@ -3,7 +3,9 @@ PYTHON ?= python3.11
 BIN := .venv/bin
 CONSTRAINTS := requirements/constraints.txt
 
-.PHONY: help demo test soak lint lock lowest benchmarks picture clean
+dev: .venv/dev  ## make .venv with everything the tests need
+
+.PHONY: help dev demo test soak lint lock lowest benchmarks picture clean
 
 help:  ## show this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
@@ -25,7 +27,7 @@ demo: .venv/user  ## install into .venv, score the bundled examples, write demo/
 test: .venv/dev lint  ## everything CI runs
 	$(BIN)/python -m pytest -n 2 -m "not soak"
 
-lint: .venv/dev
+lint: .venv/dev  ## style, types, direction of imports
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
