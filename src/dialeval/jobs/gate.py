@@ -1,35 +1,16 @@
 """A gate for releases: `dialeval check`, and the same as an assertion for pytest."""
 
 from pathlib import Path
-from typing import Literal
+from typing import Any
 
 from dialeval.jobs.runs import Run
 from dialeval.scores import Scores
 from dialeval.studies import Verdict, check
 
 
-def check_runs(
-    new: str | Path,
-    against: str | Path,
-    *,
-    source: str | None = None,
-    dimension: str | None = None,
-    level: Literal["turn", "dialogue"] = "dialogue",
-    alpha: float = 0.05,
-    resamples: int = 10_000,
-    seed: int = 0,
-) -> Verdict:
-    """Compare two run folders or tables of scores; see `dialeval.studies.check`."""
-    return check(
-        _scores(new),
-        _scores(against),
-        source=source,
-        dimension=dimension,
-        level=level,
-        alpha=alpha,
-        resamples=resamples,
-        seed=seed,
-    )
+def check_runs(new: str | Path, against: str | Path, **options: Any) -> Verdict:
+    """Compare two run folders or tables of scores; options are those of `dialeval.studies.check`."""
+    return check(_scores(new), _scores(against), **options)
 
 
 def _scores(path: str | Path) -> Scores:
@@ -37,24 +18,21 @@ def _scores(path: str | Path) -> Scores:
     return Run(path).scores() if Path(path).is_dir() else Scores.read(path)
 
 
-def assert_no_drop(
-    new: str | Path,
-    against: str | Path,
-    *,
-    source: str | None = None,
-    dimension: str | None = None,
-    level: Literal["turn", "dialogue"] = "dialogue",
-    alpha: float = 0.05,
-) -> Verdict:
+def assert_no_drop(new: str | Path, against: str | Path, **options: Any) -> Verdict:
     """Fail a test if the new run is significantly worse than the old one.
 
         def test_the_bot_did_not_get_worse():
             dialeval.assert_no_drop("runs/new", against="runs/released", source="repetition")
 
+    Args:
+        new: A run folder or a table of scores.
+        against: The one to hold it against.
+        **options: `source`, `dimension`, `level` (turn or dialogue), `alpha`, `resamples`, `seed`.
+
     Raises:
         AssertionError: Naming each source that dropped, by how much, and the p-value.
     """
-    verdict = check_runs(new, against, source=source, dimension=dimension, level=level, alpha=alpha)
+    verdict = check_runs(new, against, **options)
     if not verdict.passed:
         raise AssertionError("\n".join(describe(verdict)))
     return verdict
