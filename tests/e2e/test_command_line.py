@@ -73,6 +73,23 @@ def test_score_to_tables_and_pipes(folder: Path) -> None:
     assert json.loads(done.stdout)["scores"][0]["mean"] == 2.0
 
 
+def test_another_process_with_another_hash_seed_gives_the_same_bytes(tmp_path: Path) -> None:
+    """R2: same signature, same number."""
+    for seed in ("1", "2"):
+        environment = {**os.environ, "PYTHONHASHSEED": seed, "OPENBLAS_NUM_THREADS": seed}
+        metrics = [
+            part for name in ("bleu", "chrf", "repetition", "length", "turns") for part in ("-m", name)
+        ]
+        for command in (
+            ["score", str(CHATS), *metrics, "-o", f"run{seed}"],
+            ["study", f"run{seed}", str(RATINGS), *QUICK],
+        ):
+            code = [sys.executable, "-c", "from dialeval.cli import main; main()", *command]
+            subprocess.run(code, cwd=tmp_path, env=environment, capture_output=True, check=True)
+    for name in ("scores.parquet", "study.json", "joined.parquet", "dialogues.jsonl"):
+        assert (tmp_path / "run1" / name).read_bytes() == (tmp_path / "run2" / name).read_bytes(), name
+
+
 def test_study_joins_ratings_and_a_judge(folder: Path) -> None:
     ratings = dialeval.Scores.read(RATINGS).where(level="dialogue", source="human:r1")
     lines = ["conversation,score", *(f"{row.dialogue_id},{row.value}" for row in ratings)]

@@ -586,3 +586,18 @@ def test_majority_of_raters_and_its_ties() -> None:
     mean = study(Scores.of(rows), **QUICK)
     assert [cut["at"] for cut in mean.classes[0]["cuts"]] == [1.0, 2.0]  # classes are the majority's labels
     assert [one["n"] for one in mean.classes[0]["distributions"]] == [1, 2, 2]
+
+
+def test_ratings_without_a_value_are_counted() -> None:
+    rows = list(synthetic(missing=0.0))
+    rows[0] = rows[0]._replace(value=None, note="good")
+    assert "ratings without a value: 1, with the note good (1)" in study(Scores.of(rows), **QUICK).notes
+
+
+def test_ids_that_do_not_meet_are_named() -> None:
+    rows = [Score(f"r{i}", None, None, "human:a", "overall", float(i)) for i in range(5)]
+    rows += [Score(f"m{i}", None, None, "metric", "x", float(i)) for i in range(5)]
+    (note,) = study(Scores.of(rows), **QUICK).notes
+    assert (
+        note == "nothing is both rated and scored by metric: do the ids match? Rated is 'r0', scored is 'm0'"
+    )

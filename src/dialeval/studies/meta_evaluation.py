@@ -16,6 +16,7 @@ from dialeval.statistics import METHODS, majority
 from dialeval.statistics.agreement import TIES
 from dialeval.studies import against_gold, between_raters, between_systems
 from dialeval.studies.combination import Combination, combine
+from dialeval.studies.notes import apart, empty_ratings, hopeless_tests, silent_sources
 from dialeval.studies.subset import where
 from dialeval.studies.units import (
     AGGREGATES,
@@ -224,8 +225,10 @@ def _find(
             notes.append("no source besides the gold ratings: nothing to correlate")
     else:
         notes.append(f"no source {settings.gold!r}: means, comparisons and correlations between sources only")
-    notes += _notes(scores, units, found.get("differences", []), settings)
-    notes += [] if target is None else _meeting(units, columns, target)
+    notes += silent_sources(scores, units, settings)
+    if target is not None:
+        notes += hopeless_tests(found["differences"], settings)
+        notes += apart(units, columns, target) + empty_ratings(scores, gold_columns)
     found["matrix"] = against_gold.matrix(units, columns, target, settings)
     below = _below_systems(scores, units, settings)
     found |= between_systems.findings(below, columns, gold_columns, settings)
@@ -239,33 +242,6 @@ def _find(
         notes=notes,
         **found,
     )
-
-
-def _notes(scores: Scores, units: Units, differences: Table, settings: Settings) -> list[str]:
-    """Say what a reader would else miss: sources without a figure here, tests that cannot succeed."""
-    present = {column.source for column in units.columns}
-    absent = [name for name in scores.sources if name not in present and not is_human(name)]
-    notes = [f"no score at {settings.level} level from: {', '.join(absent)}"] if absent else []
-    if len(differences) > (1 - settings.confidence) * (settings.permutations + 1):
-        notes.append(
-            f"{len(differences)} pairs of sources, {settings.permutations} permutations: after Holm's "
-            "correction no difference can be significant; ask for more resamples or fewer sources"
-        )
-    return notes
-
-
-def _meeting(units: Units, columns: list[Column], target: Floats) -> list[str]:
-    """Say when ratings and scores do not speak of the same units: mostly ids that differ."""
-    rated = ~np.isnan(target)
-    labels = units.labels(columns)
-    apart = [c for c in columns if rated.any() and not (rated & ~np.isnan(units.columns[c])).any()]
-    if not apart:
-        return []
-    scored = np.flatnonzero(~np.isnan(units.columns[apart[0]]))
-    example = f", scored is {units.keys[int(scored[0])].dialogue_id!r}" if scored.size else ""
-    first = units.keys[int(np.flatnonzero(rated)[0])].dialogue_id
-    names = ", ".join(labels[c] for c in apart)
-    return [f"nothing is both rated and scored by {names}: do the ids match? Rated is {first!r}{example}"]
 
 
 def _below_systems(scores: Scores, units: Units, settings: Settings) -> Units:
