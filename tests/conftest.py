@@ -14,7 +14,7 @@ _connect = socket.socket.connect
 
 
 def _only_here(self: socket.socket, address: object) -> None:
-    """Refuse every connection that leaves the machine (RELIABILITY R24)."""
+    """Refuse every connection that leaves the machine (promise R24)."""
     if self.family in (socket.AF_INET, socket.AF_INET6):
         host = str(address[0]) if isinstance(address, tuple) else ""
         if not (host.startswith("127.") or host in ("::1", "localhost")):

@@ -1,4 +1,4 @@
-"""Awkward input that every metric must take as data, not as an accident (RELIABILITY R7)."""
+"""Awkward input that every metric must take as data, not as an accident (promise R7)."""
 
 from dialeval.dialogues import Dialogue, Turn, dialogue
 

@@ -13,7 +13,7 @@ from dialeval.errors import DataError
 from dialeval.scores.table import SCHEMA, Scores, open_parquet
 
 COLUMNS = (*SCHEMA.names, "signature")
-# A spreadsheet runs a cell that starts with one of these as a formula (RELIABILITY R19).
+# A spreadsheet runs a cell that starts with one of these as a formula (promise R19).
 _FORMULA = re.compile(r"'*[=+\-@\t\r]")
 _QUOTED_FORMULA = re.compile(r"'+[=+\-@\t\r]")
 
