@@ -211,7 +211,7 @@ def test_one_source_and_one_rater() -> None:
 
 
 def test_another_ending_is_refused(found: Study, scores: Scores, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"\.html, \.md or \.tex"):
+    with pytest.raises(UsageError, match=r"\.html, \.md, \.tex"):
         write_report(found, scores, [], tmp_path / "report.pdf")
     assert not list(tmp_path.iterdir())
 
