@@ -5,6 +5,9 @@ import dataclasses
 import math
 import random
 import typing
+from collections import Counter
+from functools import cache
+from typing import Any
 
 import pytest
 from awkward import CASES
@@ -15,16 +18,28 @@ from dialeval.dialogues import Dialogue, scored_turns
 from dialeval.jobs.demo import example_dialogues
 from dialeval.metrics import build, metric_names, signature_of
 from dialeval.metrics.registry import metric_class
-from dialeval.scores import SCHEMA, Score, Scores
+from dialeval.scores import SCHEMA
 
 METRICS = metric_names()
 
 
-def rows_by_dialogue(scores: Scores) -> dict[tuple[int | None, str], list[Score]]:
-    found: dict[tuple[int | None, str], list[Score]] = {}
-    for row in scores:
-        found.setdefault((row.turn, row.dimension), []).append(row)
-    return found
+@cache
+def levels(name: str) -> frozenset[bool]:
+    """What a metric scores on ordinary dialogues: whole dialogues (True), turns (False), or both."""
+    return frozenset(row.turn is None for row in build(name).score(example_dialogues()))
+
+
+def units(made: Any, dialogues: list[Dialogue]) -> Counter[tuple[str, int | None, str]]:
+    """One row per scorable unit and dimension, no more and no fewer."""
+    name = made.name.rpartition(".v")[0]
+    wanted: Counter[tuple[str, int | None, str]] = Counter()
+    for dialogue in dialogues:
+        turns: list[int | None] = [*scored_turns(dialogue)] if False in levels(name) else []
+        whole: list[int | None] = [None] if True in levels(name) else []
+        wanted.update(
+            (dialogue.id, turn, dimension) for turn in turns + whole for dimension in made.dimensions
+        )
+    return wanted
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
@@ -41,11 +56,9 @@ def test_awkward_input_is_data(name: str, case: str) -> None:
         assert row.dimension in made.dimensions
         assert row.value is None or math.isfinite(row.value)
         assert row.value is not None or row.note, "unscored without a reason"
-    for (turn, dimension), rows in rows_by_dialogue(scores).items():
-        expected = [d.id for d in given_dialogues if turn is None or turn in scored_turns(d)]
-        assert sorted(row.dialogue_id for row in rows) == sorted(expected), (turn, dimension)
-    if given_dialogues and any(scored_turns(one) for one in given_dialogues):
-        assert len(scores), "nothing said about a scorable dialogue"
+    assert Counter((row.dialogue_id, row.turn, row.dimension) for row in scores) == units(
+        made, given_dialogues
+    )
 
 
 @pytest.mark.parametrize("name", METRICS)
@@ -110,4 +123,3 @@ def test_metrics_are_frozen_and_documented(name: str) -> None:
     assert ">>>" in cls.__doc__, "a docstring shows a real number"
     with pytest.raises(dataclasses.FrozenInstanceError):
         build(name).name = "other"
-    assert Dialogue("d", ()) is not None

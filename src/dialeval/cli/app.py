@@ -48,9 +48,7 @@ def demo(
 
     found = run_demo(out, watch=lambda step: output.say(f"{step} …"))
     tables.show_correlations(found)
-    output.say(
-        f"The ratings of the bundled examples are illustrative: invented.\nThe report: {out / 'report.html'}"
-    )
+    output.say(f"The report: {out / 'report.html'}")
 
 
 @app.command()
@@ -249,8 +247,7 @@ def report(
     found = folder.study() or make_study(scores)
     for path in out or [run / runs.REPORT]:
         shown = title or f"dialeval report: {folder.info().get('input') or run.name}"
-        illustrative = "(illustrative)" in str(folder.info().get("input"))
-        write_report(found, scores, folder.dialogues(), path, title=shown, illustrative=illustrative)
+        write_report(found, scores, folder.dialogues(), path, title=shown, illustrative=found.illustrative)
         output.say(f"written: {path}")
 
 

@@ -71,10 +71,12 @@ def show_correlations(study: "Study", published: list[dict[str, Any]] | None = N
         rows.append(("(one rater)", None, ceiling["pearson"]["n"], None, *cells))
     for row in published or ():
         cells = (output.short(row[m]) if m in row else "-" for m in ("pearson", "spearman", "kendall"))
-        rows.append((f"{row['source']} (published)", None, row["n"], None, *cells))
+        rows.append((f"{row['source']} (published)", None, row.get("n"), None, *cells))
     gold = study.gold
     title = f"Correlation with {gold['source']} {gold['dimension']} at {study.settings['level']} level"
     output.print_table(title, ("source", "cluster", "n", "unscored", "Pearson", "Spearman", "Kendall"), rows)
+    if study.illustrative:
+        output.say("The ratings are illustrative: made up, they measure nothing.")
     papers = sorted({row["paper"] for row in published or ()})
     if papers:
         output.say(f"published figures are for the whole set: {'; '.join(papers)}")

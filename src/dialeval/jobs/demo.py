@@ -4,11 +4,12 @@ from collections.abc import Callable
 from importlib.resources import as_file, files
 from pathlib import Path
 
+from dialeval import __version__
 from dialeval.dialogues import Dialogue, formats
 from dialeval.jobs import runs
 from dialeval.jobs.scoring import score_to
 from dialeval.reports import write_report
-from dialeval.scores import Scores
+from dialeval.scores import Scores, Signature
 from dialeval.studies import Study, study
 
 METRICS = ("repetition", "length", "turns", "bleu", "chrf")
@@ -24,7 +25,9 @@ def example_dialogues() -> list[Dialogue]:
 def example_ratings() -> Scores:
     """Return the invented ratings that go with them: illustrations, not measurements."""
     with as_file(files("dialeval.dialogues") / "examples" / "ratings.csv") as path:
-        return Scores.read(path)
+        ratings = Scores.read(path)
+    made = Signature.of("ratings.v1", {"set": "examples", "illustrative": True, "dialeval": __version__})
+    return Scores(ratings.table, dict.fromkeys(ratings.sources, made))
 
 
 def run_demo(out: str | Path, *, overwrite: bool = True, watch: Callable[[str], None] | None = None) -> Study:
@@ -37,12 +40,19 @@ def run_demo(out: str | Path, *, overwrite: bool = True, watch: Callable[[str], 
     """
     say = watch or (lambda _: None)
     say("scoring")
-    score_to(example_dialogues(), METRICS, out, name="bundled examples (illustrative)", overwrite=overwrite)
+    score_to(example_dialogues(), METRICS, out, name="bundled examples", overwrite=overwrite)
     run, ratings = runs.Run(out), example_ratings()
     ratings.write(run.path / "ratings.csv")
     say("studying")
     found = study(Scores.concat([run.own_scores(), ratings]), by="system")
     run.add(found, ratings)
     say("reporting")
-    write_report(found, run.scores(), run.dialogues(), run.path / runs.REPORT, title=TITLE, illustrative=True)
+    write_report(
+        found,
+        run.scores(),
+        run.dialogues(),
+        run.path / runs.REPORT,
+        title=TITLE,
+        illustrative=found.illustrative,
+    )
     return found

@@ -126,6 +126,11 @@ class Study:
         except (json.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError, AttributeError) as error:
             raise DataError(f"not a study: {error}", file=path, fix="run dialeval study again") from None
 
+    @property
+    def illustrative(self) -> bool:
+        """Whether ratings in it were made up to show what the tools do; their signature says so."""
+        return any("|illustrative:true" in made for made in self.signatures.values())
+
     def __str__(self) -> str:
         lines = [f"{'source':30} {'n':>6} {'Pearson':>8} {'Spearman':>8} {'Kendall':>8}"]
         for row in self.correlations:
