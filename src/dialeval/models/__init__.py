@@ -1,0 +1,1 @@
+"""What was learned: encoders, artefacts, indexes, the training loop."""

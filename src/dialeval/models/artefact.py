@@ -1,0 +1,298 @@
+"""Artefacts: folders that hold what was learned, in the shape the Hugging Face Hub expects.
+
+`config.json` says what it is, `*.safetensors` and the like hold the weights, `README.md` is its card and
+`SHA256SUMS` pins every byte. Nothing in a folder is believed before its hash, its name and its kind of
+file have been checked: artefacts travel, and what travels gets damaged or exchanged.
+"""
+
+import contextlib
+import hashlib
+import json
+import os
+import re
+import shlex
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from dialeval import __version__
+from dialeval.errors import DataError, UsageError
+from dialeval.files import replacing, replacing_folder, write_text
+from dialeval.models.card import Card
+from dialeval.models.untrusted import (
+    LARGE,
+    PLAIN_NAME,
+    SMALL,
+    find_fault,
+    hash_regular,
+    list_regular,
+    parse_object,
+    read_small,
+    read_sums,
+    shown,
+)
+
+CLASSES = frozenset({"encoder.v1", "pair-scorer.v1", "dialogue-scorer.v1", "gguf.v1"})
+CONFIG, CARD, SUMS = "config.json", "README.md", "SHA256SUMS"
+
+_CALLED = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@+-]{0,150}")  # what a pulled artefact may be called
+_AFRESH = "get the artefact afresh"
+
+
+@dataclass(frozen=True)
+class Artefact:
+    """A folder whose every byte has been checked.
+
+    `sha` is the identity of what computes: it covers all files but the card, whose wording may change.
+    """
+
+    folder: Path
+    config: dict[str, Any] = field(compare=False, repr=False)
+    sha: str
+    files: Mapping[str, str] = field(compare=False, repr=False, default_factory=dict)
+    """The SHA-256 of every file, by its name."""
+
+    @property
+    def kind(self) -> str:
+        """The class and version, such as `encoder.v1`."""
+        return str(self.config["class"])
+
+    def path(self, name: str) -> Path:
+        """Return where a file is; only what was checked has a path."""
+        if name not in self.files:
+            raise DataError(
+                f"has no file {name[:80]!a}", file=self.folder, fix=f"it has: {', '.join(sorted(self.files))}"
+            )
+        return self.folder / name
+
+
+def save(
+    target: str | Path,
+    kind: str,
+    fields: Mapping[str, Any],
+    files: Mapping[str, bytes | Callable[[Path], None]],
+    card: Card,
+) -> Artefact:
+    """Write an artefact; the same arguments give the same bytes.
+
+    Args:
+        target: The folder. An artefact that is there is replaced in one step; anything else is left alone.
+        kind: One of `CLASSES`.
+        fields: What `config.json` says beside class and version of dialeval.
+        files: Contents by name, or functions that write a file to the path they are given.
+        card: What `README.md` says.
+
+    Raises:
+        UsageError: Something could not be loaded again, such as a path or NaN among the fields.
+
+    >>> import tempfile
+    >>> made = save(
+    ...     Path(tempfile.mkdtemp()) / "mine", "pair-scorer.v1", {"width": 3, "weights_file": "w.bin"},
+    ...     {"w.bin": b"123"}, Card("Mine", "An example.", licence="mit", command="make it"))
+    >>> made.kind, made.config["width"], made.path("w.bin").stat().st_size
+    ('pair-scorer.v1', 3, 3)
+    """
+    target = Path(target)
+    _check_names(files)
+    own = {CONFIG: _config_text(kind, fields, files), CARD: card.markdown(kind).encode()}
+    if any(len(content) > SMALL for content in own.values()):
+        raise UsageError(f"{CONFIG} or {CARD} would be larger than {SMALL} bytes")
+    _check_replaceable(target)
+    with replacing_folder(target) as folder:
+        for name, content in {**files, **own}.items():
+            if callable(content):
+                content(folder / name)
+            else:
+                with replacing(folder / name) as file:
+                    file.write(content)
+        written = list_regular(folder)
+        if (unlike := written.keys() ^ {*files, *own}) or max(written.values()) > LARGE:
+            raise UsageError(f"{target}: not every file was written as asked for: {sorted(unlike)}")
+        write_text(folder / SUMS, _sums_text({name: hash_regular(folder / name) for name in written}))
+    return verify(target, kind)
+
+
+def verify(folder: str | Path, kind: str | None = None) -> Artefact:
+    """Check every byte of an artefact.
+
+    Args:
+        folder: Where it is; hidden files in it, such as the Hub's own, are neither read nor minded.
+        kind: The class it must have, if that matters.
+
+    Raises:
+        DataError: A file is missing, too many, changed, a link or no plain file, or `config.json` says
+            what it must not; names the file.
+    """
+    folder = Path(folder)
+    if SUMS not in _entries(folder):
+        raise _no_artefact(folder)
+    sums = read_sums(folder / SUMS)
+    _check_listing(folder, sums)
+    for name, expected in sums.items():
+        if hash_regular(folder / name) != expected:
+            raise DataError(f"does not match {SUMS}: changed or damaged", file=folder / name, fix=_AFRESH)
+    config = parse_object(read_small(folder / CONFIG), folder / CONFIG)
+    if "class" not in config:
+        raise _no_artefact(folder)
+    if config["class"] not in (list(CLASSES) if kind is None else [kind]):
+        expected = kind or f"one of {', '.join(sorted(CLASSES))}"
+        found = ascii(str(config["class"])[:40])
+        raise DataError(f"this is {found}, not {expected}", file=folder / CONFIG, field="class")
+    if wrong := find_fault(config, sums):
+        raise DataError(wrong[1], file=folder / CONFIG, field=wrong[0])
+    identity = _sums_text({name: sum_ for name, sum_ in sums.items() if name != CARD})
+    return Artefact(folder, config, hashlib.sha256(identity.encode()).hexdigest(), sums)
+
+
+def load(name: str | Path, kind: str | None = None) -> Artefact:
+    """Find an artefact by folder, shipped or pulled name or Hub id, and check every byte of it."""
+    return verify(resolve(name), kind)
+
+
+def resolve(name: str | Path) -> Path:
+    """Find the folder of an artefact, without looking into it; a Hub id is downloaded if it must be.
+
+    A folder goes before a name, unless it is no model: a run that happens to be called like a shipped
+    artefact does not hide it.
+    """
+    text = str(name)
+    try:
+        folder = Path(name).expanduser()
+        is_folder = folder.is_dir()
+    except (OSError, RuntimeError, ValueError):  # too long for the system, or the home of nobody
+        folder, is_folder = Path(name), False
+    if is_folder and _has_config(folder):
+        return folder
+    known = names()
+    for called, _, place in known:
+        if called == text:
+            return place
+    if is_folder:
+        return folder
+    parts = text.partition("@")[0].split("/")
+    if len(parts) == 2 and all(PLAIN_NAME.fullmatch(part) for part in parts):
+        from dialeval.models import downloads
+
+        return downloads.from_hub(text)
+    if isinstance(name, Path) or not _CALLED.fullmatch(text):
+        raise DataError("no such folder", file=ascii(text[:300])[1:-1], fix="name the folder of an artefact")
+    listed = "; ".join(
+        f"{where}: {', '.join(called for called, at, _ in known if at == where) or 'none'}"
+        for where in ("shipped", "pulled")
+    )
+    raise UsageError(
+        f"no artefact called {text!r}; {listed}; "
+        "fetch one with `dialeval models pull NAME`, or name a folder or a Hub id such as org/name"
+    )
+
+
+def names() -> list[tuple[str, str, Path]]:
+    """List what can be loaded by name: the name, `shipped` or `pulled`, and the folder.
+
+    Shipped goes first: nothing that was pulled takes the place of what came with the package.
+    """
+    places = [("shipped", Path(__file__).parent / "shipped")]
+    with contextlib.suppress(UsageError):  # no home: what is shipped works all the same
+        places.append(("pulled", home() / "models"))
+    found: dict[str, tuple[str, str, Path]] = {}
+    for where, place in places:
+        with contextlib.suppress(OSError):  # not there, or not ours to read
+            for folder in sorted(place.iterdir()):
+                if _CALLED.fullmatch(folder.name) and _has_config(folder):
+                    found.setdefault(folder.name, (folder.name, where, folder))
+    return list(found.values())
+
+
+def home() -> Path:
+    """Return where pulled artefacts live: `$DIALEVAL_HOME`, by default the user's cache folder."""
+    try:
+        if chosen := os.environ.get("DIALEVAL_HOME"):
+            return Path(chosen).expanduser()
+        cache = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
+        return (cache if cache.is_absolute() else Path("~/.cache").expanduser()) / "dialeval"
+    except RuntimeError:
+        raise UsageError("this user has no home folder: set DIALEVAL_HOME to a folder") from None
+
+
+def _has_config(folder: Path) -> bool:
+    try:
+        return (folder / CONFIG).is_file()
+    except OSError:
+        return False
+
+
+def _check_names(files: Iterable[str]) -> None:
+    seen = {name.casefold() for name in (CONFIG, CARD, SUMS)}
+    for name in files:
+        if not PLAIN_NAME.fullmatch(name):
+            raise UsageError(f"{name[:80]!a} cannot be the name of a file in an artefact")
+        if name.casefold() in seen:  # some systems see no difference
+            raise UsageError(f"{name!r}: an artefact has a file of this name already")
+        seen.add(name.casefold())
+
+
+def _config_text(kind: str, fields: Mapping[str, Any], files: Iterable[str]) -> bytes:
+    """Write `config.json`, refusing what `verify` would refuse once the old artefact is gone."""
+    if kind not in CLASSES:
+        raise UsageError(f"unknown class {kind!r}; known: {', '.join(sorted(CLASSES))}")
+    if taken := fields.keys() & {"class", "dialeval"}:
+        raise UsageError(f"the field {taken.pop()!r} is written by save itself")
+    config = {"class": kind, "dialeval": __version__, **fields}
+    try:
+        text = json.dumps(config, indent=2, sort_keys=True, ensure_ascii=False, allow_nan=False).encode()
+        wrong = find_fault(parse_object(text, Path(CONFIG)), {*files, CARD})
+    except (TypeError, ValueError, RecursionError, DataError) as error:
+        raise UsageError(f"fields of an artefact must be plain JSON: {error}") from None
+    if wrong:
+        raise UsageError(f"the field {wrong[0]!r} of an artefact: {wrong[1]}")
+    return text + b"\n"
+
+
+def _check_replaceable(target: Path) -> None:
+    """Refuse a target that holds anything but an artefact: it would be gone."""
+    held = _entries(target) if target.is_dir() else set()
+    known = {SUMS, *read_sums(target / SUMS)} if SUMS in held else set()
+    if others := [name for name in held - known if name == ".git" or not name.startswith(".")]:
+        raise DataError(
+            f"this folder holds {min(others)!a}, which is no part of an artefact",
+            file=target,
+            fix="choose another folder, or remove what is there",
+        )
+
+
+def _check_listing(folder: Path, sums: Mapping[str, str]) -> None:
+    """Hold a folder against its list: nothing missing, nothing more, nothing too large."""
+    sizes = list_regular(folder)
+    for name in sorted({CONFIG, *sums} - sizes.keys()):
+        raise DataError(f"is missing, though {SUMS} lists it", file=folder / name, fix=_AFRESH)
+    for name in sorted(sizes.keys() - sums.keys() - {SUMS}):
+        raise DataError(f"is not listed in {SUMS}", file=shown(folder, name), fix="remove it")
+    for name, size in sizes.items():
+        if size > (SMALL if name in (CONFIG, CARD) else LARGE):
+            raise DataError(f"{size} bytes, too many for this file", file=folder / name)
+
+
+def _entries(folder: Path) -> set[str]:
+    try:
+        return {entry.name for entry in folder.iterdir()}
+    except OSError as error:
+        fix = "name the folder of an artefact"
+        raise DataError(error.strerror or "cannot be read", file=folder, fix=fix) from None
+
+
+def _sums_text(sums: Mapping[str, str]) -> str:
+    return "".join(f"{sum_}  {name}\n" for name, sum_ in sorted(sums.items()))
+
+
+def _no_artefact(folder: Path) -> DataError:
+    """Say what a folder is instead: often a model just as the Hub has it."""
+    if not _has_config(folder):
+        return DataError(f"has no {CONFIG} and no {SUMS}: this is no artefact", file=folder)
+    if "class" in parse_object(read_small(folder / CONFIG, follow=True), folder / CONFIG):
+        return DataError("is missing", file=folder / SUMS, fix=_AFRESH)
+    return DataError(
+        'no "class": this is a model as the Hub has it, not an artefact of dialeval',
+        file=folder / CONFIG,
+        fix=f"make an artefact of it with `dialeval models export {shlex.quote(str(folder))} -o DIR`",
+    )

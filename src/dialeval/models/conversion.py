@@ -1,0 +1,225 @@
+"""From a folder as the Hugging Face Hub has it to the canonical weights of `shape`.
+
+Families differ in what they call things and in a few habits: RoBERTa counts positions from 2, DistilBERT
+has no segments and keeps query, key and value apart under other names. After this file nothing differs.
+"""
+
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dialeval.errors import DataError
+from dialeval.models.artefact import SUMS, Artefact, save, verify
+from dialeval.models.card import Card
+from dialeval.models.shape import Activation, Shape, read_weights
+from dialeval.models.tensors import Storage, read_tensors, shrink, write_tensors
+
+Floats = npt.NDArray[np.float32]
+_BERT = {
+    "attention.self.query": "query",
+    "attention.self.key": "key",
+    "attention.self.value": "value",
+    "attention.output.dense": "attended",
+    "attention.output.LayerNorm": "attended.norm",
+    "intermediate.dense": "inner",
+    "output.dense": "outer",
+    "output.LayerNorm": "outer.norm",
+}
+_DISTILBERT = {
+    "attention.q_lin": "query",
+    "attention.k_lin": "key",
+    "attention.v_lin": "value",
+    "attention.out_lin": "attended",
+    "sa_layer_norm": "attended.norm",
+    "ffn.lin1": "inner",
+    "ffn.lin2": "outer",
+    "output_layer_norm": "outer.norm",
+}
+_FAMILIES = {
+    "bert": _BERT,
+    "electra": _BERT,
+    "roberta": _BERT,
+    "xlm-roberta": _BERT,
+    "camembert": _BERT,
+    "distilbert": _DISTILBERT,
+}
+_FROM_TWO = ("roberta", "xlm-roberta", "camembert")  # families whose first position has number 2
+_ACTIVATIONS: dict[str, Activation] = {
+    "gelu": "gelu",
+    "gelu_new": "gelu_tanh",
+    "gelu_pytorch_tanh": "gelu_tanh",
+    "relu": "relu",
+}
+_EMBEDDING = re.compile(r"(?:[a-z_]+\.)?embeddings\.(.+)")
+_LAYER = re.compile(r"(?:[a-z_]+\.)?(?:encoder|transformer)\.layer\.(\d+)\.(.+)\.(weight|bias)")
+_EMBEDDINGS = {
+    "word_embeddings.weight": "tokens",
+    "position_embeddings.weight": "positions",
+    "token_type_embeddings.weight": "segments",
+    "LayerNorm.weight": "norm.weight",
+    "LayerNorm.bias": "norm.bias",
+}
+
+
+def canonical(
+    config: Mapping[str, Any], tensors: Mapping[str, Floats], file: str | Path = "config.json"
+) -> tuple[Shape, dict[str, Floats]]:
+    """Read sizes and weights of a transformers model; `file` is named in errors."""
+    family = str(config.get("model_type"))
+    if family not in _FAMILIES:
+        known = ", ".join(sorted(_FAMILIES))
+        raise DataError(
+            f"cannot run models of the family {family!r}",
+            file=file,
+            field="model_type",
+            fix=f"known: {known}",
+        )
+    if config.get("position_embedding_type", "absolute") != "absolute":
+        raise DataError("only absolute positions are known", file=file, field="position_embedding_type")
+    found = _renamed(tensors, _FAMILIES[family])
+    if family in _FROM_TWO:
+        found["embeddings.positions"] = found["embeddings.positions"][2:]
+    shape = _shape(config, found, family, file)
+    if "embeddings.segments" not in found:
+        found["embeddings.segments"] = np.zeros((1, shape.width), np.float32)
+    for number in range(shape.layers):
+        for part in ("weight", "bias"):
+            names = [f"layer.{number}.{which}.{part}" for which in ("query", "key", "value")]
+            if all(name in found for name in names):
+                found[f"layer.{number}.attention.{part}"] = np.concatenate(
+                    [found.pop(name) for name in names]
+                )
+    wanted = shape.weights()
+    for name, sizes in wanted.items():
+        if name not in found or found[name].shape != sizes:
+            has = f"has the sizes {found[name].shape}" if name in found else "is missing"
+            raise DataError(f"{name} {has}, expected {sizes}", file=file)
+    return shape, {name: found[name] for name in wanted}
+
+
+def _renamed(tensors: Mapping[str, Floats], names: Mapping[str, str]) -> dict[str, Floats]:
+    """Give the weights of an encoder our names, whatever head or prefix surrounds it."""
+    found: dict[str, Floats] = {}
+    for name, value in tensors.items():
+        if (match := _EMBEDDING.fullmatch(name)) and (ours := _EMBEDDINGS.get(match[1])):
+            found[f"embeddings.{ours}"] = value
+        elif (match := _LAYER.fullmatch(name)) and (ours := names.get(match[2])):
+            found[f"layer.{match[1]}.{ours}.{match[3]}"] = value
+    return found
+
+
+def _shape(config: Mapping[str, Any], found: Mapping[str, Floats], family: str, file: str | Path) -> Shape:
+    distil = family == "distilbert"
+    needed = ("embeddings.tokens", "embeddings.positions", "layer.0.inner.weight")
+    for name in needed:
+        if name not in found:
+            raise DataError(f"{name} is missing from the weights", file=file)
+    activation = str(config.get("activation" if distil else "hidden_act", "gelu"))
+    if activation not in _ACTIVATIONS:
+        raise DataError(f"unknown activation {activation!r}", file=file, field="hidden_act")
+    segments = found.get("embeddings.segments")
+    try:
+        return Shape(
+            vocabulary=len(found["embeddings.tokens"]),
+            width=int(config["dim" if distil else "hidden_size"]),
+            layers=int(config["n_layers" if distil else "num_hidden_layers"]),
+            heads=int(config["n_heads" if distil else "num_attention_heads"]),
+            inner=len(found["layer.0.inner.weight"]),
+            positions=len(found["embeddings.positions"]),
+            segments=1 if segments is None else len(segments),
+            activation=_ACTIVATIONS[activation],
+            epsilon=float(config.get("layer_norm_eps", 1e-12)),
+        )
+    except KeyError as error:
+        raise DataError(f"{error} is missing", file=file) from None
+
+
+def plain_tokenizer(path: Path) -> bytes:
+    """Return a `tokenizer.json` without the cutting and padding that somebody left switched on in it."""
+    try:
+        content = json.loads(path.read_bytes())
+    except (OSError, ValueError):
+        raise DataError(
+            "no tokenizer.json that can be read",
+            file=path,
+            fix="save the tokenizer with transformers' AutoTokenizer(..., use_fast=True).save_pretrained",
+        ) from None
+    return json.dumps(content | {"truncation": None, "padding": None}, ensure_ascii=False).encode()
+
+
+def encoder_artefact(
+    source: Path, target: Path, *, name: str, card: Card, storage: Storage = "fp32"
+) -> Artefact:
+    """Make an encoder artefact of a folder that holds a transformers model, or of another artefact."""
+    if (source / SUMS).is_file():
+        made = verify(source, "encoder.v1")
+        shape = Shape.of(made.config, str(source / "config.json"))
+        weights = read_weights(made.path("model.safetensors"), shape)
+        pooling = {key: made.config.get(key) for key in ("pooling", "unit")}
+    else:
+        config, tensors = read_hub_folder(source)
+        shape, weights = canonical(config, tensors, source / "config.json")
+        pooling = _pooling(source)
+    small = shrink(weights, storage)
+    return save(
+        target,
+        "encoder.v1",
+        {"name": name, "shape": shape.fields(), "storage": storage, **pooling},
+        {
+            "model.safetensors": lambda path: write_tensors(path, small),
+            "tokenizer.json": plain_tokenizer(source / "tokenizer.json"),
+        },
+        card,
+    )
+
+
+def read_hub_folder(source: Path) -> tuple[dict[str, Any], dict[str, Floats]]:
+    """Read configuration and weights of a transformers folder; weights may lie in several files."""
+    config = _json(source / "config.json")
+    files = sorted(source.glob("*.safetensors"))
+    if not files:
+        raise DataError(
+            "no *.safetensors in this folder",
+            file=source,
+            fix="save the model with save_pretrained(folder, safe_serialization=True)",
+        )
+    tensors: dict[str, Floats] = {}
+    for file in files:
+        tensors |= {
+            name: value.astype(np.float32, copy=False)
+            for name, value in read_tensors(file).items()
+            if value.dtype.kind == "f"
+        }
+    return config, tensors
+
+
+def _json(path: Path) -> dict[str, Any]:
+    try:
+        content = json.loads(path.read_bytes())
+    except FileNotFoundError:
+        raise DataError("no such file", file=path, fix="a model's folder has a config.json") from None
+    except (OSError, ValueError) as error:
+        raise DataError(f"cannot be read: {error}", file=path) from None
+    if not isinstance(content, dict):
+        raise DataError("expected a JSON object", file=path)
+    return content
+
+
+def _pooling(source: Path) -> dict[str, Any]:
+    """Find out how a sentence encoder makes one vector of its states; mean, as it is, unless it says."""
+    path = source / "1_Pooling" / "config.json"
+    settings = _json(path) if path.is_file() else {}
+    if settings.get("pooling_mode_cls_token"):
+        pooling = "first"
+    elif settings.get("pooling_mode_max_tokens"):
+        pooling = "max"
+    else:
+        pooling = "mean"
+    modules = source / "modules.json"
+    unit = modules.is_file() and b"models.Normalize" in modules.read_bytes()
+    return {"pooling": pooling, "unit": unit}

@@ -1,0 +1,168 @@
+"""Scorers that read turn vectors: each turn is encoded once, and a small head sees what surrounds it.
+
+At 128 tokens of context a cross-encoder reads every turn again for each reply; here a reply costs a few
+rows of features. What a reply may be judged by is what was said before it, never what came after.
+"""
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from dialeval.dialogues import Dialogue, scored_turns
+from dialeval.errors import DataError, UsageError
+from dialeval.models.artefact import Artefact, load, resolve
+from dialeval.models.encoder import Encoder
+from dialeval.models.network import Floats
+from dialeval.models.turn_vectors import TurnVectors, turn_vectors
+from dialeval.models.vector_head import VectorHead
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """What surrounds the turns of a dialogue that are scored, a row for each."""
+
+    found: TurnVectors
+    turns: list[int]
+
+    @functools.cached_property
+    def reply(self) -> Floats:
+        return self.found.vectors[self.turns]
+
+    @functools.cached_property
+    def answered(self) -> list[int | None]:
+        every = self.found.answered()
+        return [every[turn] for turn in self.turns]
+
+    @functools.cached_property
+    def user(self) -> Floats:
+        return self._rows(self.answered)
+
+    @functools.cached_property
+    def context(self) -> Floats:
+        return self.found.contexts()[self.turns]
+
+    @functools.cached_property
+    def own(self) -> Floats:
+        last: dict[str, int] = {}
+        before: list[int | None] = []
+        for number, turn in enumerate(self.found.dialogue.turns):
+            before.append(last.get(turn.speaker))
+            if self.found.spoken[number]:
+                last[turn.speaker] = number
+        return self._rows([before[turn] for turn in self.turns])
+
+    def _rows(self, numbers: Sequence[int | None]) -> Floats:
+        rows = np.zeros_like(self.reply)
+        for row, number in zip(rows, numbers, strict=True):
+            if number is not None:
+                row[:] = self.found.vectors[number]
+        return rows
+
+    def similarities(self) -> Floats:
+        context = self.context / np.maximum(np.linalg.norm(self.context, axis=1, keepdims=True), 1e-9)
+        repeats = [value or 0.0 for value in self.found.repeats(self.turns)]
+        columns = [(self.reply * self.user).sum(axis=1), (self.reply * context).sum(axis=1), repeats]
+        return np.stack(columns, axis=1).astype(np.float32)
+
+    def lengths(self) -> Floats:
+        turns = self.found.dialogue.turns
+        said = [len(turns[turn].text.split()) for turn in self.turns]
+        asked = [0 if before is None else len(turns[before].text.split()) for before in self.answered]
+        return np.log1p(np.array([said, asked], np.float32).T)
+
+    def place(self) -> Floats:
+        return np.log1p(np.array(self.turns, np.float32))[:, None]
+
+
+FEATURES: Mapping[str, Callable[[_Seen], Floats]] = {
+    "reply": lambda seen: seen.reply,
+    "user": lambda seen: seen.user,
+    "context": lambda seen: seen.context,
+    "own": lambda seen: seen.own,
+    "reply*user": lambda seen: seen.reply * seen.user,
+    "reply*context": lambda seen: seen.reply * seen.context,
+    "reply*own": lambda seen: seen.reply * seen.own,
+    "similarities": _Seen.similarities,
+    "lengths": _Seen.lengths,
+    "place": _Seen.place,
+}
+"""Blocks of features by name: the vectors of the reply, of the turn it answers (`user`), of all before it
+(`context`) and of its speaker's last turn (`own`); their products; cosines to the three; words in reply and
+answered turn; the number of the turn."""
+
+
+def turn_features(found: TurnVectors, turns: Sequence[int], blocks: Sequence[str]) -> Floats:
+    """Describe turns of a dialogue by blocks of features, a row for each turn.
+
+    >>> from dialeval.dialogues import dialogue
+    >>> chat = dialogue([("user", "Do you like jazz?"), ("assistant", "Jazz, yes, and blues.")])
+    >>> turn_features(turn_vectors(Encoder.load(), [chat])[0], [1], ["similarities", "place"]).round(2)
+    array([[0.79, 0.79, 0.  , 0.69]], dtype=float32)
+    """
+    if unknown := [name for name in blocks if name not in FEATURES]:
+        raise UsageError(f"no feature {unknown[0]!r}; known: {', '.join(FEATURES)}")
+    seen = _Seen(found, list(turns))
+    return np.concatenate([FEATURES[name](seen) for name in blocks], axis=1, dtype=np.float32)
+
+
+@dataclass(frozen=True)
+class TurnScores:
+    """What each head says of the scored turns of one dialogue."""
+
+    dialogue: Dialogue
+    turns: list[int]
+    values: dict[str, npt.NDArray[np.float64]]
+    cut: list[bool]
+    """Whether a turn, or one before it, was too long for the encoder."""
+
+
+class DialogueScorer:
+    """A head over turn vectors, and the encoder it was trained on."""
+
+    def __init__(self, artefact: Artefact) -> None:
+        config, place = artefact.config, artefact.folder / "config.json"
+        self.sha, self.name = artefact.sha, str(config.get("name", artefact.folder.name))
+        self._head = VectorHead(artefact)
+        self.heads = self._head.heads
+        features = config.get("features")
+        if not isinstance(features, list) or not all(name in FEATURES for name in features):
+            known = ", ".join(FEATURES)
+            raise DataError(
+                "expected a list of known features", file=place, field="features", fix=f"known: {known}"
+            )
+        self.features: list[str] = features
+        origin = config.get("encoder")
+        if not isinstance(origin, dict) or [type(origin.get(key)) for key in ("name", "sha")] != [str, str]:
+            raise DataError("expected name and sha of the encoder", file=place, field="encoder")
+        self.encoder = Encoder.load(origin["name"])
+        if self.encoder.sha != origin["sha"]:
+            raise DataError(
+                f"trained on another {origin['name']}: {origin['sha'][:12]}, here {self.encoder.sha[:12]}",
+                file=place,
+                field="encoder",
+                fix="get the version of that encoder, or train again",
+            )
+
+    @classmethod
+    def load(cls, name: str | Path) -> "DialogueScorer":
+        """Load a scorer by folder, shipped name, pulled name or Hub id; one per process, shared by all."""
+        return _loaded(str(resolve(name)))
+
+    def score(self, dialogues: Sequence[Dialogue], speaker: str | None = None) -> list[TurnScores]:
+        """Score the turns of each dialogue that metrics score."""
+        scores = []
+        for found in turn_vectors(self.encoder, dialogues):
+            turns = scored_turns(found.dialogue, speaker)
+            values = self._head.answers(turn_features(found, turns, self.features))
+            first = found.cut.index(True) if True in found.cut else len(found.cut)
+            scores.append(TurnScores(found.dialogue, turns, values, [first <= turn for turn in turns]))
+        return scores
+
+
+@functools.lru_cache(maxsize=32)
+def _loaded(folder: str) -> DialogueScorer:
+    return DialogueScorer(load(folder, "dialogue-scorer.v1"))

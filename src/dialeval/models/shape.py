@@ -1,0 +1,110 @@
+"""What an encoder is made of: its sizes, and the canonical names of its weights.
+
+All the encoders we run are of one design: token, position and segment embeddings, then layers of
+self-attention and a feed-forward part, each followed by a sum and a layer normalisation. BERT, RoBERTa,
+DistilBERT, ELECTRA and MiniLM differ in names and in details, which `conversion` irons out.
+"""
+
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from dialeval.errors import DataError
+from dialeval.models.tensors import expand, read_tensors
+
+Floats = npt.NDArray[np.float32]
+
+Activation = Literal["gelu", "gelu_tanh", "relu"]
+_LARGEST = {"layers": 64, "width": 8192, "heads": 256, "inner": 65536, "positions": 1 << 20}
+
+
+@dataclass(frozen=True)
+class Shape:
+    """The sizes of an encoder.
+
+    `positions` is the number of tokens it can take, special ones included; `segments` is how many kinds of
+    text it tells apart (2 for BERT, 1 where the family has none).
+    """
+
+    vocabulary: int
+    width: int
+    layers: int
+    heads: int
+    inner: int
+    positions: int
+    segments: int = 1
+    activation: Activation = "gelu"
+    epsilon: float = 1e-12
+
+    @classmethod
+    def of(cls, config: dict[str, Any], file: str) -> "Shape":
+        """Read the sizes from an artefact's configuration, refusing what cannot be a model."""
+        found = config.get("shape")
+        names = {item.name for item in fields(cls)}
+        if not isinstance(found, dict) or set(found) != names:
+            raise DataError(f"shape needs exactly: {', '.join(sorted(names))}", file=file, field="shape")
+        for name in names - {"activation", "epsilon"}:
+            value = found[name]
+            if type(value) is not int or not 1 <= value <= _LARGEST.get(name, 1 << 24):
+                raise DataError(f"{value!r} is not a possible size", file=file, field=f"shape.{name}")
+        if found["activation"] not in ("gelu", "gelu_tanh", "relu"):
+            raise DataError(
+                f"unknown activation {found['activation']!r}", file=file, field="shape.activation"
+            )
+        if not isinstance(found["epsilon"], float) or not 0 < found["epsilon"] < 1:
+            raise DataError(f"{found['epsilon']!r} is not between 0 and 1", file=file, field="shape.epsilon")
+        if found["width"] % found["heads"]:
+            raise DataError("the width is no multiple of the heads", file=file, field="shape.heads")
+        return cls(**found)
+
+    def fields(self) -> dict[str, Any]:
+        """Return the sizes as they are written to a configuration."""
+        return asdict(self)
+
+    def weights(self, layers: int | None = None) -> dict[str, tuple[int, ...]]:
+        """Name every array and its sizes, in the order they are used; only those of the first `layers`.
+
+        >>> shape = Shape(vocabulary=100, width=8, layers=2, heads=2, inner=16, positions=32)
+        >>> len(shape.weights()), shape.weights()["layer.1.inner.weight"]
+        (29, (16, 8))
+        """
+        wide, inner = self.width, self.inner
+        sizes: dict[str, tuple[int, ...]] = {
+            "embeddings.tokens": (self.vocabulary, wide),
+            "embeddings.positions": (self.positions, wide),
+            "embeddings.segments": (self.segments, wide),
+            "embeddings.norm.weight": (wide,),
+            "embeddings.norm.bias": (wide,),
+        }
+        for number in range(self.layers if layers is None else layers):
+            sizes |= {
+                f"layer.{number}.attention.weight": (3 * wide, wide),
+                f"layer.{number}.attention.bias": (3 * wide,),
+                f"layer.{number}.attended.weight": (wide, wide),
+                f"layer.{number}.attended.bias": (wide,),
+                f"layer.{number}.attended.norm.weight": (wide,),
+                f"layer.{number}.attended.norm.bias": (wide,),
+                f"layer.{number}.inner.weight": (inner, wide),
+                f"layer.{number}.inner.bias": (inner,),
+                f"layer.{number}.outer.weight": (wide, inner),
+                f"layer.{number}.outer.bias": (wide,),
+                f"layer.{number}.outer.norm.weight": (wide,),
+                f"layer.{number}.outer.norm.bias": (wide,),
+            }
+        return sizes
+
+
+def read_weights(path: Path, shape: Shape, layers: int | None = None) -> dict[str, Floats]:
+    """Read the weights of the first layers in full precision, refusing any of other sizes."""
+    wanted = shape.weights(layers)
+    stored = read_tensors(path)
+    part = {name: value for name, value in stored.items() if name.partition("::")[0] in wanted}
+    found = expand(part, file=path)
+    for name, sizes in wanted.items():
+        if name not in found or found[name].shape != sizes:
+            has = f"has the sizes {found[name].shape}" if name in found else "is missing"
+            raise DataError(f"{name} {has}, expected {sizes}", file=path)
+    return found

@@ -1,0 +1,60 @@
+"""Text to token numbers, cut at what the encoder can really take."""
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from dialeval.errors import DataError
+
+
+@dataclass(frozen=True)
+class Tokens:
+    """The tokens of one text, special ones included, and whether some had to be left out."""
+
+    ids: list[int]
+    cut: bool
+
+
+class Tokenizer:
+    """A `tokenizer.json`, with the limit of the encoder it belongs to."""
+
+    def __init__(self, path: Path, limit: int) -> None:
+        os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")  # it is fast enough, and forks stay safe
+        from tokenizers import Tokenizer as Reader
+
+        try:
+            self._whole = Reader.from_file(str(path))
+            self._cut = Reader.from_file(str(path))
+        except Exception as error:  # the library raises bare exceptions
+            raise DataError(f"not a tokenizer: {error}", file=path) from None
+        self._whole.no_padding()
+        self._whole.no_truncation()
+        self._cut.no_padding()
+        self._cut.enable_truncation(limit)
+        self.limit = limit
+
+    def special(self) -> tuple[list[int], list[int]]:
+        """Return what stands around one empty text, and around two: how the family marks its texts."""
+        return self._whole.encode("").ids, self._whole.encode("", "").ids
+
+    def encode(self, texts: Sequence[str]) -> list[Tokens]:
+        """Give each text's tokens with special ones around them, at most `limit`."""
+        return [
+            Tokens(found.ids, bool(found.overflowing))
+            for found in self._cut.encode_batch_fast([_sound(text) for text in texts])
+        ]
+
+    def bare(self, texts: Sequence[str]) -> list[list[int]]:
+        """Give each text's tokens, all of them, without special ones."""
+        found = self._whole.encode_batch_fast([_sound(text) for text in texts], add_special_tokens=False)
+        return [one.ids for one in found]
+
+
+def _sound(text: str) -> str:
+    """Put U+FFFD for lone surrogates, which have no place in UTF-8."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "surrogatepass").decode("utf-8", "replace")
+    return text

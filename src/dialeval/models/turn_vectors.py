@@ -1,0 +1,97 @@
+"""Dialogues as sequences of turn vectors: every turn encoded once, and what surrounds it found by place.
+
+A reply is seen beside three things: what the other side said last, the mean of all that was said before,
+and what its own speaker said earlier. Similarity to the three is a metric of its own; the vectors
+themselves are what the heads of a `DialogueScorer` read.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from dialeval.dialogues import Dialogue
+from dialeval.models.encoder import Encoder
+from dialeval.models.network import Floats
+
+_UNHEARD = ("system", "tool")  # a prompt or a tool's answer is not part of the conversation
+_ROWS = 512  # own turns compared at a time
+
+
+@dataclass(frozen=True)
+class TurnVectors:
+    """The turns of one dialogue as vectors of length one; a turn without text is a row of zeros."""
+
+    dialogue: Dialogue
+    vectors: Floats
+    spoken: list[bool]
+    """Whether a turn is part of the conversation: said by somebody who takes part, and not blank."""
+    cut: list[bool]
+    """Whether a turn was too long for the encoder."""
+
+    def answered(self) -> list[int | None]:
+        """Number of the last turn that somebody else said before each turn; None where there is none."""
+        found: list[int | None] = []
+        last: int | None = None  # the last turn said, and the last one by anybody but its speaker
+        other: int | None = None
+        for number, turn in enumerate(self.dialogue.turns):
+            same = last is not None and self.dialogue.turns[last].speaker == turn.speaker
+            found.append(other if same else last)
+            if self.spoken[number]:
+                last, other = number, found[-1]
+        return found
+
+    def contexts(self) -> Floats:
+        """Mean of what was said before each turn, (turns, width); zeros where nothing was."""
+        said = np.zeros((len(self.vectors) + 1, self.vectors.shape[1]), np.float64)
+        heard = np.array(self.spoken, np.float64)
+        np.cumsum(self.vectors * heard[:, None], axis=0, dtype=np.float64, out=said[1:])
+        count = np.concatenate([[0.0], np.cumsum(heard)])
+        return np.asarray(said[:-1] / np.maximum(count[:-1, None], 1.0), np.float32)
+
+    def repeats(self, turns: Sequence[int]) -> list[float | None]:
+        """Cosine of each turn with the most similar earlier turn of its speaker; None for a first one."""
+        found: dict[int, float | None] = {}
+        speakers = {self.dialogue.turns[turn].speaker for turn in turns}
+        for speaker in speakers:
+            own = [
+                number
+                for number, turn in enumerate(self.dialogue.turns)
+                if turn.speaker == speaker and self.spoken[number]
+            ]
+            vectors = self.vectors[own]
+            for start in range(0, len(own), _ROWS):
+                rows = np.arange(start, min(start + _ROWS, len(own)))
+                cosines = vectors[rows] @ vectors[: rows[-1] + 1].T
+                cosines[np.arange(cosines.shape[1]) >= rows[:, None]] = -np.inf
+                best = cosines.max(axis=1)
+                found |= {own[row]: float(value) for row, value in zip(rows, best, strict=True) if row}
+        return [found.get(turn) for turn in turns]
+
+
+def turn_vectors(encoder: Encoder, dialogues: Sequence[Dialogue]) -> list[TurnVectors]:
+    """Encode all turns of all dialogues, each different text once.
+
+    >>> from dialeval.dialogues import dialogue
+    >>> chat = dialogue([("user", "Do you like jazz?"), ("assistant", "Jazz, yes, and blues.")])
+    >>> found = turn_vectors(Encoder.load(), [chat])[0]
+    >>> found.answered(), round(float(found.vectors[1] @ found.vectors[0]), 2)
+    ([None, 0], 0.79)
+    """
+    texts = list({turn.text: None for dialogue in dialogues for turn in dialogue.turns if turn.text.strip()})
+    vectors = encoder.vectors(texts)
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    unit = vectors / np.maximum(lengths, 1e-12)
+    places = {text: number for number, text in enumerate(texts)}
+    cut = dict(zip(texts, encoder.truncated(texts), strict=True))
+    found = []
+    for dialogue in dialogues:
+        rows = np.zeros((len(dialogue.turns), encoder.width), np.float32)
+        for number, turn in enumerate(dialogue.turns):
+            if turn.text.strip():
+                rows[number] = unit[places[turn.text]]
+        spoken = [bool(turn.text.strip()) and turn.speaker not in _UNHEARD for turn in dialogue.turns]
+        found.append(
+            TurnVectors(dialogue, rows, spoken, [cut.get(turn.text, False) for turn in dialogue.turns])
+        )
+    return found
