@@ -5,7 +5,7 @@ CONSTRAINTS := requirements/constraints.txt
 
 dev: .venv/dev  ## make .venv with everything the tests need
 
-.PHONY: help dev demo test soak lint lock lowest benchmarks picture clean
+.PHONY: help dev demo test core soak lint lock lowest benchmarks picture clean
 
 help:  ## show this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
@@ -24,8 +24,14 @@ help:  ## show this list
 demo: .venv/user  ## install into .venv, score the bundled examples, write demo/report.html
 	$(BIN)/dialeval demo
 
-test: .venv/dev lint  ## everything CI runs
+test: .venv/dev lint core  ## everything CI runs
 	$(BIN)/python -m pytest -n 2 -m "not soak"
+
+core: .venv/dev  ## the built package without any extra, in an environment of its own
+	@test -x .venv-core/bin/python || $(BIN)/python -m venv .venv-core
+	.venv-core/bin/python -m pip install -q -c $(CONSTRAINTS) .
+	.venv-core/bin/python -m pip install -q --force-reinstall --no-deps .
+	.venv-core/bin/python tests/core/check_core_install.py
 
 lint: .venv/dev  ## style, types, direction of imports
 	$(BIN)/ruff check .
@@ -37,18 +43,21 @@ soak: .venv/dev  ## kill loops, simulations, fuzzing: long
 	$(BIN)/python -m pytest -m soak -s tests
 
 lock: .venv/dev  ## write the constraints file from what is installed
-	$(BIN)/python -m pip freeze --exclude-editable | grep -v '^dialeval' > $(CONSTRAINTS)
+	$(BIN)/python -m pip freeze --exclude-editable | grep -v '^dialeval' | sed 's/+cpu$$//' > $(CONSTRAINTS)
 
 clean:
-	rm -rf .venv demo .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf .venv .venv-core demo .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 
 picture: .venv/dev  ## make the picture of the report in docs/images
 	$(BIN)/python docs/picture.py
 
 benchmarks: .venv/dev  ## speed, each as a ratio to a peer in one run
+	$(BIN)/python -m pip install -q -c $(CONSTRAINTS) --group peers
 	$(BIN)/python benchmarks/startup.py
 	$(BIN)/python benchmarks/reading.py
 	$(BIN)/python benchmarks/bootstrap.py
+	$(BIN)/python benchmarks/encoder.py
+	$(BIN)/python benchmarks/bertscore.py
 
 lowest: requirements/lowest.txt  ## the tests with the lowest versions that are allowed
 	python3.11 -m venv .venv-lowest

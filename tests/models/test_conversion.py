@@ -14,7 +14,13 @@ from dialeval.models.encoder import Encoder
 from dialeval.models.onnx_bytes import FLOAT, Graph
 
 CARD = Card("A tiny model", "For tests.", licence="mit", command="none")
-WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", *"the a train goes to from sea hill and ! ? . hello you".split()]
+WORDS = [
+    "[PAD]",
+    "[UNK]",
+    "[CLS]",
+    "[SEP]",
+    *["the", "a", "train", "goes", "to", "from", "sea", "hill", "and", "!", "?", ".", "hello", "you"],
+]
 TEXTS = ["hello you !", "the train goes to the sea and to the hill .", "", "a ?", "the " * 80]
 SIZES = {
     "vocab_size": len(WORDS),
@@ -144,10 +150,8 @@ def test_the_bytes_are_a_model_to_the_onnx_package() -> None:
     assert [node.op_type for node in model.graph.node] == ["MatMul", "LeakyRelu", "Transpose"]
     assert model.graph.node[1].attribute[0].f == 0.5
     assert list(model.graph.node[2].attribute[0].ints) == [1, 0]
-    assert [size.dim_value or size.dim_param for size in model.graph.output[0].type.tensor_type.shape.dim] == [
-        300,
-        "rows",
-    ]
+    sizes = model.graph.output[0].type.tensor_type.shape.dim
+    assert [size.dim_value or size.dim_param for size in sizes] == [300, "rows"]
     assert list(model.graph.initializer[0].dims) == [4, 300]
     del model.graph.initializer[0].external_data[:]
     model.graph.initializer[0].data_location = 0

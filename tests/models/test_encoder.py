@@ -133,7 +133,8 @@ def test_long_text_is_cut_where_the_model_ends_and_says_so(encoder: Encoder) -> 
 
 
 @pytest.mark.parametrize(
-    "text", ["", " \n\t", "\x00", "\ud800 alone", "👩‍👩‍👧‍👦", "שלום עולם", "\u2028", "?!…", "x" * 100_000, "你好"]
+    "text",
+    ["", " \n\t", "\x00", "\ud800 alone", "👩‍👩‍👧‍👦", "שלום עולם", "\u2028", "?!…", "x" * 100_000, "你好"],
 )
 def test_awkward_texts_have_finite_vectors(encoder: Encoder, text: str) -> None:
     found = encoder.vectors([text, "Hello"])

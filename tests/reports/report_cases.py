@@ -59,6 +59,21 @@ def ordinary(n: int, *, sources: int = 3, raters: int = 3, systems: int = 2, see
     return Scores.from_columns(columns, signatures)
 
 
+def opposite(n: int, *, rated: bool = True) -> Scores:
+    """Turn scores of one source: where a dialogue is good, `self` is low, `user` and `length` are high."""
+    random = np.random.default_rng(2)
+    rows = []
+    for number in range(n):
+        name, system, quality = f"d{number:06}", f"bot-{number % 2}", number % 2 + random.normal(scale=0.3)
+        if rated:
+            rows.append(Score(name, None, system, "human:r", "overall", quality))
+        for turn in (1, 3, 5):
+            for dimension, sign in (("self", -1), ("user", 1), ("length", 1)):
+                value = sign * (quality + random.normal(scale=0.1))
+                rows.append(Score(name, turn, system, "two", dimension, value))
+    return Scores.of(rows, {"two": Signature.parse("two.v1|better:length=neither,self=lower")})
+
+
 def talks(n: int, systems: int = 2, turns: int = 6) -> Iterator[Dialogue]:
     return (talk(f"d{number:06}", f"bot-{number % systems}", turns) for number in range(n))
 

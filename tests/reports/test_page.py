@@ -8,12 +8,17 @@ from pathlib import Path
 
 import pytest
 from payloads import PAYLOADS
-from report_cases import QUICK, hostile, ordinary, talk, talks
+from report_cases import QUICK, hostile, opposite, ordinary, talk, talks
 
 from dialeval.dialogues import Dialogue, Turn
 from dialeval.errors import UsageError
 from dialeval.reports import to_html, write_report
+from dialeval.reports.cases import choose
+from dialeval.reports.correlation_tables import CEILING, correlation_table
 from dialeval.reports.figures import thin
+from dialeval.reports.observations import observe
+from dialeval.reports.other_tables import ranking_table
+from dialeval.reports.strips import Palette, palette, turn_scores
 from dialeval.scores import Score, Scores
 from dialeval.studies import Study, study
 
@@ -251,12 +256,74 @@ def test_strip_falls_back_to_a_metric_and_names_it() -> None:
 
 
 def test_lower_is_better_turns_the_colours() -> None:
-    from dialeval.reports.strips import Palette
-
     assert (
         Palette("m", "d", 0, 1).tone(0.95) == -Palette("m", "d", 0, 1, lower_is_better=True).tone(0.95) == 4
     )
     assert Palette("m", "d", 1, 1).tone(1) == 0
+
+
+@pytest.mark.parametrize(("dimension", "lower"), [("self", True), ("user", False), ("length", False)])
+def test_strips_are_coloured_by_the_direction_of_their_dimension(dimension: str, lower: bool) -> None:
+    scores = opposite(20)
+    found = study(scores, **QUICK)
+    colours = palette(found, scores.where(dimension=dimension))
+    assert colours is not None
+    assert (colours.label, colours.lower_is_better) == (f"two / {dimension}", lower)
+    tones = turn_scores(scores, colours)
+    good, bad = (
+        [turn.tone or 0 for (_, system), turns in tones.items() if system == name for turn in turns.values()]
+        for name in ("bot-1", "bot-0")
+    )
+    assert sum(good) / len(good) > 1 > -1 > sum(bad) / len(bad)
+    page = to_html(found, scores.where(dimension=dimension), talks(20))
+    assert (", lower is better</span>" in page) == lower
+
+
+def test_tables_turn_only_the_dimension_that_should_be_low() -> None:
+    found = study(opposite(40), **QUICK)
+    table = correlation_table(found)
+    assert table is not None
+    assert {row[1].text: row[1].small for row in table.rows} == {
+        "two/self": "lower is better", "two/user": "", "two/length": "",
+    }  # fmt: skip
+    for dimension, note in (("self", ("Lower is better.",)), ("user", ()), ("length", ())):
+        ranking = ranking_table(found, ("two", dimension))
+        assert [row[0].text for row in ranking.rows] == ["bot-1", "bot-0"]  # bot-1 is the good one
+        assert ranking.notes == note
+
+
+def test_the_ceiling_stands_where_the_turned_correlation_puts_it() -> None:
+    scores = opposite(40)
+    rough = [
+        row._replace(source="human:s", value=(row.value or 0) + (1.5 if number % 3 else -1.5))
+        for number, row in enumerate(scores.where(source="human:r"))
+    ]
+    found = study(Scores.concat([scores, Scores.of(rough)]), sources=("two/self", "two/user"), **QUICK)
+    table = correlation_table(found)
+    assert table is not None
+    assert [row[1].text for row in table.rows][-1] == CEILING
+    assert {row["label"]: row["spearman"]["value"] < 0 for row in found.correlations} == {
+        "two/self": True, "two/user": False,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("first", ["self", "user"])
+def test_the_worst_dialogues_are_those_on_the_bad_side(first: str) -> None:
+    """Without ratings the first column with a direction says what to look at, `length` does not."""
+    scores = opposite(20, rated=False)
+    ordered = Scores.concat([scores.where(dimension=name) for name in ("length", first)])
+    found = study(ordered, **QUICK)
+    picks = choose(found, observe(found, ordered), ordered)
+    assert {reason for pick in picks for reason in pick.reasons} == {
+        f"among the worst of its system by two/{first}"
+    }
+    means: dict[str, float] = {}
+    for row in ordered.where(dimension=first):
+        means[row.dialogue_id] = means.get(row.dialogue_id, 0.0) + (row.value or 0) / 3
+    for system in ("bot-0", "bot-1"):
+        own = {row.dialogue_id for row in ordered if row.system == system}
+        by_worth = sorted(own, key=lambda name: means[name] * (-1 if first == "self" else 1))
+        assert [pick.dialogue_id for pick in picks if pick.system == system] == by_worth[:2]
 
 
 def test_thinning_keeps_the_range_and_is_repeatable() -> None:

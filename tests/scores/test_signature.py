@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from dialeval.errors import DataError
 from dialeval.scores import Signature
-from dialeval.scores.signature import render
+from dialeval.scores.signature import better, render
 
 TRICKY = ["", "-", "none", "None", "true", "True", "1", "1.0", "-3", "nan", "1e+16", "a,b", "a,", "()", "(=)"]
 scalars = st.one_of(
@@ -94,6 +94,38 @@ def test_ordinary_settings_stay_readable() -> None:
     assert str(Signature.of("floweval.v1", fields)) == (
         "floweval.v1|ka:40|w:0.1|lower:false|field:-|encoder:all-MiniLM v2: a/b"
     )
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from(TRICKY) | st.text(max_size=6), st.sampled_from(["higher", "lower", "neither"])
+    ),
+    st.sampled_from(TRICKY) | st.text(max_size=6),
+)
+def test_each_dimension_has_its_direction(ways: dict[str, str], other: str) -> None:
+    made = Signature.of("m.v1", {"k": 3, "better": ways, "dialeval": "0.1.0"})
+    for signature in (made, Signature.parse(str(made))):
+        for dimension in (*ways, other):
+            assert signature.better(dimension) == ways.get(dimension, "higher")
+
+
+@pytest.mark.parametrize(
+    ("text", "user", "self"),
+    [
+        ("m.v1", "higher", "higher"),
+        ("m.v1|better:lower|dialeval:0.1.0", "lower", "lower"),
+        ("m.v1|better:neither", "neither", "neither"),
+        ("m.v1|better:self=lower|dialeval:0.1.0", "higher", "lower"),
+        ("m.v1|better:self=lower,user=neither", "neither", "lower"),
+        ("m.v1|better:self=lower,user", "", "lower"),
+        ("m.v1|file:self better=lower", "higher", "higher"),
+        ("judge, better:lower", "higher", "higher"),
+        ("", "higher", "higher"),
+    ],
+)
+def test_directions_of_stored_text(text: str, user: str, self: str) -> None:
+    assert (better({"m": text}, "m", "user"), better({"m": text}, "m", "self")) == (user, self)
+    assert better({"m": text}, "human:ann", "self") == "higher"
 
 
 @pytest.mark.parametrize("text", ["", "|a:b", "name|field", "name.v1|a:1|"])

@@ -30,6 +30,18 @@ def test_plain_average_and_average_of_zscores() -> None:
     np.testing.assert_allclose(made(both, "m=zmean:a/x+b"), (z[0] + z[1]) / 2, atol=1e-12)
 
 
+def test_a_mean_of_zscores_turns_one_dimension_only() -> None:
+    rng = np.random.default_rng(4)
+    columns = {Column("m", name): rng.normal(size=20) for name in ("user", "self")}
+    both = Units("dialogue", tuple(Key(f"d{i}", None) for i in range(20)), columns)
+    user, itself = ((v - v.mean()) / v.std() for v in columns.values())
+    combination = Combination.parse("z=zmean:m/user+m/self")
+    found = combine(both, combination, None, lower=frozenset({Column("m", "self")}))
+    np.testing.assert_allclose(found.columns[Column("z", "combined")], (user - itself) / 2, atol=1e-12)
+    found = combine(both, combination, None, lower=frozenset({Column("other", "self")}))
+    np.testing.assert_allclose(found.columns[Column("z", "combined")], (user + itself) / 2, atol=1e-12)
+
+
 def test_a_constant_part_adds_nothing() -> None:
     both = units(a=np.arange(6.0), c=np.full(6, 3.0))
     np.testing.assert_allclose(made(both, "m=zmean:a+c"), made(both, "m=zmean:a") / 2, atol=1e-12)

@@ -114,6 +114,33 @@ def test_a_source_without_a_direction_is_no_gate() -> None:
     assert [one.label for one in both.comparisons] == ["m/x"]
 
 
+def opposite(user: Any, itself: Any, length: Any) -> Scores:
+    """One source with three dimensions: more is better, less is better, neither."""
+    signature = Signature.parse("m.v1|better:length=neither,self=lower")
+    rows = [
+        Score(f"d{i}", None, "bot", "m", dimension, float(value))
+        for dimension, values in (("user", user), ("self", itself), ("length", length))
+        for i, value in enumerate(values)
+    ]
+    return Scores.of(rows, {"m": signature})
+
+
+@pytest.mark.parametrize(
+    ("change", "worse"), [(0.5, ("m/self",)), (-0.5, ("m/user",))], ids=["all rise", "all fall"]
+)
+def test_each_dimension_has_its_own_direction(change: float, worse: tuple[str, ...]) -> None:
+    moved = BASE + change + 0.1 * NOISE
+    verdict = check(opposite(moved, moved, moved), opposite(BASE, BASE, BASE), **QUICK)
+    assert [one.label for one in verdict.comparisons] == ["m/user", "m/self"]
+    assert verdict.worse == worse
+    down, up = BASE - 0.5 + 0.1 * NOISE, BASE + 0.5 + 0.1 * NOISE
+    assert check(opposite(up, down, down), opposite(BASE, BASE, BASE), **QUICK).passed
+    both = check(opposite(down, up, BASE), opposite(BASE, BASE, BASE), **QUICK)
+    assert both.worse == ("m/user", "m/self")
+    with pytest.raises(UsageError, match=r"neither more nor less is better for m/length$"):
+        check(opposite(down, up, up), opposite(BASE, BASE, BASE), dimension="length", **QUICK)
+
+
 def test_different_signatures_are_not_compared() -> None:
     with pytest.raises(UsageError, match=r"m was made differently on the two sides: m.v1\|k:1 and m.v1\|k:2"):
         check(run(BASE, signature="m.v1|k:1"), run(BASE, signature="m.v1|k:2"), **QUICK)

@@ -275,6 +275,51 @@ def test_differences_and_clusters() -> None:
     assert found.clusters == {"good": 1, "twin": 1, "noise": 2}
 
 
+def opposite(n: int = 60) -> tuple[Scores, dict[str, Any]]:
+    """One source whose `self` is low where people are pleased, whose `user` is high, and an alike of each."""
+    rng = np.random.default_rng(5)
+    quality = rng.normal(size=n)
+    noise = rng.normal(size=(2, n))
+    columns = {
+        ("two", "user"): quality + 0.8 * noise[0],
+        ("two", "self"): -quality + 0.4 * noise[1],
+        ("wrong", "self"): -quality + 0.4 * noise[1],
+        ("human:a", "overall"): quality,
+    }
+    rows = [
+        Score(f"d{i:02}", None, f"s{i % 2}", source, dimension, float(values[i]))
+        for (source, dimension), values in columns.items()
+        for i in range(n)
+    ]
+    signatures = {"two": Signature.parse("two.v1|better:self=lower"), "wrong": Signature("wrong.v1")}
+    return Scores.of(rows, signatures), {f"{s}/{d}": values for (s, d), values in columns.items()}
+
+
+def test_only_the_dimension_that_should_be_low_is_turned() -> None:
+    scores, columns = opposite()
+    found = study(scores, combine=("z=zmean:two/user+two/self",), by="system", **QUICK)
+    assert [row["label"] for row in found.correlations] == ["z", "two/self", "two/user", "wrong"]
+    rows = {row["label"]: row["pearson"]["value"] for row in found.correlations}
+    gold = columns["human:a/overall"]
+    assert rows["two/self"] == rows["wrong"] == pytest.approx(np.corrcoef(columns["two/self"], gold)[0, 1])
+    assert rows["two/self"] < -0.8 < 0.6 < rows["two/user"]  # shown as it is, ranked by what it is worth
+    z = stats.zscore(columns["two/user"]) - stats.zscore(columns["two/self"])
+    assert rows["z"] == pytest.approx(np.corrcoef(z, gold)[0, 1])
+    assert found.clusters["wrong"] > found.clusters["two/user"]
+    tests = {(row["first"], row["second"]): row for row in found.differences}
+    rank = {label: stats.spearmanr(values, gold).statistic for label, values in columns.items()}
+    difference = tests["two/user", "two/self"]["difference"]
+    assert difference == pytest.approx(rank["two/user"] + rank["two/self"])  # x - (-y)
+    assert tests["two/self", "wrong"]["difference"] == pytest.approx(-2 * rank["two/self"])
+    for part in found.subsets:
+        assert [row["label"] for row in part["correlations"]] == ["z", "two/self", "two/user", "wrong"]
+    kind = {row["dialogue_id"] for row in found.worst if row["why"] == "two/self too kind"}
+    place = np.argmax(np.abs(stats.zscore(-columns["two/self"]) - stats.zscore(gold)))
+    strict = {row["dialogue_id"] for row in found.worst if row["why"] == "two/self too strict"}
+    assert f"d{place:02}" in kind | strict
+    assert len(kind | strict) == 3
+
+
 def test_the_matrix_of_sources() -> None:
     scores = synthetic()
     matrix = study(scores, method="pearson", **QUICK).matrix

@@ -52,18 +52,20 @@ def show_study(study: "Study") -> None:
 
 def show_correlations(study: "Study", published: list[dict[str, Any]] | None = None) -> None:
     """Print correlations with the gold, the human ceiling and published figures in one table."""
+    from dialeval.scores.signature import better
+
     if study.gold is None:
         return
-    lower = {name for name, made in study.signatures.items() if "|better:lower" in made}
+    ways = [better(study.signatures, r["source"], r["dimension"]) for r in study.correlations]
     rows = [
         (
-            r["label"] + (" (lower is better)" if r["source"] in lower else ""),
+            r["label"] + (" (lower is better)" if way == "lower" else ""),
             study.clusters.get(r["label"]),
             r["n"],
             r["n_unscored"],
             *(output.interval(r[m]) for m in ("pearson", "spearman", "kendall")),
         )
-        for r in study.correlations
+        for r, way in zip(study.correlations, ways, strict=True)
     ]
     ceiling = {row["method"]: row["ceiling"] for row in study.ceiling}
     if ceiling:

@@ -111,6 +111,11 @@ def scored_turns(dialogue: Dialogue, speaker: str | None = None) -> list[int]:
     return list(range(1, len(dialogue.turns)))
 
 
+def takes_part(turn: Turn) -> bool:
+    """Say whether a turn is part of the conversation; a system prompt or a tool's answer is not."""
+    return turn.speaker not in ("system", "tool")
+
+
 def context_of(dialogue: Dialogue, turn: int) -> tuple[Turn, ...]:
-    """Return what was said before a turn, its speaker's system prompts and tool calls left out."""
-    return tuple(item for item in dialogue.turns[:turn] if item.speaker not in ("system", "tool"))
+    """Return what was said before a turn, system prompts and tools' answers left out."""
+    return tuple(filter(takes_part, dialogue.turns[:turn]))

@@ -8,7 +8,7 @@ import dataclasses
 import importlib
 import types
 import typing
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Literal, Protocol, TypeVar, runtime_checkable
 
 from dialeval import __version__
@@ -37,6 +37,7 @@ _MODULES = {
     "chrf": "overlap",
     "length": "baselines",
     "repetition": "baselines",
+    "similarity": "similarity",
     "turns": "baselines",
 }
 _REGISTERED: dict[str, type[Any]] = {}
@@ -54,6 +55,7 @@ def metric(name: str) -> Callable[[type[M]], type[M]]:
             raise UsageError(
                 f"metric {name}: {cls.__name__} is not a dataclass; put @metric above @dataclass"
             )
+        _check_directions(name, cls)
         known = _REGISTERED.get(name)
         same = known is None or (known.__module__, known.__qualname__) == (cls.__module__, cls.__qualname__)
         if not same or (short in _MODULES and cls.__module__ != f"dialeval.metrics.{_MODULES[short]}"):
@@ -63,6 +65,16 @@ def metric(name: str) -> Callable[[type[M]], type[M]]:
         return cls
 
     return register
+
+
+def _check_directions(name: str, cls: type[Any]) -> None:
+    """Refuse a direction for a dimension that is not there: it would be lost without a word."""
+    better = getattr(cls, "better", "higher")
+    for dimension in better if isinstance(better, Mapping) else ():
+        if dimension not in cls.dimensions:
+            raise UsageError(
+                f"metric {name}: better names {dimension!r}; its dimensions are: {', '.join(cls.dimensions)}"
+            )
 
 
 def metric_names() -> list[str]:
@@ -148,7 +160,7 @@ def signature_of(made: Any) -> Signature:
     """Write down how a metric's numbers are made: every field, and the version of dialeval."""
     fields = {item.name: getattr(made, item.name) for item in dataclasses.fields(made)}
     better = getattr(made, "better", "higher")
-    marks = {} if better == "higher" else {"better": better}
+    marks = {} if better in ("higher", {}) else {"better": better}
     return Signature.of(
         made.name, {**fields, **getattr(made, "provenance", dict)(), **marks, "dialeval": __version__}
     )
@@ -208,4 +220,5 @@ def describe(name: str) -> dict[str, Any]:
     fields = {item.name: item.default for item in dataclasses.fields(cls)}
     what = (cls.__doc__ or "").strip().partition("\n")[0]
     better = getattr(cls, "better", "higher")
+    better = dict(better) if isinstance(better, Mapping) else better
     return {"name": cls.name, "what": what, "dimensions": cls.dimensions, "better": better, "fields": fields}

@@ -10,11 +10,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dialeval.dialogues import Dialogue
+from dialeval.dialogues import Dialogue, takes_part
 from dialeval.models.encoder import Encoder
 from dialeval.models.network import Floats
 
-_UNHEARD = ("system", "tool")  # a prompt or a tool's answer is not part of the conversation
 _ROWS = 512  # own turns compared at a time
 
 
@@ -90,7 +89,7 @@ def turn_vectors(encoder: Encoder, dialogues: Sequence[Dialogue]) -> list[TurnVe
         for number, turn in enumerate(dialogue.turns):
             if turn.text.strip():
                 rows[number] = unit[places[turn.text]]
-        spoken = [bool(turn.text.strip()) and turn.speaker not in _UNHEARD for turn in dialogue.turns]
+        spoken = [bool(turn.text.strip()) and takes_part(turn) for turn in dialogue.turns]
         found.append(
             TurnVectors(dialogue, rows, spoken, [cut.get(turn.text, False) for turn in dialogue.turns])
         )

@@ -18,6 +18,7 @@ from dialeval.reports.observations import Floats, Observations, observe
 from dialeval.reports.strips import Found, Palette, TurnScore, turn_scores
 from dialeval.reports.table import figure
 from dialeval.scores import Scores
+from dialeval.scores.signature import better
 from dialeval.studies import Study
 from dialeval.studies.units import Key
 
@@ -118,9 +119,11 @@ def _yardstick(study: Study, observations: Observations) -> tuple[str, Floats | 
     if observations.gold is not None:
         return gold_name(study), observations.gold, 1
     for label, values in observations.columns.items():
-        signature = study.signatures.get(label.partition("/")[0], "")
-        if "|better:neither" not in signature:
-            return label, values, -1 if "|better:lower" in signature else 1
+        # By the array itself: a label may leave the dimension out.
+        column = next(one for one, own in observations.units.columns.items() if own is values)
+        way = better(study.signatures, *column)
+        if way != "neither":
+            return label, values, -1 if way == "lower" else 1
     return "", None, 1
 
 

@@ -20,6 +20,7 @@ from dialeval.reports.table import (
     p_cell,
     undefined,
 )
+from dialeval.scores.signature import better
 from dialeval.statistics import METHODS, QUANTILES
 from dialeval.studies import Study
 
@@ -53,9 +54,10 @@ def ceiling_of(study: Study, method: str) -> dict[str, Any] | None:
     return next((row["ceiling"] for row in study.ceiling if row["method"] == method), None)
 
 
-def direction(study: Study, source: str) -> str:
-    """Say if a source is meant to be low."""
-    return "lower is better" if "|better:lower" in study.signatures.get(source, "") else ""
+def direction(study: Study, row: dict[str, Any]) -> str:
+    """Say if the column of a correlation is meant to be low."""
+    lower = better(study.signatures, row["source"], row["dimension"]) == "lower"
+    return "lower is better" if lower else ""
 
 
 def correlation_table(study: Study) -> Table | None:
@@ -96,7 +98,7 @@ def correlation_table(study: Study) -> Table | None:
 def _worth(study: Study, row: dict[str, Any], method: str) -> float:
     """How well a source agrees with people in the direction it is meant to; the study ranks by this."""
     value = row[method]["value"]
-    sign = -1 if direction(study, row["source"]) else 1
+    sign = -1 if direction(study, row) else 1
     return -2.0 if value is None else sign * float(value)
 
 
@@ -104,7 +106,7 @@ def _source_row(study: Study, row: dict[str, Any], method: str) -> tuple[Cell, .
     cluster = study.clusters.get(row["label"])
     return (
         undefined("undefined") if cluster is None else count(cluster),
-        Cell(row["label"], small=direction(study, row["source"]), strong=True),
+        Cell(row["label"], small=direction(study, row), strong=True),
         bar_cell(row[method]),
         *(estimate_cell(row[one], marked=True) for one in METHODS),
         count(row["n"]),

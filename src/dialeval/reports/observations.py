@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from dialeval.errors import UsageError
 from dialeval.scores import Scores, is_human
+from dialeval.scores.signature import better
 from dialeval.studies import Combination, Study, Units, align
 from dialeval.studies.combination import combine
 from dialeval.studies.subset import where
@@ -42,9 +43,10 @@ def observe(study: Study, scores: Scores) -> Observations:
     units = align(scores, settings.get("level") or "dialogue", settings.get("aggregate") or "mean")
     raters = _gold_columns(units, study)
     gold = mean_over(units, raters) if raters else None
+    lower = frozenset(column for column in units.columns if better(study.signatures, *column) == "lower")
     for text in settings.get("combine") or ():
         try:
-            units = combine(units, Combination.parse(text), gold, settings.get("seed") or 0)
+            units = combine(units, Combination.parse(text), gold, settings.get("seed") or 0, lower)
         except UsageError:
             continue  # its parts are not in these scores
     if settings.get("where"):

@@ -20,6 +20,7 @@ from dialeval.reports.table import (
     undefined,
 )
 from dialeval.scores import is_human
+from dialeval.scores.signature import better
 from dialeval.studies import Study
 
 _ALPHAS = ("nominal", "ordinal", "interval")
@@ -46,7 +47,7 @@ def ordered_columns(study: Study) -> list[tuple[str, str]]:
 def ranking_table(study: Study, column: tuple[str, str]) -> Table:
     """Systems by their mean in one column, best on top as far as more is better."""
     rows = [row for row in study.systems if (row["source"], row["dimension"]) == column]
-    lower = "|better:lower" in study.signatures.get(column[0], "")
+    lower = better(study.signatures, *column) == "lower"
     sign = 1 if lower else -1
     rows.sort(key=lambda row: (row["mean"]["value"] is None, sign * (row["mean"]["value"] or 0)))
     label = column_names(study)[column]

@@ -8,6 +8,7 @@ import pyarrow.compute as pc
 
 from dialeval.reports.table import figure
 from dialeval.scores import Scores, is_human
+from dialeval.scores.signature import better
 from dialeval.studies import Study
 
 
@@ -87,7 +88,7 @@ def palette(study: Study, scores: Scores) -> Palette | None:
             values = pc.drop_null(own.where(dimension=dimension).table["value"])
             if len(values):
                 low, high = pc.quantile(values, q=[0.05, 0.95]).to_pylist()
-                lower = "|better:lower" in study.signatures.get(source, "")
+                lower = better(study.signatures, source, dimension) == "lower"
                 return Palette(source, dimension, low, high, lower)
     return None
 

@@ -46,13 +46,38 @@ class Signature:
         """The name and eight hexadecimal digits of the whole."""
         return f"{self.name}#{hashlib.sha256(str(self).encode()).hexdigest()[:8]}"
 
-    @property
-    def better(self) -> str:
-        """Which way is good: `higher` unless the signature says `lower` or `neither`."""
-        return dict(self.fields).get("better", "higher")
+    def better(self, dimension: str) -> str:
+        """Which way is good in a dimension: `higher` unless the signature says `lower` or `neither`.
+
+        >>> signature = Signature.of("similarity.v1", {"better": {"self": "lower"}})
+        >>> str(signature), signature.better("self"), signature.better("user")
+        ('similarity.v1|better:self=lower', 'lower', 'higher')
+        >>> Signature.parse("repetition.v1|better:lower").better("repetition")
+        'lower'
+        """
+        said = dict(self.fields).get("better", "higher")
+        if "=" not in said:
+            return said
+        ways = {key: way for key, _, way in (part.partition("=") for part in said.split(","))}
+        return ways.get(render(dimension), "higher")
 
     def __str__(self) -> str:
         return "|".join([self.name, *(f"{key}:{value}" for key, value in self.fields)])
+
+
+def better(signatures: Mapping[str, Signature | str], source: str, dimension: str) -> str:
+    """Which way is good in a column of scores; ratings, and whatever comes unsigned, are meant to be high.
+
+    >>> better({"similarity": "similarity.v1|better:self=lower"}, "similarity", "self")
+    'lower'
+    >>> better({"judge": "not a signature"}, "judge", "self"), better({}, "human:ann", "self")
+    ('higher', 'higher')
+    """
+    made = signatures.get(source, "")
+    try:
+        return (Signature.parse(made) if isinstance(made, str) else made).better(dimension)
+    except DataError:
+        return "higher"
 
 
 def render(value: object) -> str:

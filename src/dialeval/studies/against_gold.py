@@ -24,11 +24,11 @@ def plain(estimate: Estimate) -> dict[str, Any]:
 
 
 def findings(
-    units: Units, columns: list[Column], gold: Floats, settings: "Settings", lower: frozenset[str]
+    units: Units, columns: list[Column], gold: Floats, settings: "Settings", lower: frozenset[Column]
 ) -> dict[str, Any]:
     """Make all tables that need a gold column.
 
-    Sources of which less is better (`lower`) are ranked and tested with their sign turned; the correlations
+    Columns of which less is better (`lower`) are ranked and tested with their sign turned; the correlations
     themselves are shown as they are.
     """
     rows = correlations(units, columns, gold, settings, lower)
@@ -43,7 +43,7 @@ def findings(
 
 
 def correlations(
-    units: Units, columns: list[Column], gold: Floats, settings: "Settings", lower: frozenset[str]
+    units: Units, columns: list[Column], gold: Floats, settings: "Settings", lower: frozenset[Column]
 ) -> Table:
     """Correlate each source with the gold, intervals by a bootstrap over dialogues; best first."""
     if not columns:
@@ -70,21 +70,23 @@ def correlations(
         }
         row["n_unscored"] = int(rated.sum()) - n
         rows.append(row | {method: plain(found[method][number]) for method in METHODS})
-    return sorted(rows, key=lambda row: _rank(row[settings.method]["value"], row["source"] in lower))
+    return sorted(rows, key=lambda row: _rank(row, settings.method, lower))
 
 
-def _rank(value: float | None, lower: bool) -> tuple[bool, float]:
-    return (value is None, (value or 0.0) * (1 if lower else -1))
+def _rank(row: dict[str, Any], method: str, lower: frozenset[Column]) -> tuple[bool, float]:
+    value = row[method]["value"]
+    sign = 1 if (row["source"], row["dimension"]) in lower else -1
+    return (value is None, (value or 0.0) * sign)
 
 
-def _turned(units: Units, column: Column, lower: frozenset[str]) -> Floats:
+def _turned(units: Units, column: Column, lower: frozenset[Column]) -> Floats:
     """Return a column so that more of it is better."""
     values = units.columns[column]
-    return -values if column.source in lower else values
+    return -values if column in lower else values
 
 
 def differences(
-    units: Units, columns: list[Column], gold: Floats, settings: "Settings", lower: frozenset[str]
+    units: Units, columns: list[Column], gold: Floats, settings: "Settings", lower: frozenset[Column]
 ) -> Table:
     """Test every pair of sources: Williams' test and a paired permutation, Holm-corrected over all pairs."""
     labels = units.labels(columns)
@@ -196,7 +198,7 @@ def calibration(units: Units, columns: list[Column], gold: Floats) -> Table:
     ]
 
 
-def worst(units: Units, columns: list[Column], gold: Floats, lower: frozenset[str]) -> Table:
+def worst(units: Units, columns: list[Column], gold: Floats, lower: frozenset[Column]) -> Table:
     """List the units that people liked least, and where each source is most wrong about one."""
     labels = units.labels(columns)
     rated = np.flatnonzero(~np.isnan(gold))

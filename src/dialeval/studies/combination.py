@@ -57,11 +57,11 @@ def combine(
     combination: Combination,
     gold: Floats | None,
     seed: int = 0,
-    lower: frozenset[str] = frozenset(),
+    lower: frozenset[Column] = frozenset(),
 ) -> Units:
     """Add a combined source to the units.
 
-    A plain mean takes the parts as they are. A mean of z-scores turns the sign of the sources in `lower`, of
+    A plain mean takes the parts as they are. A mean of z-scores turns the sign of the columns in `lower`, of
     which less is better; fitted weights find the sign themselves.
     """
     by_label = {label: column for column, label in units.labels().items()}
@@ -75,7 +75,7 @@ def combine(
     if combination.method == "mean":
         made = np.mean(parts, axis=0)
     elif combination.method == "zmean":
-        signs = np.array([-1.0 if by_label[part].source in lower else 1.0 for part in combination.parts])
+        signs = np.array([-1.0 if by_label[part] in lower else 1.0 for part in combination.parts])
         made = np.mean(signs[:, None] * np.vstack([zscore(part) for part in parts]), axis=0)
     elif gold is None:
         raise UsageError(f"--combine {combination.name}: fitted weights need ratings to fit to")

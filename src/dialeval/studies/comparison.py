@@ -9,6 +9,7 @@ import numpy as np
 from dialeval import statistics
 from dialeval.errors import UsageError
 from dialeval.scores import Scores, is_human
+from dialeval.scores.signature import better
 from dialeval.statistics import Estimate
 from dialeval.studies.units import Column, Floats, Key, Units, align, human_columns, mean_over
 
@@ -126,7 +127,7 @@ def check(
 ) -> Verdict:
     """Ask for a significant drop from `old` to `new`: one-sided tests, Holm-corrected over the columns.
 
-    A source whose signature says `better:lower` drops when it rises; one with `better:neither` is not a gate.
+    A column of which the signature says `lower` drops when it rises; one with `neither` is not a gate.
     """
     sides = [_columns(align(scores, level), source, dimension) for scores in (new, old)]
     shared = [column for column in sides[0] if column in sides[1]]
@@ -141,14 +142,14 @@ def check(
             f"{differing[0]} was made differently on the two sides: {new.signatures[differing[0]]} and "
             f"{old.signatures[differing[0]]}; score both with the same settings"
         )
-    directions = {c: _direction(new, c.source) for c in shared}
+    directions = {c: better(new.signatures, *c) for c in shared}
     gates = [c for c in shared if directions[c] != "neither"]
     if not gates:
-        names = ", ".join(dict.fromkeys(c.source for c in shared))
+        names = ", ".join(f"{c.source}/{c.dimension}" for c in shared)
         raise UsageError(f"nothing to compare: neither more nor less is better for {names}")
     made = []
     for column in gates:
-        alternative = "less" if directions[column] == "higher" else "greater"
+        alternative = "greater" if directions[column] == "lower" else "less"
         a, b = sides[0][column], sides[1][column]
         label = f"{column.source}/{column.dimension}"
         made.append(compare(label, a, b, alternative=alternative, resamples=resamples, seed=seed))
@@ -169,11 +170,6 @@ def _columns(units: Units, source: str | None, dimension: str | None) -> dict[Co
         for column, values in found.items()
         if source in (None, column.source) and dimension in (None, column.dimension)
     }
-
-
-def _direction(scores: Scores, source: str) -> str:
-    signature = scores.signatures.get(source)
-    return signature.better if signature else "higher"
 
 
 def _differs(new: Scores, old: Scores, source: str) -> bool:

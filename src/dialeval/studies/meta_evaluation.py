@@ -12,6 +12,7 @@ import numpy as np
 from dialeval import files
 from dialeval.errors import DataError, UsageError
 from dialeval.scores import Score, Scores, Signature, is_human
+from dialeval.scores.signature import better
 from dialeval.statistics import METHODS, majority
 from dialeval.statistics.agreement import TIES
 from dialeval.studies import against_gold, between_raters, between_systems
@@ -163,7 +164,7 @@ def study(scores: Scores, gold: str = "human", level: Level | None = None, **set
     gold_columns = _gold_columns(scores, units, chosen, dimension)
     target = _consensus(scores, units, gold_columns, chosen) if gold_columns else None
     signatures = dict(scores.signatures)
-    lower = frozenset(source for source, made in signatures.items() if made.better == "lower")
+    lower = frozenset(column for column in units.columns if better(signatures, *column) == "lower")
     for text in chosen.combine:
         combination = Combination.parse(text)
         units = combine(units, combination, target, chosen.seed, lower)
@@ -214,7 +215,7 @@ def _find(
     target: Floats | None,
     settings: Settings,
     signatures: dict[str, Signature],
-    lower: frozenset[str],
+    lower: frozenset[Column],
 ) -> Study:
     """Make every table."""
     found: dict[str, Any] = {}
@@ -345,7 +346,7 @@ def _subsets(
     columns: list[Column],
     target: Floats,
     settings: Settings,
-    lower: frozenset[str],
+    lower: frozenset[Column],
 ) -> Table:
     """Correlations inside each system, or with each gold dimension, when asked for."""
     if settings.by == "system":
