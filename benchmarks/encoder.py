@@ -16,20 +16,26 @@ machine's matrix product reaches on the sizes of the model, which nothing built 
 
 import argparse
 import os
+import sys
 import tempfile
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
+os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
+os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
+sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "models"))
 
 import numpy as np
+from peer_model import as_transformers
 
 from dialeval.dialogues import Dialogue
 from dialeval.models import artefact
 from dialeval.models.encoder import DEFAULT, Encoder
 from dialeval.models.onnx_bytes import FLOAT, Graph
-from dialeval.models.shape import Shape, read_weights
+from dialeval.models.shape import Shape
 
 CORES = len(os.sched_getaffinity(0))
 
@@ -50,61 +56,14 @@ def peer() -> Callable[[list[str]], np.ndarray]:
     """Load the shipped weights into sentence-transformers, from a folder as the Hub has it."""
     import torch
     from sentence_transformers import SentenceTransformer, models
-    from transformers import BertConfig, BertModel, BertTokenizerFast
 
     torch.set_num_threads(CORES)
     made = artefact.load(DEFAULT)
-    shape = Shape.of(made.config, "config.json")
-    weights = read_weights(made.path("model.safetensors"), shape)
-    config = BertConfig(
-        vocab_size=shape.vocabulary,
-        hidden_size=shape.width,
-        num_hidden_layers=shape.layers,
-        num_attention_heads=shape.heads,
-        intermediate_size=shape.inner,
-        max_position_embeddings=shape.positions,
-    )
-    network = BertModel(config, add_pooling_layer=False)
-    network.load_state_dict(
-        {name: torch.tensor(value) for name, value in hub_names(weights).items()}, strict=False
-    )
     with tempfile.TemporaryDirectory() as folder:
-        network.save_pretrained(folder)
-        BertTokenizerFast(tokenizer_file=str(made.path("tokenizer.json"))).save_pretrained(folder)
-        body = models.Transformer(folder, max_seq_length=shape.positions)
-    model = SentenceTransformer(modules=[body, models.Pooling(shape.width), models.Normalize()], device="cpu")
+        body = models.Transformer(str(as_transformers(made, Path(folder))), max_seq_length=512)
+    modules = [body, models.Pooling(made.config["shape"]["width"]), models.Normalize()]
+    model = SentenceTransformer(modules=modules, device="cpu")
     return lambda texts: np.asarray(model.encode(texts, batch_size=32, show_progress_bar=False))
-
-
-def hub_names(weights: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Give the weights the names that transformers has for them."""
-    theirs = {
-        "embeddings.tokens": "embeddings.word_embeddings.weight",
-        "embeddings.positions": "embeddings.position_embeddings.weight",
-        "embeddings.segments": "embeddings.token_type_embeddings.weight",
-        "embeddings.norm.weight": "embeddings.LayerNorm.weight",
-        "embeddings.norm.bias": "embeddings.LayerNorm.bias",
-    }
-    parts = {
-        "attended.norm": "attention.output.LayerNorm",
-        "attended": "attention.output.dense",
-        "inner": "intermediate.dense",
-        "outer.norm": "output.LayerNorm",
-        "outer": "output.dense",
-    }
-    found = {}
-    for name, value in weights.items():
-        if name in theirs:
-            found[theirs[name]] = value
-            continue
-        _, number, rest = name.split(".", 2)
-        part, _, kind = rest.rpartition(".")
-        if part == "attention":
-            for which, piece in zip(("query", "key", "value"), np.split(value, 3), strict=True):
-                found[f"encoder.layer.{number}.attention.self.{which}.{kind}"] = piece
-        else:
-            found[f"encoder.layer.{number}.{parts[part]}.{kind}"] = value
-    return found
 
 
 def fresh() -> Encoder:

@@ -6,8 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from dialeval.models.artefact import Artefact
-from dialeval.models.encoder import Encoder, read_weights
-from dialeval.models.shape import Shape
+from dialeval.models.shape import Shape, read_weights
 from dialeval.models.tensors import write_tensors
 
 EMBEDDINGS = {
@@ -30,7 +29,7 @@ def as_transformers(artefact: Artefact, folder: Path, longest: int | None = None
     """Write a BERT that gives the numbers of `artefact`; `longest` tells its tokenizer where to cut."""
     shape = Shape.of(artefact.config, "config.json")
     tensors = {}
-    for name, value in read_weights(artefact.path("model.safetensors"), shape, shape.layers).items():
+    for name, value in read_weights(artefact.path("model.safetensors"), shape).items():
         room, _, rest = name.partition(".")
         if room == "embeddings":
             tensors[f"embeddings.{EMBEDDINGS[rest]}"] = value
@@ -70,8 +69,3 @@ def _config(shape: Shape) -> dict[str, object]:
         "hidden_act": shape.activation,
         "layer_norm_eps": shape.epsilon,
     }
-
-
-def fresh(artefact: Artefact, **settings: int) -> Encoder:
-    """Load an encoder that remembers nothing of the others."""
-    return Encoder(artefact, **settings)  # type: ignore[arg-type]

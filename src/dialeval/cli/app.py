@@ -5,8 +5,8 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from dialeval.cli import output, tables
-from dialeval.cli.options import Confidence, Json, Level, Metrics, Overwrite, Resamples, Seed
+from dialeval.cli import models, output, tables
+from dialeval.cli.options import Cache, Confidence, Json, Level, Metrics, Overwrite, Resamples, Seed, Threads
 
 app = typer.Typer(
     name="dialeval",
@@ -17,6 +17,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+
+app.add_typer(models.app, name="models")
 
 
 def _version(wanted: bool) -> None:
@@ -70,6 +73,8 @@ def score(
         str | None, typer.Option(help="Columns of a turn table: id=…,speaker=…,text=…,turn=…,system=…")
     ] = None,
     overwrite: Overwrite = False,
+    threads: Threads = None,
+    cache: Cache = None,
     json: Json = False,
 ) -> None:
     """Score dialogues with one or more metrics.
@@ -275,6 +280,8 @@ def benchmark(
     seed: Seed = 0,
     out: Annotated[Path | None, typer.Option("-o", "--out", help="Write a run folder with report.")] = None,
     overwrite: Overwrite = False,
+    threads: Threads = None,
+    cache: Cache = None,
     json: Json = False,
 ) -> None:
     """Measure metrics on a public set against human ratings, beside peers and published figures.
@@ -391,6 +398,50 @@ def convert(
     else:
         count = formats.write(_read(chats, format, columns), out)
     output.say(f"{output.counted(count, 'dialogue')} written: {out}")
+
+
+@app.command()
+def index(
+    corpus: Annotated[
+        str, typer.Argument(help="Dialogues in any known format, or the name of a public set.")
+    ],
+    out: Annotated[Path, typer.Option("-o", "--out", help="Folder of the index.")],
+    encoder: Annotated[
+        str | None,
+        typer.Option(help="Folder, shipped or pulled name, or Hub id; by default the shipped one."),
+    ] = None,
+    add: Annotated[bool, typer.Option("--add", help="Add to the index that is there.")] = False,
+    overwrite: Overwrite = False,
+    format: Annotated[
+        str | None, typer.Option("--format", help="Read as this format (see: dialeval list formats).")
+    ] = None,
+    columns: Annotated[
+        str | None, typer.Option(help="Columns of a turn table: id=…,speaker=…,text=…,turn=…,system=…")
+    ] = None,
+    part: Annotated[str, typer.Option(help="Part of a public set.")] = "train",
+    threads: Threads = None,
+    cache: Cache = None,
+    json: Json = False,
+) -> None:
+    """Index a corpus of dialogues, to find those nearest to another one.
+
+    Example: dialeval index corpus.jsonl -o my-index/
+    """
+    from dialeval.dialogues import datasets
+    from dialeval.jobs.indexing import index_to
+
+    public = corpus in datasets.NAMES and not Path(corpus).exists()
+    chats = datasets.public_set(corpus).dialogues(part) if public else _read(corpus, format, columns)
+    with output.progress("dialogues indexed") as watch:
+        made = index_to(chats, out, encoder, add=add, overwrite=overwrite, watch=watch)
+    if json:
+        output.print_json(made)
+    else:
+        output.print_table("Index", list(made), [[_cell(value) for value in made.values()]])
+
+
+def _cell(value: Any) -> Any:
+    return ", ".join(f"{key}: {item}" for key, item in value.items()) if isinstance(value, dict) else value
 
 
 @app.command("list")

@@ -1,6 +1,9 @@
 """Options that several verbs share."""
 
-from typing import Annotated
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
 
@@ -14,10 +17,31 @@ Metrics = Annotated[
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
-Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace an existing run folder.")]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace the folder that is there.")]
 Level = Annotated[
     str | None, typer.Option(help="turn, dialogue or system; by default where the ratings are.")
 ]
 Seed = Annotated[int, typer.Option(help="Seed of all resampling.")]
 Resamples = Annotated[int, typer.Option(min=100, help="Draws of every bootstrap and permutation test.")]
 Confidence = Annotated[float, typer.Option(min=0.5, max=0.999, help="Confidence of the intervals.")]
+
+
+def _keep(name: str) -> Callable[[Any], Any]:
+    """Hand a choice about how to run, not what to compute, to the room that runs models."""
+
+    def keep(value: Any) -> Any:
+        if value is not None:
+            os.environ[name] = str(value)
+        return value
+
+    return keep
+
+
+Threads = Annotated[
+    int | None,
+    typer.Option(min=1, help="Cores for models; by default all.", callback=_keep("DIALEVAL_THREADS")),
+]
+Cache = Annotated[
+    Path | None,
+    typer.Option(help="Keep vectors of texts in this folder.", callback=_keep("DIALEVAL_CACHE")),
+]

@@ -12,7 +12,7 @@ from dialeval.reports import write_report
 from dialeval.scores import Scores, Signature
 from dialeval.studies import Study, study
 
-METRICS = ("repetition", "length", "turns", "bleu", "chrf")
+METRICS = ("similarity", "repetition", "length", "turns", "bertscore", "bleu", "chrf")
 TITLE = "Three imaginary bots"
 
 

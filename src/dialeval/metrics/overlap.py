@@ -1,6 +1,6 @@
 """Word overlap with human references: BLEU and chrF, through sacrebleu."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
@@ -101,12 +101,19 @@ def _against_references(
     compare: Callable[[str, list[str]], float],
 ) -> Scores:
     rows = Rows(made)
+    for dialogue, number, text, references in with_references(dialogues, speaker):
+        if not references:
+            rows.add(dialogue, number, dimension, None, "no reference")
+        else:
+            rows.add(dialogue, number, dimension, compare(text, references) if text.strip() else 0.0)
+    return rows.scores()
+
+
+def with_references(
+    dialogues: Iterable[Dialogue], speaker: str | None
+) -> Iterator[tuple[Dialogue, int, str, list[str]]]:
+    """Yield each scored turn: its dialogue, number and text, and its references but for blank ones."""
     for dialogue in dialogues:
         for number in scored_turns(dialogue, speaker):
             references = [text for text in dialogue.references.get(number, ()) if text.strip()]
-            text = dialogue.turns[number].text
-            if not references:
-                rows.add(dialogue, number, dimension, None, "no reference")
-            else:
-                rows.add(dialogue, number, dimension, compare(text, references) if text.strip() else 0.0)
-    return rows.scores()
+            yield dialogue, number, dialogue.turns[number].text, references

@@ -33,6 +33,7 @@ class Metric(Protocol):
 
 # Built-in metrics by module, so that asking for one does not import the others.
 _MODULES = {
+    "bertscore": "bertscore",
     "bleu": "overlap",
     "chrf": "overlap",
     "length": "baselines",

@@ -43,7 +43,7 @@ class Network:
             states = self._layer(graph, tensors, number, states)
         graph.node("Identity", [states], output="states")
         graph.output("states", FLOAT, ["texts", "tokens", shape.width])
-        self._session = _session(graph.model(), self._weights)
+        self._session = open_session(graph.model(), self._weights)
 
     def states(self, ids: Ints, lengths: Ints, segments: Ints | None = None) -> Floats:
         """Run a batch: the states of every token, (texts, tokens, width); beyond a text's length, noise."""
@@ -102,7 +102,8 @@ class Network:
         return add_and_norm("outer", outer, middle)
 
 
-def _session(model: bytes, weights: Mapping[str, Floats]) -> "InferenceSession":
+def open_session(model: bytes, weights: Mapping[str, Floats]) -> "InferenceSession":
+    """Hand a model and its weights to the runtime: full precision, on the core that calls."""
     import onnxruntime
 
     options = onnxruntime.SessionOptions()

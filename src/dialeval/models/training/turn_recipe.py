@@ -1,0 +1,71 @@
+"""Recipes for heads over turn vectors: a frozen encoder reads each turn once; only labels are missing."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
+
+from dialeval.dialogues import Dialogue, scored_turns
+from dialeval.models.dialogue_scorer import turn_features
+from dialeval.models.encoder import DEFAULT, Encoder
+from dialeval.models.heads import Head
+from dialeval.models.training.examples import Targets, VectorExample
+from dialeval.models.training.figures import Figure
+from dialeval.models.training.networks import Activation
+from dialeval.models.training.recipe import SMALL_HEAD, VectorRecipe
+from dialeval.models.training.settings import Settings
+from dialeval.models.turn_vectors import turn_vectors
+
+_TOGETHER = 256  # dialogues encoded at a time
+Label = Callable[[Dialogue, int], Targets | None]
+
+
+def turn_recipe(
+    name: str,
+    heads: Sequence[Head],
+    label: Label,
+    features: Sequence[str],
+    dev_figure: str | Figure,
+    *,
+    settings: Settings = SMALL_HEAD,
+    hidden: Sequence[int] = (64,),
+    activation: Activation = "relu",
+    encoder: str = DEFAULT,
+    speaker: str | None = None,
+    about: str = "",
+) -> VectorRecipe:
+    """Make the recipe of a dialogue scorer.
+
+    Args:
+        name: What the scorer is called.
+        heads: What it says of a turn.
+        label: The targets of a turn, by its number; None leaves the turn out.
+        features: Blocks by name, see `dialogue_scorer.FEATURES`; scoring will make the same ones.
+        dev_figure: What decides which weights are kept.
+        settings: The numbers to train with.
+        hidden: Sizes of the layers below the heads.
+        activation: Between them.
+        encoder: A shipped or pulled encoder; the artefact remembers its name and hash.
+        speaker: Whose turns; None: those that metrics score.
+        about: What it does, for the card.
+    """
+    found = Encoder.load(encoder)
+
+    def examples(dialogues: Iterable[Dialogue]) -> Iterator[VectorExample]:
+        stream = iter(dialogues)
+        while some := list(islice(stream, _TOGETHER)):
+            yield from _examples(found, some, label, features, speaker)
+
+    fields = {"features": list(features), "encoder": {"name": found.name, "sha": found.sha}}
+    return VectorRecipe(
+        name, tuple(heads), examples, dev_figure, settings, tuple(hidden), activation, about, fields
+    )
+
+
+def _examples(
+    encoder: Encoder, dialogues: list[Dialogue], label: Label, features: Sequence[str], speaker: str | None
+) -> Iterator[VectorExample]:
+    for vectors in turn_vectors(encoder, dialogues):
+        chat = vectors.dialogue
+        given = {turn: label(chat, turn) for turn in scored_turns(chat, speaker)}
+        wanted = {turn: targets for turn, targets in given.items() if targets is not None}
+        for row, targets in zip(turn_features(vectors, list(wanted), features), wanted.values(), strict=True):
+            yield VectorExample(row, targets)
