@@ -533,6 +533,10 @@ HOSTILE: dict[str, Callable[[dict[str, Any]], Any]] = {
     "more fields": lambda c: c.update({"run": "rm -rf ~"}),
     "encoder": lambda c: c.update({"encoder": {"name": "x", "sha": "../../x"}}),
     "approximate": lambda c: c["approximate"].update({"text": {"method": "python", "rows": 1}}),
+    "approximate rows": lambda c: c["approximate"].update({"text": {"method": "exact", "rows": 99}}),
+    "approximate words": lambda c: c["approximate"].update({"words": {"method": "exact", "rows": 1}}),
+    "approximate nothing": lambda c: c["approximate"].update({"more": {"method": "exact", "rows": 1}}),
+    "approximate without": lambda c: c["approximate"].update({"text": {"method": "ivf", "rows": 1}}),
 }
 
 
@@ -805,6 +809,17 @@ def test_a_damaged_graph_never_reaches_faiss(large: Index) -> None:
         assert len(index.search(clustered(1), exact=True)[0]) == 50
         path.write_bytes(whole)
     assert len(Index.open(large.folder).search(clustered(1))[0]) == 50
+
+
+@pytest.mark.parametrize("name", ["faiss.bin", "rows.order"])
+def test_a_graph_that_is_cut_off_is_refused_at_once(name: str, large: Index) -> None:
+    path = next(path for path in parts(large) if path.name == name)
+    path.write_bytes(path.read_bytes()[:-1])
+    with pytest.raises(DataError, match=f"{path}: .*cut off"):
+        Index.open(large.folder)
+    path.unlink()
+    with pytest.raises(DataError, match=str(path)):
+        Index.open(large.folder)
 
 
 @pytest.mark.parametrize("kind", ["other rows", "no faiss file", "text"])

@@ -197,4 +197,7 @@ def _read(path: Path, entry: Approximate, width: int) -> Any:
     found = (index.ntotal, index.d, index.metric_type)
     if not isinstance(index, kind) or found != (entry.rows, width, faiss.METRIC_INNER_PRODUCT):
         raise DataError(f"holds something else than {entry.rows} vectors of {width}", file=path, fix=REBUILD)
+    lists: Any = faiss.downcast_InvertedLists(index.invlists) if entry.method == "ivf" else None
+    if hasattr(lists, "prefetch_nthread"):
+        lists.prefetch_nthread = 0  # 32 threads for each question cost more than they bring
     return index

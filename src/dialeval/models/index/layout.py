@@ -20,7 +20,7 @@ import msgspec
 from dialeval import __version__
 from dialeval.errors import DataError
 from dialeval.files import write_text
-from dialeval.models.untrusted import parse_object, read_small
+from dialeval.models.untrusted import open_regular, parse_object, read_small
 
 CLASS: Literal["index.v1"] = "index.v1"
 CONFIG, PARTS = "config.json", "parts"
@@ -130,8 +130,8 @@ def read_config(folder: Path) -> Config:
     """Read `config.json` and believe none of it that is not as a writer leaves it."""
     path = folder / CONFIG
     if folder.is_dir() and not os.path.lexists(path):
-        raise DataError(f"has no {CONFIG}: this is no index, or its first build was broken off",
-                        file=folder, fix=REBUILD)  # fmt: skip
+        text = f"has no {CONFIG}: this is no index, or its first build was broken off"
+        raise DataError(text, file=folder, fix=REBUILD)
     found = parse_object(read_small(path), path)
     if found.get("class") != CLASS:
         what = ascii(str(found.get("class"))[:40])
@@ -144,6 +144,10 @@ def read_config(folder: Path) -> Config:
         raise DataError(
             "does not match its own hash: changed or damaged", file=path, field="sha", fix=REBUILD
         )
+    for name, entry in config.approximate.items():
+        fits = isinstance(config.columns.get(name), Dense) and entry.rows <= config.rows
+        if not fits or (entry.part is None) != (entry.method == "exact"):
+            raise DataError("does not fit the columns", file=path, field=f"approximate.{name}", fix=REBUILD)
     return config
 
 
@@ -165,6 +169,16 @@ def place_of(folder: Path, part: Part) -> Path:
         if not stat.S_ISDIR(mode):
             raise DataError("this is a link or a file; a plain folder belongs here", file=place)
     return folder / PARTS / part.name
+
+
+def check_sizes(folder: Path, part: Part) -> None:
+    """Refuse a part with a file that is missing, cut off, or no plain file."""
+    for name, stored in part.files.items():
+        path = place_of(folder, part) / name
+        with open_regular(path) as file:
+            if (found := file.seek(0, 2)) != stored.size:
+                text = f"{found} bytes, where {CONFIG} says {stored.size}: cut off or damaged"
+                raise DataError(text, file=path, fix=REBUILD)
 
 
 @contextlib.contextmanager

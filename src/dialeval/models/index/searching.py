@@ -19,6 +19,9 @@ class Searches:
 
     def __init__(self, folder: Path, config: layout.Config, segments: Sequence[Segment]) -> None:
         self.folder, self.config, self.segments = folder, config, segments
+        for entry in config.approximate.values():
+            if entry.part is not None:
+                layout.check_sizes(folder, entry.part)
         self._weights: dict[str, TfIdf] = {}
         self._searchers: dict[str, approximate.Searcher | None] = {}
 

@@ -86,8 +86,7 @@ class TfIdf:
         for counts in self.counts:
             having += np.bincount(counts.buckets, minlength=buckets)
         self.idf = np.where(having > 0, np.log((1 + self.rows) / (1 + having)) + 1, 0.0)
-        self.lengths = [np.concatenate([self._lengths(block) for _, block in _blocks([one])] or [np.empty(0)])
-                        for one in self.counts]  # fmt: skip
+        self.lengths = np.concatenate([self._lengths(block) for _, block in _blocks(self.counts)])
 
     def cosines(self, texts: Sequence[Text]) -> Iterator[tuple[int, Array]]:
         """Give the cosine of each text (a row) with each dialogue (a column), some dialogues at a time."""
@@ -97,11 +96,10 @@ class TfIdf:
         length = np.repeat(self._lengths(query), np.diff(query.ends))
         weights = query.counts * self.idf[query.buckets] ** 2 / np.where(length > 0, length, 1)
         terms = csr_matrix((weights, query.buckets, query.ends), shape=(len(texts), self.buckets)).T.tocsr()
-        every = np.concatenate([np.empty(0), *self.lengths])
         for start, block in _blocks(self.counts):
             shape = (len(block.ends) - 1, self.buckets)
             rows = csr_matrix((block.counts, block.buckets, block.ends.astype(np.int32)), shape=shape)
-            length = every[start : start + shape[0]]
+            length = self.lengths[start : start + shape[0]]
             found: Array = (rows @ terms).toarray().T / np.where(length > 0, length, 1)
             yield start, np.minimum(found, 1.0)
 
