@@ -219,3 +219,10 @@ def test_stored_small_is_close_to_the_original(tmp_path: Path) -> None:
     assert np.array_equal(one, other)
     half = encoder_artefact(found.folder, tmp_path / "b", name="half", card=card, storage="fp16")
     assert (Encoder(half).vectors(TURNS[:50]) * other).sum(axis=1).min() > 0.99999
+
+
+def test_marks_that_a_user_types_are_text(encoder: Encoder) -> None:
+    ids = [one.ids for one in encoder.tokenizer.encode(["a [SEP] b", "a ; b"])]
+    assert ids[0].count(102) == 1
+    assert ids[0][-1] == 102
+    assert len(ids[0]) > len(ids[1])

@@ -470,6 +470,20 @@ def test_every_byte_is_checked_on_request(name: str, small: Index) -> None:
 
 
 @pytest.mark.parametrize("name", part_files())
+def test_damage_is_not_carried_on(name: str, small: Index) -> None:
+    second = json.loads((small.folder / "config.json").read_text())["segments"][1]["name"]
+    path = small.folder / "parts" / second / name
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
+    more = {"text": vectors(5), "words": SAID[:5]}
+    with pytest.raises(DataError, match=str(path)):
+        Index.open(small.folder).add(names(5, 20), more, documents=[b""] * 5)
+    path.write_bytes(whole)
+    assert len(Index.verify(small.folder)) == 11
+    assert len(list((small.folder / "parts").iterdir())) == 2
+
+
+@pytest.mark.parametrize("name", part_files())
 @pytest.mark.parametrize("how", ["short", "long", "missing", "link", "pipe"])
 def test_a_file_of_another_size_or_kind_is_refused_at_once(name: str, how: str, small: Index) -> None:
     path = next(path for path in parts(small) if path.name == name)
@@ -779,6 +793,15 @@ def test_growing_past_the_limit(tmp_path: Path) -> None:
     index.add(names(500, 1900), {"text": stored[1900:]})
     assert index.approximate["text"].rows == 2400
     assert recall(index, clustered(200, seed=7)) >= 0.95
+
+
+def test_few_dialogues_are_always_searched_exactly(tmp_path: Path) -> None:
+    index = Index.build(tmp_path / "index", names(3), {"text": vectors(3)}, exact_up_to=0)
+    assert index.approximate == {}
+    assert len(index.search(vectors(1))[0]) == 3
+    for wrong in (-1, 2.5):
+        with pytest.raises(UsageError, match="exact_up_to"):
+            Index.build(tmp_path / "wrong", ["a"], {"text": vectors(1)}, exact_up_to=wrong)  # type: ignore[arg-type]
 
 
 def test_large_questions_are_answered_exactly(large: Index) -> None:

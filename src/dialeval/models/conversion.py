@@ -1,6 +1,6 @@
 """From a folder as the Hugging Face Hub has it to the canonical weights of `shape`.
 
-Families differ in what they call things and in a few habits: RoBERTa counts positions from 2, DistilBERT
+Families differ in what they call things and in a few habits: RoBERTa counts positions from 2 on, DistilBERT
 has no segments and keeps query, key and value apart under other names. After this file nothing differs.
 """
 
@@ -48,7 +48,11 @@ _FAMILIES = {
     "camembert": _BERT,
     "distilbert": _DISTILBERT,
 }
-_FROM_TWO = ("roberta", "xlm-roberta", "camembert")  # families whose first position has number 2
+_FROM_PADDING = (
+    "roberta",
+    "xlm-roberta",
+    "camembert",
+)  # families that count positions on from their padding token
 _ACTIVATIONS: dict[str, Activation] = {
     "gelu": "gelu",
     "gelu_new": "gelu_tanh",
@@ -82,8 +86,8 @@ def canonical(
     if config.get("position_embedding_type", "absolute") != "absolute":
         raise DataError("only absolute positions are known", file=file, field="position_embedding_type")
     found = _renamed(tensors, _FAMILIES[family])
-    if family in _FROM_TWO:
-        found["embeddings.positions"] = found["embeddings.positions"][2:]
+    if family in _FROM_PADDING and "embeddings.positions" in found:
+        found["embeddings.positions"] = found["embeddings.positions"][_first_position(config, file) :]
     shape = _shape(config, found, family, file)
     if "embeddings.segments" not in found:
         found["embeddings.segments"] = np.zeros((1, shape.width), np.float32)
@@ -100,6 +104,13 @@ def canonical(
             has = f"has the sizes {found[name].shape}" if name in found else "is missing"
             raise DataError(f"{name} {has}, expected {sizes}", file=file)
     return shape, {name: found[name] for name in wanted}
+
+
+def _first_position(config: Mapping[str, Any], file: str | Path) -> int:
+    padding = config.get("pad_token_id", 1)
+    if type(padding) is not int or padding < 0:
+        raise DataError(f"{padding!r} is no number of a token", file=file, field="pad_token_id")
+    return padding + 1
 
 
 def _renamed(tensors: Mapping[str, Floats], names: Mapping[str, str]) -> dict[str, Floats]:

@@ -57,8 +57,9 @@ class PairScorer:
     def score(self, pairs: Sequence[Pair]) -> PairScores:
         """Score each response after its history; equal pairs are run once."""
         inputs = self._inputs(pairs)
-        different = list({tuple(one.ids): one for one in inputs}.values())
-        places = {tuple(one.ids): number for number, one in enumerate(different)}
+        keys = [(tuple(one.ids), tuple(one.segments)) for one in inputs]
+        different = list(dict(zip(keys, inputs, strict=True)).values())
+        places = {key: number for number, key in enumerate(dict.fromkeys(keys))}
         groups = batches([len(one.ids) for one in different], self._batch_tokens)
 
         def run(group: list[int]) -> npt.NDArray[np.float32]:
@@ -69,7 +70,7 @@ class PairScorer:
         states = np.zeros((len(different), self._network.shape.width), np.float32)
         for group, found in side_by_side(run, groups, self._threads):
             states[group] = found
-        rows = [places[tuple(one.ids)] for one in inputs]
+        rows = [places[key] for key in keys]
         values = {}
         for head in self.heads:
             weight, bias = self._tops[head.name]

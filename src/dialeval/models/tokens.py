@@ -28,6 +28,8 @@ class Tokenizer:
             self._cut = Reader.from_file(str(path))
         except Exception as error:  # the library raises bare exceptions
             raise DataError(f"not a tokenizer: {error}", file=path) from None
+        for reader in (self._whole, self._cut):
+            reader.encode_special_tokens = True  # "[SEP]" typed by a user is text, not a mark
         self._whole.no_padding()
         self._whole.no_truncation()
         self._cut.no_padding()

@@ -13,16 +13,15 @@ import secrets
 import sys
 import warnings
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from dialeval.errors import DataError
 from dialeval.files import replacing_folder
 from dialeval.models.index.dense import QUERIES, Vectors
-from dialeval.models.index.layout import PARTS, REBUILD, Approximate, Part, Stored, place_of
+from dialeval.models.index.layout import PARTS, REBUILD, Approximate, Part, Stored, check_hashes, place_of
 from dialeval.models.index.segments import Array, mapped
-from dialeval.models.untrusted import hash_regular
 
 IVF_UP_TO = 1_000_000
 DEPTH = 50  # neighbours that recall is measured over
@@ -31,6 +30,7 @@ AIM = 0.97  # recall that is sought, so that other queries than the measured one
 MOST = 2 * DEPTH  # larger questions are answered exactly: nobody has measured them
 
 _HELD_BACK = 300
+_FEWEST = 1_000  # rows that are worth any of this
 _LINKS, _CARE = 16, 80  # links of a node of the graph; candidates looked at when it is put there
 _EFFORTS = (8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024)
 _FEW = 16  # lists are chosen by other means, and rounded differently, from 20 queries on
@@ -40,7 +40,7 @@ _CHUNK = 1 << 16
 def is_due(entry: Approximate | None, rows: int, exact_up_to: int) -> bool:
     """Say whether a column has outgrown the way it is searched; exact search never sees more than allowed."""
     if entry is None:
-        return rows > exact_up_to
+        return rows > max(exact_up_to, _FEWEST)
     return rows > 2 * entry.rows if entry.method == "exact" else rows - entry.rows > exact_up_to
 
 
@@ -58,7 +58,7 @@ def build(folder: Path, vectors: Vectors) -> Approximate:
         return Approximate(
             "exact", rows, note="faiss was not installed when this was built: pip install 'dialeval[index]'"
         )
-    method = "ivf" if rows <= IVF_UP_TO else "hnsw"
+    method: Literal["ivf", "hnsw"] = "ivf" if rows <= IVF_UP_TO else "hnsw"
     held = np.sort(np.random.default_rng(0).choice(rows, min(_HELD_BACK, rows // 4), replace=False))
     order = np.concatenate([np.setdiff1d(np.arange(rows), held, assume_unique=True), held])
     index: Any = _trained(method, vectors, order[: -len(held)])
@@ -69,7 +69,7 @@ def build(folder: Path, vectors: Vectors) -> Approximate:
         return Approximate("exact", rows, round(recall, 4), len(held), note=note)
     _fill(index, vectors, held)
     part = _write(folder, index, order)
-    return Approximate(method, rows, round(recall, 4), len(held), effort, part)  # type: ignore[arg-type]
+    return Approximate(method, rows, round(recall, 4), len(held), effort, part)
 
 
 class Searcher:
@@ -79,9 +79,7 @@ class Searcher:
         files, place = part.files, place_of(folder, part)
         if files.keys() != {"faiss.bin", "rows.order"}:
             raise DataError("not the files that a search needs", file=place, fix=REBUILD)
-        for name in files:
-            if hash_regular(place / name) != files[name].sha256:
-                raise DataError("changed or damaged", file=place / name, fix=REBUILD)
+        check_hashes(folder, part)
         self.order = mapped(place / "rows.order", files["rows.order"].size, "<i8", (entry.rows,))
         if not (self.order.min() >= 0 and self.order.max() < entry.rows):
             raise DataError("names rows that are not there", file=place / "rows.order", fix=REBUILD)

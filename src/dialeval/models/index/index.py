@@ -18,7 +18,6 @@ from dialeval.models.index.rows import Ids, Rows
 from dialeval.models.index.searching import Searches
 from dialeval.models.index.segments import Array, Block
 from dialeval.models.index.writing import Column, Given, extend, in_blocks, kinds_of, prepared
-from dialeval.models.untrusted import hash_regular
 
 EXACT_UP_TO = 200_000
 
@@ -88,10 +87,7 @@ class Index:
         """
         index = cls.open(folder)
         for part in index._config.parts:
-            for name, stored in part.files.items():
-                path = layout.place_of(index.folder, part) / name
-                if hash_regular(path) != stored.sha256:
-                    raise DataError("changed or damaged", file=path, fix=layout.REBUILD)
+            layout.check_hashes(index.folder, part)
         return index
 
     # --- writing --------------------------------------------------------------------------------------------
@@ -137,6 +133,8 @@ class Index:
         folder, stream = Path(folder), iter(blocks)
         layout.check_replaceable(folder)
         origin = origin_of(encoder)
+        if not isinstance(exact_up_to, int) or exact_up_to < 0:
+            raise UsageError(f"exact_up_to is a number of dialogues, not {exact_up_to!r}")
         first = next(stream, None)
         if first is None or not len(first[0]):
             raise DataError("nothing to index: no dialogues", file=folder)

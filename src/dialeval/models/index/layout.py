@@ -20,7 +20,7 @@ import msgspec
 from dialeval import __version__
 from dialeval.errors import DataError
 from dialeval.files import write_text
-from dialeval.models.untrusted import open_regular, parse_object, read_small
+from dialeval.models.untrusted import hash_regular, open_regular, parse_object, read_small
 
 CLASS: Literal["index.v1"] = "index.v1"
 CONFIG, PARTS = "config.json", "parts"
@@ -181,6 +181,14 @@ def check_sizes(folder: Path, part: Part) -> None:
                 raise DataError(text, file=path, fix=REBUILD)
 
 
+def check_hashes(folder: Path, part: Part) -> None:
+    """Refuse a part with a file that is not, byte for byte, as it was written."""
+    for name, stored in part.files.items():
+        path = place_of(folder, part) / name
+        if hash_regular(path) != stored.sha256:
+            raise DataError("changed or damaged", file=path, fix=REBUILD)
+
+
 @contextlib.contextmanager
 def writing(folder: Path) -> Iterator[None]:
     """Hold the folder as its only writer; a second one is told so at once. Readers are not kept out.
@@ -188,35 +196,37 @@ def writing(folder: Path) -> Iterator[None]:
     The lock is on the folder itself and ends with the process, so that a kill leaves nothing to clean up.
     What a build that failed leaves empty is removed.
     """
-    try:
-        (folder / PARTS).mkdir(parents=True, exist_ok=True)
-        handle = os.open(folder, os.O_RDONLY) if os.name == "posix" else None
-    except OSError as error:
-        raise DataError(
-            error.strerror or "cannot be written", file=folder, fix="choose another folder"
-        ) from None
-    try:
-        if handle is not None:
-            _lock(handle, folder)
-        yield
-    finally:
-        with contextlib.suppress(OSError):
-            (folder / PARTS).rmdir()
-            folder.rmdir()
-        if handle is not None:
-            os.close(handle)
+    with contextlib.ExitStack() as stack:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            if os.name == "posix":
+                handle = os.open(folder, os.O_RDONLY)
+                stack.callback(os.close, handle)
+                _lock(handle, folder)
+            (folder / PARTS).mkdir(exist_ok=True)
+        except OSError as error:
+            fix = "choose another folder"
+            raise DataError(error.strerror or "cannot be written", file=folder, fix=fix) from None
+        try:
+            yield
+        finally:
+            with contextlib.suppress(OSError):
+                (folder / PARTS).rmdir()
+                folder.rmdir()
 
 
 def _lock(handle: int, folder: Path) -> None:
     import fcntl
 
+    fix = "wait until it is done"
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        fix = "wait until it is done"
         raise DataError("another process is writing to this index", file=folder, fix=fix) from None
     except OSError:  # a file system without locks
-        pass
+        return
+    if not os.path.samestat(os.fstat(handle), folder.stat()):  # one that failed has removed it meanwhile
+        raise DataError("another process is writing to this index", file=folder, fix=fix)
 
 
 def check_replaceable(folder: Path) -> None:

@@ -13,7 +13,16 @@ import numpy.typing as npt
 from dialeval.errors import DataError, UsageError
 from dialeval.models.index import approximate
 from dialeval.models.index.dense import Vectors, unit
-from dialeval.models.index.layout import Approximate, Config, Dense, Part, Sparse, sweep, write_config
+from dialeval.models.index.layout import (
+    Approximate,
+    Config,
+    Dense,
+    Part,
+    Sparse,
+    check_hashes,
+    sweep,
+    write_config,
+)
 from dialeval.models.index.segments import ROWS, Block, Segment, write_segment
 from dialeval.models.index.sparse import Text, check_texts, count
 
@@ -46,6 +55,8 @@ def extend(folder: Path, config: Config, blocks: Iterable[Block]) -> Config:
 
 
 def _merged(folder: Path, config: Config, parts: Sequence[Part]) -> Part:
+    for part in parts:
+        check_hashes(folder, part)  # else damage would be copied and then taken for what was written
     opened = (Segment(folder, config, part) for part in parts)
     return write_segment(folder, itertools.chain.from_iterable(one.blocks() for one in opened))
 
