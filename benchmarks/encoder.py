@@ -1,6 +1,6 @@
 """Encoding turns: speed against sentence-transformers, with the same weights, in one run.
 
-    python benchmarks/encoder.py [--turns 4000] [--dialogues 150] [--repeat 3]
+    python benchmarks/encoder.py [--turns 4000] [--dialogues 10] [--repeat 3]
 
 Real turns of DSTC9 (from `$DIALEVAL_DATA`; without it, of the bundled examples). Two workloads, peers taken
 in turns, the best time of each:
@@ -55,14 +55,15 @@ def real_dialogues() -> list[Dialogue]:
 def peer() -> Callable[[list[str]], np.ndarray]:
     """Load the shipped weights into sentence-transformers, from a folder as the Hub has it."""
     import torch
-    from sentence_transformers import SentenceTransformer, models
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.sentence_transformer import modules
 
     torch.set_num_threads(CORES)
     made = artefact.load(DEFAULT)
     with tempfile.TemporaryDirectory() as folder:
-        body = models.Transformer(str(as_transformers(made, Path(folder))), max_seq_length=512)
-    modules = [body, models.Pooling(made.config["shape"]["width"]), models.Normalize()]
-    model = SentenceTransformer(modules=modules, device="cpu")
+        body = modules.Transformer(str(as_transformers(made, Path(folder))), max_seq_length=512)
+    parts = [body, modules.Pooling(made.config["shape"]["width"]), modules.Normalize()]
+    model = SentenceTransformer(modules=parts, device="cpu")
     return lambda texts: np.asarray(model.encode(texts, batch_size=32, show_progress_bar=False))
 
 
@@ -119,7 +120,7 @@ def operations(lengths: list[int], shape: Shape) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--turns", type=int, default=4000)
-    parser.add_argument("--dialogues", type=int, default=100)
+    parser.add_argument("--dialogues", type=int, default=10)
     parser.add_argument("--repeat", type=int, default=3)
     wanted = parser.parse_args()
     dialogues = real_dialogues()

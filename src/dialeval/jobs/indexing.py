@@ -30,7 +30,7 @@ def index_to(
         watch: Called with the number of dialogues after each block.
     """
     out = Path(out)
-    if out.exists() and any(out.iterdir() if out.is_dir() else ()) and not (add or overwrite):
+    if (out / "config.json").exists() and not (add or overwrite):  # without one: a build that was killed
         raise UsageError(f"{out} exists: --add adds to it, --overwrite replaces it")
     chosen, done = Encoder.load(encoder or DEFAULT), 0
 

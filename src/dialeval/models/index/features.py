@@ -6,7 +6,7 @@ from typing import Protocol
 
 import numpy as np
 
-from dialeval.dialogues import Dialogue
+from dialeval.dialogues import Dialogue, takes_part
 from dialeval.models.index.origin import Named
 from dialeval.models.index.segments import Array
 from dialeval.models.index.writing import Column, Given
@@ -32,7 +32,7 @@ def said(dialogue: Dialogue) -> list[str]:
     >>> said(dialogue([("system", "You are a hotel desk."), ("user", "A room?"), ("assistant", " ")], "d1"))
     ['A room?']
     """
-    spoken = (turn.text for turn in dialogue.turns if turn.speaker not in ("system", "tool"))
+    spoken = (turn.text for turn in dialogue.turns if takes_part(turn))
     return [text for text in spoken if text.strip()]
 
 
