@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from dialeval.errors import UsageError
 
-BATCH_TOKENS = 1024  # activations that stay in a core's cache; larger batches are slower, not faster
+BATCH_TOKENS = 512  # activations that stay in a core's cache; larger batches are slower, not faster
 Ints = npt.NDArray[np.int32]
 Item = TypeVar("Item")
 Answer = TypeVar("Answer")

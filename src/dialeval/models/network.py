@@ -109,7 +109,6 @@ def open_session(model: bytes, weights: Mapping[str, Floats]) -> "InferenceSessi
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     options.log_severity_level = 3
-    options.enable_cpu_mem_arena = False  # batches differ in size: an arena keeps the sum of the largest
     values = [onnxruntime.OrtValue.ortvalue_from_numpy(value) for value in weights.values()]
     options.add_external_initializers(list(weights), values)
     return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
