@@ -5,7 +5,7 @@ CONSTRAINTS := requirements/constraints.txt
 
 dev: .venv/dev  ## make .venv with everything the tests need
 
-.PHONY: help dev demo test core soak lint lock lowest benchmarks picture clean
+.PHONY: help dev demo test core soak lint weights lock lowest benchmarks picture clean
 
 help:  ## show this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
@@ -41,6 +41,10 @@ lint: .venv/dev  ## style, types, direction of imports
 
 soak: .venv/dev  ## kill loops, simulations, fuzzing: long
 	$(BIN)/python -m pytest -m soak -s tests
+
+weights: .venv/dev  ## pull the published encoder and build the shipped one of it again, to the byte
+	$(BIN)/python weights/build_encoder.py
+	git diff --exit-code -- src/dialeval/models/shipped
 
 lock: .venv/dev  ## write the constraints file from what is installed
 	$(BIN)/python -m pip freeze --exclude-editable | grep -v '^dialeval' | sed 's/+cpu$$//' > $(CONSTRAINTS)

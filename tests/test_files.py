@@ -276,3 +276,10 @@ def test_a_kill_at_any_step_leaves_the_old_or_the_new(kind: str, tmp_path: Path)
     assert done.returncode == 0
     assert seen == {"old", "new"}
     assert step > 5
+
+
+def test_a_name_that_no_file_can_have_is_an_error_of_ours() -> None:
+    with pytest.raises(DataError, match="NUL in its name"):
+        files.sha256("a\0b")
+    with pytest.raises(DataError, match="NUL in its name"):
+        files.open_binary("a\0b")

@@ -177,6 +177,10 @@ def _readable_errors(path: Path) -> Iterator[None]:
         raise DataError("no such file", file=path, fix="check the path") from None
     except (IsADirectoryError, NotADirectoryError, PermissionError, FileExistsError) as error:
         raise DataError(error.strerror or str(error), file=path) from None
+    except ValueError as error:
+        if "null byte" not in str(error):  # the system's own complaint about a name; any other is not ours
+            raise
+        raise DataError("no file has a NUL in its name", file=repr(str(path))) from None
     except OSError as error:
         if error.errno is None:  # a library's own complaint, not the system's: gzip's, for one
             raise

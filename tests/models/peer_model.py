@@ -50,7 +50,8 @@ def as_transformers(artefact: Artefact, folder: Path, longest: int | None = None
     (folder / "tokenizer.json").write_bytes(artefact.path("tokenizer.json").read_bytes())
     marks = {f"{name.lower()}_token": f"[{name}]" for name in ("CLS", "SEP", "PAD", "UNK", "MASK")}
     limit = {} if longest is None else {"model_max_length": longest}
-    settings = {"tokenizer_class": "PreTrainedTokenizerFast", **marks, **limit}
+    # As ours does, take marks that a user typed for text.
+    settings = {"tokenizer_class": "PreTrainedTokenizerFast", "split_special_tokens": True, **marks, **limit}
     (folder / "tokenizer_config.json").write_text(json.dumps(settings))
     return folder
 
