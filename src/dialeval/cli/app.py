@@ -6,7 +6,19 @@ from typing import Annotated, Any, Literal
 import typer
 
 from dialeval.cli import models, output, tables
-from dialeval.cli.options import Cache, Confidence, Json, Level, Metrics, Overwrite, Resamples, Seed, Threads
+from dialeval.cli.options import (
+    Cache,
+    Columns,
+    Confidence,
+    Format,
+    Json,
+    Level,
+    Metrics,
+    Overwrite,
+    Resamples,
+    Seed,
+    Threads,
+)
 
 app = typer.Typer(
     name="dialeval",
@@ -66,12 +78,8 @@ def score(
             "-o", "--out", help="A run folder, or a .parquet, .jsonl or .csv file; - prints JSONL rows."
         ),
     ] = None,
-    format: Annotated[
-        str | None, typer.Option("--format", help="Read as this format (see: dialeval list formats).")
-    ] = None,
-    columns: Annotated[
-        str | None, typer.Option(help="Columns of a turn table: id=…,speaker=…,text=…,turn=…,system=…")
-    ] = None,
+    format: Format = None,
+    columns: Columns = None,
     overwrite: Overwrite = False,
     threads: Threads = None,
     cache: Cache = None,
@@ -370,12 +378,8 @@ def check(
 def convert(
     chats: Annotated[str, typer.Argument(help="Dialogues in any known format, or the name of a public set.")],
     out: Annotated[str, typer.Option("-o", "--out", help="A .jsonl, .parquet or .csv file; - prints JSONL.")],
-    format: Annotated[
-        str | None, typer.Option("--format", help="Read as this format (see: dialeval list formats).")
-    ] = None,
-    columns: Annotated[
-        str | None, typer.Option(help="Columns of a turn table: id=…,speaker=…,text=…,turn=…,system=…")
-    ] = None,
+    format: Format = None,
+    columns: Columns = None,
     part: Annotated[str, typer.Option(help="Part of a public set.")] = "all",
     ratings: Annotated[Path | None, typer.Option(help="Write a public set's ratings here too.")] = None,
 ) -> None:
@@ -412,12 +416,8 @@ def index(
     ] = None,
     add: Annotated[bool, typer.Option("--add", help="Add to the index that is there.")] = False,
     overwrite: Overwrite = False,
-    format: Annotated[
-        str | None, typer.Option("--format", help="Read as this format (see: dialeval list formats).")
-    ] = None,
-    columns: Annotated[
-        str | None, typer.Option(help="Columns of a turn table: id=…,speaker=…,text=…,turn=…,system=…")
-    ] = None,
+    format: Format = None,
+    columns: Columns = None,
     part: Annotated[str, typer.Option(help="Part of a public set.")] = "train",
     threads: Threads = None,
     cache: Cache = None,

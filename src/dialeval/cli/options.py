@@ -21,6 +21,12 @@ Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace the folder
 Level = Annotated[
     str | None, typer.Option(help="turn, dialogue or system; by default where the ratings are.")
 ]
+Format = Annotated[
+    str | None, typer.Option("--format", help="Read as this format (see: dialeval list formats).")
+]
+Columns = Annotated[
+    str | None, typer.Option(help="Columns of a turn table: id=…,speaker=…,text=…,turn=…,system=…")
+]
 Seed = Annotated[int, typer.Option(help="Seed of all resampling.")]
 Resamples = Annotated[int, typer.Option(min=100, help="Draws of every bootstrap and permutation test.")]
 Confidence = Annotated[float, typer.Option(min=0.5, max=0.999, help="Confidence of the intervals.")]
