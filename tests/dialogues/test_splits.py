@@ -64,9 +64,17 @@ def test_overlaps_go_both_ways():
 
 
 def test_what_is_measured_on_is_never_trained_on_as_a_whole():
-    for name in ("fed", "dstc9", "conture", "controllable", "convai2-wild"):
+    for name in ("fed", "dstc9", "conture", "convai2-wild"):
         assert name in splits.test_sets()
         assert splits.split_of(name).train == ()
+
+
+def test_controllable_teaches_acts_with_dialogues_that_are_not_measured_on():
+    split = splits.split_of("controllable")
+    (learned, low), (tested, high) = map(splits.parse_selector, (split.train[0], split.test[0]))
+    assert learned == tested == "test"
+    assert set(low).isdisjoint(high)
+    assert len(low) + len(high) == splits.BUCKETS
 
 
 @pytest.mark.parametrize(

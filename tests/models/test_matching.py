@@ -21,6 +21,7 @@ from dialeval.models.card import Card
 from dialeval.models.conversion import encoder_artefact
 from dialeval.models.encoder import DEFAULT, Encoder
 from dialeval.models.matching import Idf, Matcher, States, greedy_match, idf_of_file
+from dialeval.models.states import TokenStates
 
 SAID = """
 Hello there! How are you doing today?
@@ -124,62 +125,82 @@ def peer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     torch.set_num_threads(threads)
 
 
-def random_states(rng: np.random.Generator, tokens: int, width: int = 8) -> States:
-    return States.of(rng.normal(size=(tokens, width)), rng.integers(0, 3, size=tokens).astype(float))
+def states(rows: Any, weights: Any, kind: Any = None) -> States:
+    """What is matched; with a kind, in whole numbers."""
+    found = TokenStates.of(range(len(rows)), np.asarray(rows))  # type: ignore[arg-type]
+    return States.of(found if kind is None else found.packed(kind), weights)
+
+
+def random_states(rng: np.random.Generator, tokens: int, width: int = 8, kind: Any = None) -> States:
+    return states(rng.normal(size=(tokens, width)), rng.integers(0, 3, size=tokens).astype(float), kind)
 
 
 def plainly(one: States, other: States) -> list[float]:
     """The definition, word for word, in double precision."""
     if not len(one.rows) or not len(other.rows):
         return [0.0, 0.0, 0.0]
-    mine, theirs = one.rows.astype(float) * one.scale, other.rows.astype(float) * other.scale
+    mine, theirs = (side.rows.astype(float) * side.scales[:, None] for side in (one, other))
     precision = sum(w * max(0, *(a @ b for b in theirs)) for w, a in zip(one.weights, mine, strict=True))
     recall = sum(w * max(0, *(a @ b for a in mine)) for w, b in zip(other.weights, theirs, strict=True))
     return [precision, recall, 2 * precision * recall / (precision + recall or 1)]
 
 
-@given(st.integers(0, 2**32), st.integers(0, 9), st.lists(st.integers(0, 9), max_size=8), st.integers(1, 20))
-@settings(max_examples=60, deadline=None)
-def test_the_same_as_a_plain_double_loop(seed: int, mine: int, theirs: list[int], block: int) -> None:
+@given(
+    seed=st.integers(0, 2**32),
+    mine=st.integers(0, 9),
+    theirs=st.lists(st.tuples(st.integers(0, 9), st.sampled_from([None, np.int8, np.int16])), max_size=8),
+    block=st.integers(1, 20),
+    table=st.integers(1, 80),
+)
+@settings(max_examples=80, deadline=None)
+def test_the_same_as_a_plain_double_loop(
+    seed: int, mine: int, theirs: list[tuple[int, Any]], block: int, table: int
+) -> None:
     rng = np.random.default_rng(seed)
-    one, others = random_states(rng, mine), [random_states(rng, size) for size in theirs]
-    usual, matching.BLOCK_TOKENS = matching.BLOCK_TOKENS, block
+    one = random_states(rng, mine, kind=np.int8 if seed % 2 else None)
+    others = [random_states(rng, size, kind=kind) for size, kind in theirs]
+    usual = matching.BLOCK_TOKENS, matching.TABLE
+    matching.BLOCK_TOKENS, matching.TABLE = block, table
     try:
         found = greedy_match(one, others)
     finally:
-        matching.BLOCK_TOKENS = usual
+        matching.BLOCK_TOKENS, matching.TABLE = usual
     assert found.shape == (len(others), 3)
     expected = np.array([plainly(one, other) for other in others]).reshape(-1, 3)
+    expected = np.minimum(expected, 1)  # whole numbers may be a little longer than one
     assert np.abs(found - expected).max(initial=0) <= 1e-5
 
 
 def test_by_hand() -> None:
     # A text of two tokens, the second counting three times as much, against one token between them.
-    one = States.of(np.array([[2.0, 0.0], [0.0, 5.0]]), [1, 3])
-    other = States.of(np.array([[0.6, 0.8]]), [7])
+    one = states(np.array([[2.0, 0.0], [0.0, 5.0]]), [1, 3])
+    other = states(np.array([[0.6, 0.8]]), [7])
     assert greedy_match(one, [other])[0] == pytest.approx([0.25 * 0.6 + 0.75 * 0.8, 0.8, 24 / 31], abs=1e-6)
-    opposite = States.of(np.array([[-1.0, 0.0]]), [1])
+    opposite = states(np.array([[-1.0, 0.0]]), [1])
     assert greedy_match(one, [opposite])[0].tolist() == [0, 0, 0]
 
 
 def test_nothing_to_compare_scores_0() -> None:
-    empty, weightless = States.of(np.zeros((0, 2)), []), States.of(np.eye(2), [0, 0])
-    some = States.of(np.eye(2), [1, 1])
+    empty, weightless = states(np.zeros((0, 2)), []), states(np.eye(2), [0, 0])
+    some = states(np.eye(2), [1, 1])
     assert not greedy_match(empty, [some, empty]).any()
     assert not greedy_match(some, [empty]).any()
     assert greedy_match(some, [weightless])[0].tolist() == [1, 0, 0]
     assert greedy_match(weightless, [some])[0].tolist() == [0, 1, 0]
     assert greedy_match(some, []).shape == (0, 3)
-    assert not greedy_match(States.of(np.zeros((1, 2)), [1]), [some]).any()  # no NaN of a zero vector
+    assert not greedy_match(states(np.zeros((1, 2)), [1]), [some]).any()  # no NaN of a zero vector
 
 
-def test_packed_states_take_two_bytes_and_move_a_score_by_little() -> None:
+def test_packed_states_are_small_and_move_a_score_by_little() -> None:
     rng = np.random.default_rng(3)
-    one, others = random_states(rng, 30, 384), [random_states(rng, 40, 384) for _ in range(20)]
-    packed = [other.packed() for other in others]
-    assert packed[0].rows.nbytes == 40 * 384 * 2
-    assert np.abs(greedy_match(one, packed) - greedy_match(one, others)).max() <= 1e-5
-    assert States.of(np.zeros((0, 4)), []).packed().rows.shape == (0, 4)
+    one, rows = random_states(rng, 30, 384), rng.normal(size=(20, 40, 384))
+    exact = greedy_match(one, [states(each, np.ones(40)) for each in rows])
+    for kind, size, limit in ((np.int16, 2, 1e-5), (np.int8, 1, 1e-3)):
+        packed = [states(each, np.ones(40), kind) for each in rows]
+        assert packed[0].rows.nbytes == 40 * 384 * size
+        assert 0 < np.abs(greedy_match(one, packed) - exact).max() <= limit
+        assert states(np.zeros((0, 4)), [], kind).rows.shape == (0, 4)
+        assert not greedy_match(one, [states(np.zeros((2, 384)), [1, 1], kind)]).any()
 
 
 @pytest.mark.parametrize("layer", range(7))
@@ -321,7 +342,7 @@ def test_each_text_is_encoded_once(monkeypatch: pytest.MonkeyPatch) -> None:
         return run(self, texts, *rest)
 
     monkeypatch.setattr(Encoder, "_run", count)
-    monkeypatch.setattr(matching, "_ROOM", 2000)  # several blocks
+    monkeypatch.setattr(matching, "ROOM", 2000)  # several blocks
     matcher = Matcher(Encoder(artefact.load(DEFAULT)), 2)
     matcher.score(SAID + SAID, [SAID[:30]] * 2 * len(SAID))
     assert len(seen) == len(set(seen)) == len({text.strip() for text in SAID})
@@ -349,7 +370,7 @@ def test_company_order_blocks_and_threads_change_nothing(
     alone = [Matcher(encoder, 6).score([SAID[place]], [references[place]])[0] for place in range(50)]
     assert np.abs(expected - alone).max() <= 1e-5
     order = random.Random(2).sample(range(50), 50)
-    monkeypatch.setattr(matching, "_ROOM", 300)
+    monkeypatch.setattr(matching, "ROOM", 300)
     monkeypatch.setattr(matching, "BLOCK_TOKENS", 40)
     for threads in ("1", "3"):
         monkeypatch.setenv("DIALEVAL_THREADS", threads)

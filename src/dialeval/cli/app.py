@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from dialeval.cli import models, output, tables
+from dialeval.cli import acts, coverage, explanations, models, output, tables, training, tuning
 from dialeval.cli.options import (
     Cache,
     Columns,
@@ -32,6 +32,9 @@ app = typer.Typer(
 
 
 app.add_typer(models.app, name="models")
+app.command()(acts.acts)
+app.command()(tuning.tune)
+app.command()(coverage.coverage)
 
 
 def _version(wanted: bool) -> None:
@@ -80,6 +83,12 @@ def score(
     ] = None,
     format: Format = None,
     columns: Columns = None,
+    explain: Annotated[
+        bool,
+        typer.Option(
+            "--explain", help="Say why, where a metric can: the first dialogues here, all in a run folder."
+        ),
+    ] = False,
     overwrite: Overwrite = False,
     threads: Threads = None,
     cache: Cache = None,
@@ -93,7 +102,14 @@ def score(
 
     with output.progress("dialogues scored") as watch:
         summary = score_to(
-            _read(chats, format, columns), metric or (), out, name=chats, overwrite=overwrite, watch=watch
+            _read(chats, format, columns),
+            metric or (),
+            out,
+            name=chats,
+            overwrite=overwrite,
+            watch=watch,
+            explain=explain,
+            most=None if json else explanations.FIRST,
         )
     for note, count in summary.input_notes.items():
         output.say(f"{output.counted(count, 'turn')}: {note}")
@@ -105,26 +121,13 @@ def score(
     if out == "-":
         return
     if json:
-        output.print_json(summary.to_dict(input=chats))
-        return
-    rows = [
-        (
-            row["source"],
-            row["dimension"],
-            row["level"],
-            row["system"],
-            row["mean"],
-            row["n"],
-            row["n_unscored"],
+        output.print_json(
+            summary.to_dict(input=chats) | (explanations.as_dict(summary, out) if explain else {})
         )
-        for row in summary.rows()
-    ]
-    header = ("source", "dimension", "level", "system", "mean", "n", "unscored")
-    output.print_table(
-        f"{output.counted(summary.dialogues, 'dialogue')}, {output.counted(summary.turns, 'turn')}",
-        header,
-        rows,
-    )
+        return
+    tables.show_summary(summary)
+    if explain:
+        explanations.show_first(summary, out)
     tables.say_signatures(summary.signatures)
     if out:
         output.say(f"written: {out}")
@@ -260,7 +263,15 @@ def report(
     found = folder.study() or make_study(scores)
     for path in out or [run / runs.REPORT]:
         shown = title or f"dialeval report: {folder.info().get('input') or run.name}"
-        write_report(found, scores, folder.dialogues(), path, title=shown, illustrative=found.illustrative)
+        write_report(
+            found,
+            scores,
+            folder.dialogues(),
+            path,
+            title=shown,
+            illustrative=found.illustrative,
+            explanations=folder.explanations(),
+        )
         output.say(f"written: {path}")
 
 
@@ -409,11 +420,19 @@ def index(
     corpus: Annotated[
         str, typer.Argument(help="Dialogues in any known format, or the name of a public set.")
     ],
-    out: Annotated[Path, typer.Option("-o", "--out", help="Folder of the index.")],
+    out: Annotated[
+        Path | None,
+        typer.Option("-o", "--out", help="Folder of the index; for a public set, where metrics look for it."),
+    ] = None,
     encoder: Annotated[
         str | None,
         typer.Option(help="Folder, shipped or pulled name, or Hub id; by default the shipped one."),
     ] = None,
+    plain: Annotated[
+        bool, typer.Option("--plain", help="Vectors and words only: quicker, not for consensus metrics.")
+    ] = False,
+    layer: Annotated[int | None, typer.Option(help="Layer of the encoder that describes content.")] = None,
+    acts_layer: Annotated[int | None, typer.Option(help="Layer of ActBERT that describes acts.")] = None,
     add: Annotated[bool, typer.Option("--add", help="Add to the index that is there.")] = False,
     overwrite: Overwrite = False,
     format: Format = None,
@@ -423,17 +442,30 @@ def index(
     cache: Cache = None,
     json: Json = False,
 ) -> None:
-    """Index a corpus of dialogues, to find those nearest to another one.
+    """Index a corpus of good dialogues: what floweval compares with, and a place to search in.
 
     Example: dialeval index corpus.jsonl -o my-index/
     """
     from dialeval.dialogues import datasets
-    from dialeval.jobs.indexing import index_to
+    from dialeval.errors import UsageError
+    from dialeval.jobs.indexing import default_folder, index_to
 
     public = corpus in datasets.NAMES and not Path(corpus).exists()
     chats = datasets.public_set(corpus).dialogues(part) if public else _read(corpus, format, columns)
+    if out is None and not public:
+        raise UsageError("say where the index goes: -o my-index/")
     with output.progress("dialogues indexed") as watch:
-        made = index_to(chats, out, encoder, add=add, overwrite=overwrite, watch=watch)
+        made = index_to(
+            chats,
+            out or default_folder(corpus),
+            encoder,
+            plain=plain,
+            layer=layer,
+            acts_layer=acts_layer,
+            add=add,
+            overwrite=overwrite,
+            watch=watch,
+        )
     if json:
         output.print_json(made)
     else:
@@ -442,6 +474,9 @@ def index(
 
 def _cell(value: Any) -> Any:
     return ", ".join(f"{key}: {item}" for key, item in value.items()) if isinstance(value, dict) else value
+
+
+app.command()(training.train)
 
 
 @app.command("list")

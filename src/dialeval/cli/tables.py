@@ -1,4 +1,4 @@
-"""Studies as tables on the terminal."""
+"""Scores and studies as tables on the terminal."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -6,7 +6,16 @@ from typing import TYPE_CHECKING, Any
 from dialeval.cli import output
 
 if TYPE_CHECKING:
+    from dialeval.jobs.scoring import Summary
     from dialeval.studies import Study
+
+
+def show_summary(summary: "Summary") -> None:
+    """Print the means of a scored stream."""
+    header = ("source", "dimension", "level", "system", "mean", "n", "n_unscored")
+    title = f"{output.counted(summary.dialogues, 'dialogue')}, {output.counted(summary.turns, 'turn')}"
+    rows = [tuple(row[name] for name in header) for row in summary.rows()]
+    output.print_table(title, [name.removeprefix("n_") for name in header], rows)
 
 
 def show_study(study: "Study") -> None:

@@ -111,6 +111,9 @@ def _seen(made: Any, name: str) -> str:
     if not known:
         return "none"
     overlapping = known & {name, *overlap_group(name)}
+    split = split_of(name)
+    if overlapping == {name} and name not in split.overlaps and (split.train or split.dev):
+        return f"{', '.join(sorted(known))}; of {name} another part than the test portion"
     warning = f"; HAS SEEN {', '.join(sorted(overlapping))}" if overlapping else ""
     return ", ".join(sorted(known)) + warning
 

@@ -12,7 +12,16 @@ from dialeval.reports import write_report
 from dialeval.scores import Scores, Signature
 from dialeval.studies import Study, study
 
-METRICS = ("similarity", "repetition", "length", "turns", "bertscore", "bleu", "chrf")
+METRICS = (
+    "floweval:corpus=examples",
+    "similarity",
+    "repetition",
+    "length",
+    "turns",
+    "bertscore",
+    "bleu",
+    "chrf",
+)
 TITLE = "Three imaginary bots"
 
 
@@ -40,7 +49,7 @@ def run_demo(out: str | Path, *, overwrite: bool = True, watch: Callable[[str], 
     """
     say = watch or (lambda _: None)
     say("scoring")
-    score_to(example_dialogues(), METRICS, out, name="bundled examples", overwrite=overwrite)
+    score_to(example_dialogues(), METRICS, out, name="bundled examples", overwrite=overwrite, explain=True)
     run, ratings = runs.Run(out), example_ratings()
     ratings.write(run.path / "ratings.csv")
     say("studying")
@@ -54,5 +63,6 @@ def run_demo(out: str | Path, *, overwrite: bool = True, watch: Callable[[str], 
         run.path / runs.REPORT,
         title=TITLE,
         illustrative=found.illustrative,
+        explanations=run.explanations(),
     )
     return found

@@ -1,11 +1,14 @@
 """Index a corpus of dialogues into a folder, or add to one that is there."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from dialeval.dialogues import Dialogue
+from dialeval.dialogues.splits import fingerprint
 from dialeval.errors import UsageError
+from dialeval.models.consensus import Description, corpus_blocks, corpus_folder
 from dialeval.models.encoder import DEFAULT, Encoder
 from dialeval.models.index import Index
 
@@ -15,6 +18,9 @@ def index_to(
     out: str | Path,
     encoder: str | None = None,
     *,
+    plain: bool = False,
+    layer: int | None = None,
+    acts_layer: int | None = None,
     add: bool = False,
     overwrite: bool = False,
     watch: Callable[[int], None] | None = None,
@@ -22,9 +28,12 @@ def index_to(
     """Write an index and say what is in it.
 
     Args:
-        dialogues: Any stream of dialogues.
-        out: The folder of the index.
+        dialogues: Any stream of dialogues; one that says the same as an earlier one is left out.
+        out: The folder of the index, or a name: then it is kept where metrics look for corpora.
         encoder: What makes the vectors; by default the shipped one.
+        plain: Whether vectors and words are enough: to search in, but not for consensus metrics.
+        layer: Of the encoder, for the content of dialogues; by default the one that metrics ask for.
+        acts_layer: Of ActBERT, for their acts; by default the one that metrics ask for.
         add: Whether to add to the index that is there, which must have been made with the same encoder.
         overwrite: Whether an index that is there may be replaced.
         watch: Called with the number of dialogues after each block.
@@ -33,6 +42,14 @@ def index_to(
     if (out / "config.json").exists() and not (add or overwrite):  # without one: a build that was killed
         raise UsageError(f"{out} exists: --add adds to it, --overwrite replaces it")
     chosen, done = Encoder.load(encoder or DEFAULT), 0
+    usual = Description(encoder=encoder or DEFAULT)
+    how = replace(
+        usual,
+        l=usual.l if layer is None else layer,
+        h=usual.h if acts_layer is None else acts_layer,
+    )
+    left_out: list[str] = []
+    different = _different(dialogues, left_out)
 
     def tell(total: int) -> None:
         nonlocal done
@@ -42,14 +59,40 @@ def index_to(
 
     if add:
         made = Index.open(out, encoder=chosen)
-        made.add_dialogues(dialogues, chosen, progress=tell)
+        if set(made.columns) == {"text", "words"}:
+            made.add_dialogues(different, chosen, progress=tell)
+        else:
+            made.add_from(corpus_blocks(different, how, tell))
+    elif plain:
+        made = Index.of_dialogues(out, different, chosen, progress=tell)
     else:
-        made = Index.of_dialogues(out, dialogues, chosen, progress=tell)
+        made = Index.build_from(out, corpus_blocks(different, how, tell), encoder=chosen)
+    return {**_summary(made, out), "copies_left_out": len(left_out)}
+
+
+def default_folder(name: str) -> Path:
+    """Say where the index of a public set goes if nothing else is said: where metrics look for it."""
+    return corpus_folder(name)
+
+
+def _different(dialogues: Iterable[Dialogue], left_out: list[str]) -> Iterator[Dialogue]:
+    """Give each dialogue once, by what is said in it; ids of copies are noted."""
+    seen: set[str] = set()
+    for dialogue in dialogues:
+        said = fingerprint(dialogue)
+        if said in seen:
+            left_out.append(dialogue.id)
+        else:
+            seen.add(said)
+            yield dialogue
+
+
+def _summary(made: Index, out: Path) -> dict[str, Any]:
     return {
         "folder": str(out),
         "dialogues": len(made),
         "columns": made.columns,
-        "encoder": f"{chosen.name} {chosen.sha[:12]}",
+        "encoder": None if made.encoder is None else f"{made.encoder.name} {made.encoder.sha[:12]}",
         "search": {
             name: found.method
             if found.recall_at_50 is None

@@ -1,12 +1,13 @@
 """The run folder: dialogues, scores, signatures and findings of one run side by side.
 
 run/
-  dialogues.jsonl   what was scored, in canonical form
-  scores.parquet    what the metrics said
-  run.json          input, signatures, counts
-  joined.parquet    ratings and foreign columns that `study` joined
-  study.json        what `study` found
-  report.html       what `report` made of it
+  dialogues.jsonl     what was scored, in canonical form
+  scores.parquet      what the metrics said
+  run.json            input, signatures, counts
+  explanations.jsonl  why, where `score --explain` asked and the metric can say
+  joined.parquet      ratings and foreign columns that `study` joined
+  study.json          what `study` found
+  report.html         what `report` made of it
 """
 
 import json
@@ -17,13 +18,15 @@ from typing import Any
 from dialeval import files
 from dialeval.dialogues import Dialogue, formats
 from dialeval.errors import DataError
+from dialeval.metrics.explanation import Explanation, read_explanations
 from dialeval.scores import ColumnMap, Scores, read_columns
 from dialeval.studies import Study
 
-DIALOGUES, SCORES, RUN, JOINED, STUDY, REPORT = (
+DIALOGUES, SCORES, RUN, EXPLANATIONS, JOINED, STUDY, REPORT = (
     "dialogues.jsonl",
     "scores.parquet",
     "run.json",
+    "explanations.jsonl",
     "joined.parquet",
     "study.json",
     "report.html",
@@ -70,6 +73,11 @@ class Run:
         except (json.JSONDecodeError, UnicodeDecodeError) as error:
             raise DataError(f"broken: {error}", file=self.path / RUN, fix="score again") from None
         return info
+
+    def explanations(self) -> Iterator[Explanation]:
+        """Yield why the dialogues got their scores, in their order; nothing if that was not asked for."""
+        if (self.path / EXPLANATIONS).is_file():
+            yield from read_explanations(self.path / EXPLANATIONS)
 
     def study(self) -> Study | None:
         """Return the study made of this run, if there is one."""

@@ -4,7 +4,8 @@ import hashlib
 import json
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from contextlib import nullcontext
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -17,13 +18,16 @@ from dialeval.dialogues.formats.writing import to_json
 from dialeval.errors import UsageError
 from dialeval.jobs import runs
 from dialeval.metrics import build, parse_spec, signature_of
+from dialeval.metrics import explanation as why
 from dialeval.scores import SCHEMA, Scores, Signature
 from dialeval.scores.table import metadata
 
 _CHUNK = 512  # dialogues scored together
+_TABLES = (".parquet", ".jsonl", ".csv")
 _NOT_FOLDERS = (".txt", ".json", ".tsv", ".gz", ".html", ".md", ".xlsx")
 DEFAULT_METRICS = ("repetition", "length", "turns")
 Watch = Callable[[int], None]
+Stream = Iterator[tuple[list[Dialogue], Scores]]
 
 
 @dataclass
@@ -34,6 +38,7 @@ class Summary:
     turns: int = 0
     signatures: dict[str, Signature] = field(default_factory=dict)
     input_notes: Counter[str] = field(default_factory=Counter)
+    explanations: list[why.Explanation] = field(default_factory=list)
     _sums: dict[tuple[Any, ...], list[float]] = field(
         default_factory=lambda: defaultdict(lambda: [0.0, 0, 0])
     )
@@ -91,7 +96,7 @@ def build_all(specs: Sequence[str]) -> dict[str, Any]:
 
 def score_stream(
     dialogues: Iterable[Dialogue], metrics: dict[str, Any], summary: Summary, watch: Watch | None = None
-) -> Iterator[tuple[list[Dialogue], Scores]]:
+) -> Stream:
     """Score chunk by chunk; a chunk is whole dialogues, all metrics together."""
     summary.signatures = {source: signature_of(made) for source, made in metrics.items()}
     stream = iter(dialogues)
@@ -103,6 +108,36 @@ def score_stream(
             watch(len(chunk))
 
 
+def explain_stream(
+    stream: Stream,
+    metrics: dict[str, Any],
+    keep: Callable[[why.Explanation], object],
+    most: int | None = None,
+) -> Stream:
+    """Pass a stream on, handing over why its dialogues got their scores: dialogue by dialogue, in order.
+
+    Args:
+        stream: What `score_stream` yields.
+        metrics: By the name of their source; those that cannot explain are passed over.
+        keep: Takes each explanation.
+        most: Explain only this many dialogues, the first ones; None for all.
+    """
+    left = most
+    for chunk, scores in stream:
+        asked = chunk if left is None else chunk[:left]
+        left = None if left is None else left - len(asked)
+        found = [
+            replace(one, source=source)
+            for source, made in metrics.items()
+            if asked and isinstance(made, why.Explains)
+            for one in made.explain(asked)
+        ]
+        places = {dialogue.id: place for place, dialogue in enumerate(asked)}
+        for one in sorted(found, key=lambda one: places[one.dialogue_id]):
+            keep(one)
+        yield chunk, scores
+
+
 def score_to(
     dialogues: Iterable[Dialogue],
     specs: Sequence[str],
@@ -111,6 +146,8 @@ def score_to(
     name: str = "",
     overwrite: bool = False,
     watch: Watch | None = None,
+    explain: bool = False,
+    most: int | None = None,
 ) -> Summary:
     """Score a stream and write a run folder, a table (`.parquet`, `.jsonl`, `.csv`), or nothing.
 
@@ -123,15 +160,18 @@ def score_to(
         name: Where the dialogues came from, for the record.
         overwrite: Whether an existing run folder may be replaced.
         watch: Called with the number of dialogues after each chunk.
+        explain: Whether to say why: in a run folder for every dialogue, else in the summary.
+        most: How many dialogues, the first ones, to explain in the summary; None for all.
     """
     metrics, summary = build_all(specs), Summary()
-    if out is not None and name and Path(out).is_file() and Path(name).exists() and Path(out).samefile(name):
-        raise UsageError(f"{out} is what is read: choose another name to write")
-    if out is not None and Path(out).suffix.lower() in _NOT_FOLDERS:
-        raise UsageError(f"cannot write {out}: use a folder, .parquet, .jsonl or .csv")
+    _check_place(out, name)
+    if explain:
+        _check_explaining(metrics, out)
     stream = score_stream(dialogues, metrics, summary, watch)
     ending = Path(out).suffix.lower() if out is not None else ""
     if out is None:
+        if explain:
+            stream = explain_stream(stream, metrics, summary.explanations.append, most)
         for _ in stream:
             pass
     elif str(out) == "-":
@@ -143,16 +183,27 @@ def score_to(
         with files.replacing(out) as file:
             _write_parquet(file, stream, metrics, None)
     else:
-        _write_run(Path(out), stream, metrics, summary, name, overwrite)
+        _write_run(Path(out), stream, metrics, summary, name, overwrite, explain)
     return summary
 
 
-def _write_parquet(
-    file: BinaryIO,
-    stream: Iterator[tuple[list[Dialogue], Scores]],
-    metrics: dict[str, Any],
-    copy: BinaryIO | None,
-) -> str:
+def _check_place(out: str | Path | None, name: str) -> None:
+    if out is not None and name and Path(out).is_file() and Path(name).exists() and Path(out).samefile(name):
+        raise UsageError(f"{out} is what is read: choose another name to write")
+    if out is not None and Path(out).suffix.lower() in _NOT_FOLDERS:
+        raise UsageError(f"cannot write {out}: use a folder, .parquet, .jsonl or .csv")
+
+
+def _check_explaining(metrics: dict[str, Any], out: str | Path | None) -> None:
+    """Refuse early what could not be explained, or not be kept."""
+    if not any(isinstance(made, why.Explains) for made in metrics.values()):
+        able = ", ".join(why.explaining_names()) or "none"
+        raise UsageError(f"{', '.join(metrics)} cannot say why; metrics that can: {able}")
+    if out is not None and (str(out) == "-" or Path(out).suffix.lower() in _TABLES):
+        raise UsageError(f"explanations do not fit into a table ({out}): write a run folder, or leave -o out")
+
+
+def _write_parquet(file: BinaryIO, stream: Stream, metrics: dict[str, Any], copy: BinaryIO | None) -> str:
     """Write scores row group by row group, and the dialogues beside; return the hash of the dialogues."""
     signatures = {source: signature_of(made) for source, made in metrics.items()}
     digest = hashlib.sha256()
@@ -169,17 +220,25 @@ def _write_parquet(
 
 def _write_run(
     out: Path,
-    stream: Iterator[tuple[list[Dialogue], Scores]],
+    stream: Stream,
     metrics: dict[str, Any],
     summary: Summary,
     name: str,
     overwrite: bool,
+    explain: bool,
 ) -> None:
     if out.exists() and not (overwrite and runs.is_run(out)):
         fix = "--overwrite replaces it" if runs.is_run(out) else "it is not a run folder; choose another name"
         raise UsageError(f"{out} exists: {fix}")
     with files.replacing_folder(out) as folder:
-        with (folder / runs.SCORES).open("wb") as file, (folder / runs.DIALOGUES).open("wb") as copy:
+        with (
+            (folder / runs.SCORES).open("wb") as file,
+            (folder / runs.DIALOGUES).open("wb") as copy,
+            (folder / runs.EXPLANATIONS).open("wb") if explain else nullcontext() as reasons,
+        ):
+            if reasons is not None:
+                write = reasons.write
+                stream = explain_stream(stream, metrics, lambda one: write(why.to_json(one) + b"\n"))
             digest = _write_parquet(file, stream, metrics, copy)
         info = summary.to_dict(input=name, dialogues_sha256=digest)
         text = json.dumps(info, ensure_ascii=False, indent=1, allow_nan=False) + "\n"

@@ -9,6 +9,8 @@ from collections import Counter
 from collections.abc import Hashable, Sequence
 from typing import Literal
 
+import numpy as np
+
 Smoothing = Literal["none", "method3", "method4"]
 
 
@@ -39,11 +41,16 @@ def sequence_bleu(
     if matches[0] == 0:
         return 0.0
     precisions = _smooth(matches, totals, len(hypothesis), smoothing)
+    closest = min((abs(len(one) - len(hypothesis)), len(one)) for one in references)[1]
+    return _combined(precisions, len(hypothesis), closest)
+
+
+def _combined(precisions: Sequence[float], length: int, closest: int) -> float:
+    """Take the geometric mean, less the brevity penalty."""
     if min(precisions) == 0:
         return 0.0
-    closest = min((abs(len(one) - len(hypothesis)), len(one)) for one in references)[1]
-    brevity = 1.0 if len(hypothesis) > closest else math.exp(1 - closest / len(hypothesis))
-    return brevity * math.exp(math.fsum(math.log(p) for p in precisions) / order)
+    brevity = 1.0 if length > closest else math.exp(1 - closest / length)
+    return brevity * math.exp(math.fsum(math.log(p) for p in precisions) / len(precisions))
 
 
 def _matches(
@@ -74,3 +81,42 @@ def _smooth(matches: Sequence[int], totals: Sequence[int], length: int, smoothin
         else:
             precisions.append(1 / (2**misses * total))
     return precisions
+
+
+class Counted:
+    """The n-grams of a sequence of numbers below `symbols`, counted once to be compared with many others.
+
+    >>> one, other = Counted([0, 1, 2, 2, 3], symbols=11), Counted([0, 1, 2, 1, 3], symbols=11)
+    >>> round(one.bleu([other], "method3")[0], 4)
+    0.4273
+    """
+
+    def __init__(self, sequence: Sequence[int], symbols: int, order: int = 4) -> None:
+        numbers = np.asarray(sequence, np.int64)
+        self.length, self.order = len(numbers), order
+        grams, codes, first = [], np.zeros(len(numbers), np.int64), 0
+        for n in range(1, order + 1):
+            codes = codes[: len(numbers) - n + 1] * symbols + numbers[n - 1 :]
+            grams.append(codes + first)
+            first += symbols**n  # so that the n-grams of each length have numbers of their own
+        self._codes, self._counts = np.unique(np.concatenate(grams), return_counts=True)
+        starts = np.cumsum([0, *(symbols**n for n in range(1, order))])
+        self._parts = np.searchsorted(self._codes, starts)
+        self._size = first
+
+    def bleu(self, references: Sequence["Counted"], smoothing: Smoothing = "method3") -> list[float]:
+        """Return BLEU against each of many sequences by itself."""
+        table = np.zeros(self._size, np.int64)
+        table[self._codes] = self._counts
+        totals = [max(1, self.length - n) for n in range(self.order)]
+        scores = []
+        for other in references:
+            least = np.minimum(table[other._codes], other._counts)
+            sums = np.cumsum([0, *least])[[*other._parts, len(least)]]
+            matches = np.diff(sums).tolist()
+            if not matches[0]:
+                scores.append(0.0)
+                continue
+            precisions = _smooth(matches, totals, self.length, smoothing)
+            scores.append(_combined(precisions, self.length, other.length))
+        return scores

@@ -33,7 +33,9 @@ from dialeval.models.untrusted import (
     shown,
 )
 
-CLASSES = frozenset({"encoder.v1", "pair-scorer.v1", "dialogue-scorer.v1", "gguf.v1"})
+CLASSES = frozenset(
+    {"encoder.v1", "pair-scorer.v1", "dialogue-scorer.v1", "segment-acts.v1", "act-bert.v1", "gguf.v1"}
+)
 CONFIG, CARD, SUMS = "config.json", "README.md", "SHA256SUMS"
 
 _CALLED = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@+-]{0,150}")  # what a pulled artefact may be called

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from dialeval.dialogues import Dialogue, scored_turns
 from dialeval.errors import DataError, UsageError
 from dialeval.models.artefact import Artefact, load, resolve
-from dialeval.models.encoder import Encoder
+from dialeval.models.encoder import recorded_encoder
 from dialeval.models.network import Floats
 from dialeval.models.turn_vectors import TurnVectors, turn_vectors
 from dialeval.models.vector_head import VectorHead
@@ -100,6 +100,7 @@ def turn_features(found: TurnVectors, turns: Sequence[int], blocks: Sequence[str
 
     >>> from dialeval.dialogues import dialogue
     >>> chat = dialogue([("user", "Do you like jazz?"), ("assistant", "Jazz, yes, and blues.")])
+    >>> from dialeval.models.encoder import Encoder
     >>> turn_features(turn_vectors(Encoder.load(), [chat])[0], [1], ["similarities", "place"]).round(2)
     array([[0.79, 0.79, 0.  , 0.69]], dtype=float32)
     """
@@ -135,17 +136,7 @@ class DialogueScorer:
                 "expected a list of known features", file=place, field="features", fix=f"known: {known}"
             )
         self.features: list[str] = features
-        origin = config.get("encoder")
-        if not isinstance(origin, dict) or [type(origin.get(key)) for key in ("name", "sha")] != [str, str]:
-            raise DataError("expected name and sha of the encoder", file=place, field="encoder")
-        self.encoder = Encoder.load(origin["name"])
-        if self.encoder.sha != origin["sha"]:
-            raise DataError(
-                f"trained on another {origin['name']}: {origin['sha'][:12]}, here {self.encoder.sha[:12]}",
-                file=place,
-                field="encoder",
-                fix="get the version of that encoder, or train again",
-            )
+        self.encoder = recorded_encoder(config, place)
 
     @classmethod
     def load(cls, name: str | Path) -> "DialogueScorer":

@@ -8,9 +8,9 @@ beyond rounding (1e-5).
 
 import functools
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from dialeval.models.shape import Shape, read_weights
 from dialeval.models.tokens import Tokenizer
 
 Pooling = Literal["mean", "max", "first"]
+Finish = Callable[[Floats, Ints], list[Floats]]
 DEFAULT = "dialeval-encoder-small"
 _BLOCK = 4096  # texts tokenised and held at a time
 
@@ -85,25 +86,27 @@ class Encoder:
         depth = self._depth(layer)
 
         def pool(states: Floats, lengths: Ints) -> list[Floats]:
-            found = _pooled(states, lengths, how)
-            if unit:
-                found /= np.maximum(np.linalg.norm(found, axis=1, keepdims=True), 1e-12)
-            return list(found)
+            return _pooled(states, lengths, how, unit)
 
-        rows = self._each(texts, f"{depth}|{how}|{unit}", depth, pool)
+        rows = self._each(texts, _vector_key(depth, how, unit), depth, pool)
         return np.stack(rows) if rows else np.zeros((0, self.width), np.float32)
 
     def tokens(self, texts: Sequence[str], *, layer: int | None = None, half: bool = False) -> list[Floats]:
         """Give the states of every token of each text, special ones included: (tokens, width) each.
 
-        `half` keeps them in half precision, in the answer as in the cache, for large corpora.
+        `half` keeps them in half precision, in the answer as in the cache, for large corpora. From the last
+        layer the vector of each text comes at no cost and goes to the cache as well, for whoever asks next.
         """
         depth, kind = self._depth(layer), np.dtype(np.float16 if half else np.float32)
 
         def split(states: Floats, lengths: Ints) -> list[Floats]:
             return [one[:length].astype(kind) for one, length in zip(states, lengths, strict=True)]
 
-        return self._each(texts, f"{depth}|tokens|{kind}", depth, split)
+        def pool(states: Floats, lengths: Ints) -> list[Floats]:
+            return _pooled(states, lengths, self._pooling, self._unit)
+
+        by_the_way = (_vector_key(depth, self._pooling, self._unit), pool) if depth == self.layers else None
+        return self._each(texts, f"{depth}|tokens|{kind}", depth, split, by_the_way)
 
     def truncated(self, texts: Sequence[str]) -> list[bool]:
         """Say of each text whether it is longer than the encoder can take, so that its end is not seen."""
@@ -125,9 +128,10 @@ class Encoder:
         texts: Sequence[str],
         what: str,
         depth: int,
-        finish: Callable[[Floats, Ints], list[Floats]],
+        finish: Finish,
+        by_the_way: tuple[str, Finish] | None = None,
     ) -> list[Floats]:
-        """Answer for every text from the cache, or else by running it once."""
+        """Answer for every text from the cache, or else by running it once; keep what comes by the way."""
         keys = [key(f"{self.sha}|{what}", text) for text in texts]
         stored = zip(keys, self._cache.fetch(keys), strict=True)
         known: dict[bytes, Floats] = {one: value for one, value in stored if value is not None}
@@ -135,27 +139,33 @@ class Encoder:
         names = list(missing)
         for start in range(0, len(names), _BLOCK):
             block = names[start : start + _BLOCK]
-            found = self._run([missing[one] for one in block], depth, finish)
+            said = [missing[one] for one in block]
+            found, others = self._run(said, depth, [finish, *(by_the_way[1:] if by_the_way else ())])
             self._cache.store(block, found)
+            if by_the_way:
+                self._cache.store([key(f"{self.sha}|{by_the_way[0]}", text) for text in said], others)
             known.update(zip(block, found, strict=True))
         return [known[one] for one in keys]
 
     def _run(
-        self, texts: Sequence[str], depth: int, finish: Callable[[Floats, Ints], list[Floats]]
-    ) -> list[Floats]:
+        self, texts: Sequence[str], depth: int, finishes: Sequence[Finish]
+    ) -> tuple[list[Floats], list[Floats]]:
+        """Run texts, and finish their states in one way or in two."""
         tokens = self.tokenizer.encode(texts)
         network = self._network(depth)
         groups = batches([len(one.ids) for one in tokens], self._batch_tokens)
 
-        def run(group: list[int]) -> list[Floats]:
+        def run(group: list[int]) -> list[list[Floats]]:
             ids, lengths = padded([tokens[place].ids for place in group])
-            return finish(network.states(ids, lengths), lengths)
+            states = network.states(ids, lengths)
+            return [finish(states, lengths) for finish in finishes]
 
-        found: list[Floats] = [np.empty(0, np.float32)] * len(tokens)
+        found = [[np.empty(0, np.float32)] * len(tokens) for _ in range(2)]
         for group, answers in side_by_side(run, groups, self._threads):
-            for place, answer in zip(group, answers, strict=True):
-                found[place] = answer
-        return found
+            for kept, each in zip(found, answers, strict=False):
+                for place, answer in zip(group, each, strict=True):
+                    kept[place] = answer
+        return found[0], found[1]
 
     def _network(self, depth: int) -> Network:
         if depth not in self._networks:
@@ -163,6 +173,22 @@ class Encoder:
                 self._shape, read_weights(self._weights, self._shape, depth), depth
             )
         return self._networks[depth]
+
+
+def recorded_encoder(config: Mapping[str, Any], file: Path) -> Encoder:
+    """Load the encoder that an artefact was trained on; another one of the same name is refused."""
+    origin = config.get("encoder")
+    if not isinstance(origin, dict) or [type(origin.get(key)) for key in ("name", "sha")] != [str, str]:
+        raise DataError("expected name and sha of the encoder", file=file, field="encoder")
+    encoder = Encoder.load(origin["name"])
+    if encoder.sha != origin["sha"]:
+        raise DataError(
+            f"trained on another {origin['name']}: {origin['sha'][:12]}, here {encoder.sha[:12]}",
+            file=file,
+            field="encoder",
+            fix="get the version of that encoder, or train again",
+        )
+    return encoder
 
 
 def mark(name: str) -> str:
@@ -188,7 +214,18 @@ if hasattr(os, "register_at_fork"):  # a runtime's threads do not survive a fork
     os.register_at_fork(after_in_child=_loaded.cache_clear)
 
 
-def _pooled(states: Floats, lengths: Ints, how: Pooling) -> Floats:
+def _vector_key(depth: int, how: Pooling, unit: bool) -> str:
+    return f"{depth}|{how}|{unit}"
+
+
+def _pooled(states: Floats, lengths: Ints, how: Pooling, unit: bool) -> list[Floats]:
+    found = _pool(states, lengths, how)
+    if unit:
+        found /= np.maximum(np.linalg.norm(found, axis=1, keepdims=True), 1e-12)
+    return list(found)
+
+
+def _pool(states: Floats, lengths: Ints, how: Pooling) -> Floats:
     if how == "first":
         return np.array(states[:, 0])
     if int(lengths.min()) == states.shape[1]:  # no padding

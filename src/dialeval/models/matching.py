@@ -6,16 +6,17 @@ reference, *F1* their harmonic mean. A token that finds only negative cosines co
 encoder puts around a text have no weight in the means, but a token may match one. A mean may be weighted by
 inverse document frequency (`Idf`), so that rare tokens count more.
 
-A text is compared with many others in one product of matrices per block of theirs, and a corpus that is
-compared with again and again is encoded once and kept in two bytes a number.
+A text is compared with many others in one product of matrices per block of theirs. A corpus that is compared
+with again and again is encoded once: `Matcher.prepare` keeps it in memory, in two bytes a number, an index
+keeps it on disk, in one (`Index.states`), from where it is compared with as it lies there.
 """
 
 import functools
 import os
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -27,46 +28,37 @@ from dialeval.models.batching import default_threads, side_by_side
 from dialeval.models.encoder import Encoder
 from dialeval.models.network import open_session
 from dialeval.models.onnx_bytes import FLOAT, Graph
+from dialeval.models.states import ROOM, Floats, TokenStates, blocks, plain, taken, text_states
 from dialeval.models.tokens import Tokenizer
 
-Floats = npt.NDArray[np.float32]
 Doubles = npt.NDArray[np.float64]
-T = TypeVar("T")
-K = TypeVar("K", bound=Hashable)
+Text = str | TokenStates
+"""What can be compared: a text, or its tokens where they are known already."""
 BLOCK_TOKENS = 2048  # tokens of the others in one product: what a core's cache holds
-_ROOM = 1 << 18  # characters encoded and held at a time, none counted that an encoder would cut off
-_SOME = 16  # candidates that a core takes at a time
-_FINEST = 32767  # the largest whole number in two bytes
+TABLE = 1 << 22  # cosines in one product
+_SOME = 16  # candidates that a core takes at a time, if there are enough for all
 
 
 @dataclass(frozen=True)
 class States:
     """The tokens of one text, ready to be matched; of an empty text there are none.
 
-    `rows` times `scale` are vectors of length one, (tokens, width); `weights` add up to 1, or are all 0.
+    A row times its scale is a vector of length one, (tokens, width); `weights` add up to 1, or are all 0.
     """
 
     rows: npt.NDArray[Any]
     weights: Floats
-    scale: float = 1.0
+    scales: Floats
 
     @classmethod
-    def of(cls, rows: npt.NDArray[Any], weights: Sequence[float] | Floats) -> "States":
-        """Bring the states of tokens to length one and their weights to a sum of 1.
+    def of(cls, states: TokenStates, weights: Sequence[float] | npt.NDArray[Any]) -> "States":
+        """Bring the weights of tokens to a sum of 1.
 
-        >>> States.of(np.array([[3.0, 4.0]]), [5])
-        States(rows=array([[0.6, 0.8]], dtype=float32), weights=array([1.], dtype=float32), scale=1.0)
+        >>> States.of(TokenStates.of([7, 8], np.eye(2)), [3, 5]).weights
+        array([0.375, 0.625], dtype=float32)
         """
-        rows = rows.astype(np.float32)
-        rows /= np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-30)
         shares = np.asarray(weights, np.float64)
-        return cls(rows, (shares / (shares.sum() or 1.0)).astype(np.float32))
-
-    def packed(self) -> "States":
-        """Keep the vectors in two bytes a number, which moves a score by about 1e-5."""
-        largest = float(np.abs(self.rows).max(initial=0.0)) or 1.0
-        rows = np.rint(self.rows * (_FINEST / largest)).astype(np.int16)
-        return States(rows, self.weights, self.scale * largest / _FINEST)
+        return cls(states.numbers, (shares / (shares.sum() or 1.0)).astype(np.float32), states.scales)
 
 
 def greedy_match(one: States, others: Sequence[States]) -> Doubles:
@@ -75,30 +67,40 @@ def greedy_match(one: States, others: Sequence[States]) -> Doubles:
     A side on which no token has weight scores 0. Against an empty text, or of one, all three are 0.
 
     >>> cat, dog, car = np.eye(3)
-    >>> said, wanted = States.of(np.array([cat, dog]), [1, 1]), States.of(np.array([cat]), [1])
-    >>> greedy_match(said, [wanted, States.of(np.array([car]), [1])]).round(3)
+    >>> said = States.of(TokenStates.of([1, 2], np.array([cat, dog])), [1, 1])
+    >>> others = [States.of(TokenStates.of([1], one), [1]) for one in (cat[None], car[None])]
+    >>> greedy_match(said, others).round(3)
     array([[0.5  , 1.   , 0.667],
            [0.   , 0.   , 0.   ]])
     """
     found = np.zeros((len(others), 3))
     if not len(one.rows):
         return found
-    mine = one.rows.astype(np.float32, copy=False)
+    mine = one.rows * one.scales[:, None]
     places = [place for place, other in enumerate(others) if len(other.rows)]
-    for group in _blocks(places, lambda place: (place,), lambda place: len(others[place].rows), BLOCK_TOKENS):
-        some = [others[place] for place in group]
-        starts = np.cumsum([0, *(len(other.rows) for other in some)])
-        theirs = np.empty((starts[-1], mine.shape[1]), np.float32)
-        for start, other in zip(starts, some, strict=False):
-            theirs[start : start + len(other.rows)] = other.rows
-        table = _product()(mine, theirs)
-        scales = one.scale * np.array([other.scale for other in some])
-        closest = np.maximum(np.maximum.reduceat(table, starts[:-1], axis=1), 0)
-        found[group, 0] = scales * np.einsum("t,to->o", one.weights, closest)
-        weights = np.concatenate([other.weights for other in some])
-        found[group, 1] = scales * np.add.reduceat(table.max(axis=0, initial=0) * weights, starts[:-1])
+    for group in blocks(places, lambda place: (place,), lambda place: len(others[place].rows), BLOCK_TOKENS):
+        found[group, :2] = _match_block(mine, one.weights, [others[place] for place in group])
+    np.minimum(found, 1, out=found)
     both, total = found[:, 0] * found[:, 1], found[:, 0] + found[:, 1]
     np.divide(2 * both, total, out=found[:, 2], where=total > 0)
+    return found
+
+
+def _match_block(mine: Floats, weights: Floats, others: Sequence[States]) -> Doubles:
+    """Return precision and recall against each of a few texts, none of them empty."""
+    *starts, end = np.cumsum([0, *(len(other.rows) for other in others)]).tolist()
+    theirs = np.empty((end, mine.shape[1]), np.float32)
+    for start, other in zip(starts, others, strict=True):
+        np.multiply(other.rows, other.scales[:, None], out=theirs[start : start + len(other.rows)])
+    found = np.zeros((len(others), 2))
+    reached, step = np.zeros(end, np.float32), max(1, TABLE // end)
+    for start in range(0, len(mine), step):
+        table = _product()(mine[start : start + step], theirs)
+        closest = np.maximum(np.maximum.reduceat(table, starts, axis=1), 0)
+        found[:, 0] += np.einsum("t,to->o", weights[start : start + step], closest)
+        np.maximum(reached, table.max(axis=0), out=reached)
+    reached *= np.concatenate([other.weights for other in others])
+    found[:, 1] = np.add.reduceat(reached, starts)
     return found
 
 
@@ -145,15 +147,23 @@ class Idf:
         """Count tokens over texts, cut where the encoder would cut them."""
         counts: Counter[int] = Counter()
         total = 0
-        for block in _blocks(texts, _itself, len, _ROOM):
+        for block in blocks(texts, _itself, len, ROOM):
             total += len(block)
-            for tokens in tokenizer.encode([_plain(text) for text in block]):
+            for tokens in tokenizer.encode([plain(text) for text in block]):
                 counts.update(set(tokens.ids))
         return cls(total, dict(counts))
 
-    def weights(self, tokens: Sequence[int]) -> Floats:
+    def weights(self, tokens: Sequence[int] | npt.NDArray[Any]) -> Floats:
         """Give the weight of each token."""
-        seen = np.array([self.counts.get(token, 0) for token in tokens], np.float64)
+        table = self._table
+        found: Floats = table[np.minimum(np.asarray(tokens, np.int64), len(table) - 1)]
+        return found
+
+    @functools.cached_property
+    def _table(self) -> Floats:
+        """Weights by the number of the token; the last is that of all tokens that were not counted."""
+        seen = np.zeros(max(self.counts, default=-1) + 2)
+        seen[list(self.counts)] = list(self.counts.values())
         return np.log((self.texts + 1) / (seen + 1)).astype(np.float32)
 
 
@@ -182,31 +192,34 @@ class Matcher:
     def __init__(self, encoder: Encoder, layer: int | None = None, idf: Idf | None = None) -> None:
         self.encoder, self.layer, self.idf = encoder, layer, idf
         self._threads = default_threads()
-        self._marks = encoder.tokenizer.special()[0]
-        self._kept: dict[str, States] = {}
+        self._marks = np.array(encoder.tokenizer.special()[0])
+        self._kept: dict[str, TokenStates] = {}
 
     def prepare(self, texts: Iterable[str]) -> None:
-        """Encode a corpus once and keep it: 768 bytes a token at a width of 384."""
+        """Encode a corpus once and keep it: 776 bytes a token at a width of 384."""
         fresh = (text for text in dict.fromkeys(texts) if text not in self._kept)
-        for block in _blocks(fresh, _itself, self._size, _ROOM):
+        for block in blocks(fresh, _itself, self._size, ROOM):
             for text, states in zip(block, self._encode(block, half=True), strict=True):
-                self._kept[text] = states.packed()
+                self._kept[text] = states.packed(np.int16)
 
-    def compare(self, candidates: Sequence[str], references: Sequence[Sequence[str]]) -> Iterator[Doubles]:
+    def compare(self, candidates: Sequence[Text], references: Sequence[Sequence[Text]]) -> Iterator[Doubles]:
         """Yield precision, recall and F1 of each candidate against each of its references, (references, 3).
 
-        One call for many candidates is much faster than many calls.
+        Both are texts, or tokens that are known already (`dialogue_states`, `Index.states`), of this encoder
+        and layer. One call for many candidates is much faster than many calls.
         """
         if len(candidates) != len(references):
             raise UsageError(f"{len(candidates)} candidates, but {len(references)} lists of references")
-        for block in _blocks(zip(candidates, references, strict=True), _texts, self._size, _ROOM):
-            states = self._states(text for pair in block for text in _texts(pair))
-            match = functools.partial(_match, states)
-            parts = [block[start : start + _SOME] for start in range(0, len(block), _SOME)]
+        for block in blocks(zip(candidates, references, strict=True), _texts, self._size, ROOM):
+            match = functools.partial(
+                self._match, self._known(text for pair in block for text in _texts(pair))
+            )
+            step = max(1, min(_SOME, len(block) // (2 * self._threads)))
+            parts = [block[start : start + step] for start in range(0, len(block), step)]
             for _, found in side_by_side(match, parts, self._threads):
                 yield from found
 
-    def score(self, candidates: Sequence[str], references: Sequence[Sequence[str]]) -> Doubles:
+    def score(self, candidates: Sequence[Text], references: Sequence[Sequence[Text]]) -> Doubles:
         """Give precision, recall and F1 of each candidate, (candidates, 3).
 
         Of several references the best counts, for each of the three by itself; without any, all are 0.
@@ -217,77 +230,48 @@ class Matcher:
                 row[:] = each.max(axis=0)
         return found
 
+    def weigh(self, states: TokenStates) -> States:
+        """Say how much each token counts: by `idf`, or marks not at all and all others alike."""
+        if len(states) and states.numbers.shape[1] != self.encoder.width:
+            found = states.numbers.shape[1]
+            raise UsageError(
+                f"token states are {found} wide, those of {self.encoder.name} {self.encoder.width}"
+            )
+        if self.idf is not None:
+            return States.of(states, self.idf.weights(states.tokens))
+        return States.of(states, (states.tokens[:, None] != self._marks).all(axis=1))
+
     def truncated(self, texts: Sequence[str]) -> list[bool]:
         """Say of each text whether it is longer than the encoder can take, so that its end is not seen."""
-        return self.encoder.truncated([_plain(text) for text in texts])
+        return self.encoder.truncated([plain(text) for text in texts])
 
-    def _size(self, text: str) -> int:
-        return 0 if text in self._kept else min(len(text), self.encoder.limit) + len(self._marks)
+    def _size(self, text: Text) -> int:
+        return 0 if isinstance(text, TokenStates) or text in self._kept else taken(text, self.encoder)
 
-    def _states(self, texts: Iterable[str]) -> dict[str, States]:
-        distinct = dict.fromkeys(texts)
+    def _known(self, texts: Iterable[Text]) -> dict[str, States]:
+        distinct = dict.fromkeys(text for text in texts if isinstance(text, str))
         fresh = [text for text in distinct if text not in self._kept]
         found = {text: self._kept[text] for text in distinct if text in self._kept}
-        return found | dict(zip(fresh, self._encode(fresh), strict=True))
+        found |= dict(zip(fresh, self._encode(fresh), strict=True))
+        return {text: self.weigh(states) for text, states in found.items()}
 
-    def _encode(self, texts: Sequence[str], *, half: bool = False) -> list[States]:
-        plain = [_plain(text) for text in texts]
-        found = []
-        for tokens, rows in zip(
-            self.encoder.tokenizer.encode(plain),
-            self.encoder.tokens(plain, layer=self.layer, half=half),
-            strict=True,
-        ):
-            empty = len(tokens.ids) <= len(self._marks)
-            found.append(States.of(rows[:0] if empty else rows, self._weights([] if empty else tokens.ids)))
-        return found
+    def _encode(self, texts: Sequence[str], *, half: bool = False) -> list[TokenStates]:
+        return text_states(texts, self.encoder, self.layer, half=half)
 
-    def _weights(self, tokens: Sequence[int]) -> Floats:
-        if self.idf is not None:
-            return self.idf.weights(tokens)
-        return np.array([token not in self._marks for token in tokens], np.float32)
+    def _match(
+        self, known: Mapping[str, States], pairs: Iterable[tuple[Text, Sequence[Text]]]
+    ) -> list[Doubles]:
+        def ready(text: Text) -> States:  # what is not known is weighed here: there may be millions of them
+            return known[text] if isinstance(text, str) else self.weigh(text)
 
-
-def _match(states: Mapping[str, States], pairs: Iterable[tuple[str, Sequence[str]]]) -> list[Doubles]:
-    nothing = np.zeros((0, 3))
-    return [
-        greedy_match(states[one], [states[other] for other in others]) if others else nothing
-        for one, others in pairs
-    ]
+        nothing = np.zeros((0, 3))
+        return [
+            greedy_match(ready(one), [ready(other) for other in others]) if others else nothing
+            for one, others in pairs
+        ]
 
 
-def _plain(text: str) -> str:
-    """Take blanks off the ends and put one in front: byte-level tokens know the start of a word by it."""
-    text = text.strip()
-    return f" {text}" if text else ""
-
-
-def _blocks(
-    items: Iterable[T], parts: Callable[[T], Iterable[K]], size: Callable[[K], int], room: int
-) -> Iterator[list[T]]:
-    """Cut a stream into lists whose parts, each counted once, add up to at most `room`.
-
-    An item that is larger than that is a list of its own.
-    """
-    block: list[T] = []
-    seen: set[K] = set()
-    held = 0
-    for item in items:
-        fresh = set(parts(item)) - seen
-        needed = sum(map(size, fresh))
-        if block and held + needed > room:
-            yield block
-            block, seen, held = [], set(), 0
-            fresh = set(parts(item))
-            needed = sum(map(size, fresh))
-        block.append(item)
-        seen |= fresh
-        held += needed
-    if block:
-        yield block
-
-
-def _texts(pair: tuple[str, Sequence[str]]) -> tuple[str, ...]:
+def _texts(pair: tuple[Text, Sequence[Text]]) -> tuple[Text, ...]:
     """Name what must be encoded to compare one text with others: nothing, if there are none."""
     one, others = pair
     return (one, *others) if others else ()

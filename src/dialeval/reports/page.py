@@ -12,12 +12,14 @@ from markupsafe import Markup, escape
 
 from dialeval import statistics
 from dialeval.dialogues import Dialogue
+from dialeval.metrics.explanation import Explanation
 from dialeval.reports import correlation_tables as of_sources
 from dialeval.reports import figures
 from dialeval.reports import matrix_tables as between
 from dialeval.reports import other_tables as others
 from dialeval.reports.cases import Case, choose, collect
 from dialeval.reports.contents import ILLUSTRATIVE
+from dialeval.reports.explanations import explain
 from dialeval.reports.observations import Observations, observe
 from dialeval.reports.score_tables import coverage_table, note_table
 from dialeval.reports.strips import Palette, palette
@@ -60,6 +62,7 @@ def to_html(
     *,
     title: str = "Dialogue evaluation report",
     illustrative: bool = False,
+    explanations: Iterable[Explanation] = (),
 ) -> str:
     """Render the whole report."""
     scores = with_systems(scores)
@@ -84,6 +87,7 @@ def to_html(
         "label_shares": [(row, others.label_shares(row)) for row in study.agreement],
         "cases": cases,
         "palette": colours,
+        "why": explain(explanations, scores),
         **_tables(study, scores),
     }
     return str(_environment().get_template("report.html.jinja").render(context))

@@ -6,6 +6,7 @@ from pathlib import Path
 from dialeval import files
 from dialeval.dialogues import Dialogue
 from dialeval.errors import UsageError
+from dialeval.metrics.explanation import Explanation
 from dialeval.reports.latex import to_latex
 from dialeval.reports.markdown import to_markdown
 from dialeval.reports.page import to_html
@@ -24,6 +25,7 @@ def write_report(
     *,
     title: str = TITLE,
     illustrative: bool = False,
+    explanations: Iterable[Explanation] = (),
 ) -> None:
     """Write a report: HTML, Markdown or LaTeX, by the ending of the name.
 
@@ -35,13 +37,16 @@ def write_report(
         path: Ends in `.html`, `.md` or `.tex`.
         title: The heading.
         illustrative: Say wherever ratings are shown that they only show what the tools do.
+        explanations: Why dialogues got their scores, for the HTML page; read once, too.
 
     Raises:
         UsageError: If the name has another ending.
     """
     suffix = Path(path).suffix.lower()
     if suffix == ".html":
-        text = to_html(study, scores, dialogues, title=title, illustrative=illustrative)
+        text = to_html(
+            study, scores, dialogues, title=title, illustrative=illustrative, explanations=explanations
+        )
     elif suffix == ".md":
         text = to_markdown(study, title=title, illustrative=illustrative)
     elif suffix == ".tex":

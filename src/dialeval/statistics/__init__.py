@@ -9,6 +9,7 @@ warns, nothing returns NaN, and the same seed gives the same number for any numb
 - `differences`: which of two metrics agrees better, for many pairs in one pass.
 - `significance`: Williams' test, permutation tests, randomisation, Holm, clusters in a ranking.
 - `agreement`, `intraclass`: kappa, alpha, ICC, majority vote, how well people predict people.
+- `shares`: how many of so many, with an interval.
 - `regression`: least squares, ridge out of group, calibration.
 - `weighted`: how the resampling is fast; read it before changing it.
 """
@@ -50,6 +51,7 @@ from dialeval.statistics.regression import (
     ridge_out_of_group,
 )
 from dialeval.statistics.resampling import bootstrap_correlations, bootstrap_means, bootstrap_statistic
+from dialeval.statistics.shares import share
 from dialeval.statistics.significance import (
     holm,
     paired_bootstrap,
@@ -96,6 +98,7 @@ __all__ = [
     "permute_means",
     "raw_agreement",
     "ridge_out_of_group",
+    "share",
     "significance_clusters",
     "spearman",
     "williams",

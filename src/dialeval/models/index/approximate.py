@@ -21,7 +21,8 @@ from dialeval.errors import DataError
 from dialeval.files import replacing_folder
 from dialeval.models.index.dense import QUERIES, Vectors
 from dialeval.models.index.layout import PARTS, REBUILD, Approximate, Part, Stored, check_hashes, place_of
-from dialeval.models.index.segments import Array, mapped
+from dialeval.models.index.ragged import Array
+from dialeval.models.index.segments import mapped
 
 IVF_UP_TO = 1_000_000
 DEPTH = 50  # neighbours that recall is measured over

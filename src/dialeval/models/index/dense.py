@@ -11,7 +11,8 @@ import numpy as np
 
 from dialeval.errors import DataError, UsageError
 from dialeval.models.index.layout import REBUILD
-from dialeval.models.index.segments import ROWS, Array
+from dialeval.models.index.ragged import Array
+from dialeval.models.index.segments import ROWS
 
 QUERIES = 256  # queries that are compared at a time
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from dialeval.dialogues import Dialogue, takes_part
 from dialeval.models.index.origin import Named
-from dialeval.models.index.segments import Array
+from dialeval.models.index.ragged import Array
 from dialeval.models.index.writing import Column, Given
 
 DIALOGUES = 2_000  # that are encoded at a time

@@ -1,7 +1,7 @@
 """`Index`: dialogues that can be found again by their features."""
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -12,12 +12,13 @@ from dialeval.dialogues import Dialogue
 from dialeval.errors import DataError, UsageError
 from dialeval.models.index import layout
 from dialeval.models.index.features import TextEncoder, given_dialogues
-from dialeval.models.index.layout import Approximate, Config, Dense, Origin
+from dialeval.models.index.layout import Approximate, Config, Origin
 from dialeval.models.index.origin import Named, check_encoder, origin_of
+from dialeval.models.index.ragged import Array
 from dialeval.models.index.rows import Ids, Rows
 from dialeval.models.index.searching import Searches
-from dialeval.models.index.segments import Array, Block
 from dialeval.models.index.writing import Column, Given, extend, in_blocks, kinds_of, prepared
+from dialeval.models.states import TokenStates
 
 EXACT_UP_TO = 200_000
 
@@ -32,8 +33,9 @@ class Hit(NamedTuple):
 class Index:
     """Dialogues with named columns of features, in a folder, memory-mapped.
 
-    A column is either dense (a vector for each dialogue) or sparse (the words of each dialogue, weighed by
-    TF-IDF). Rows are in the order in which dialogues were added.
+    A column is dense (a vector for each dialogue), sparse (the words of each dialogue, weighed by TF-IDF), or
+    holds tokens (the states of every token, which are read, not searched). Rows are in the order in which
+    dialogues were added.
 
     >>> import tempfile
     >>> said = ["a cheap hotel", "a hotel in the centre", "a train at noon"]
@@ -109,7 +111,7 @@ class Index:
             folder: An index, an empty folder, or nothing yet.
             ids: One for each dialogue, each only once.
             columns: By name, for each dialogue: a numpy array with a vector a row, or a list with a string a
-                dialogue, or a list of terms a dialogue, which are taken as they are.
+                dialogue, or a list of terms a dialogue, which are taken as they are, or its `TokenStates`.
             encoder: What made the vectors; the index opens only with this one from then on.
             documents: What to hand out by id, such as the JSON of each dialogue.
             exact_up_to: With more dialogues than these, vectors are searched approximately.
@@ -200,15 +202,8 @@ class Index:
                 raise DataError(
                     "was meanwhile built with another encoder or columns", file=self.folder, fix=fix
                 )
-            fresh = now._new_only(prepared(itertools.chain([first], stream), now._config))
+            fresh = now._rows.new_only(prepared(itertools.chain([first], stream), now._config))
             self._take(extend(self.folder, now._config, fresh))
-
-    def _new_only(self, blocks: Iterable[Block]) -> Iterator[Block]:
-        for block in blocks:
-            for name, row in zip(block.ids, self._rows.find(block.ids), strict=True):
-                if row is not None:
-                    raise DataError("is in the index already", file=self.folder, field=repr(name))
-            yield block
 
     # --- looking --------------------------------------------------------------------------------------------
 
@@ -217,9 +212,8 @@ class Index:
 
     @property
     def columns(self) -> dict[str, str]:
-        """The kind of each column, `dense` or `sparse`, by its name."""
-        kinds = self._config.columns.items()
-        return {name: "dense" if isinstance(kind, Dense) else "sparse" for name, kind in kinds}
+        """The kind of each column, `dense`, `sparse` or `tokens`, by its name."""
+        return {name: type(kind).__name__.lower() for name, kind in self._config.columns.items()}
 
     @property
     def encoder(self) -> Origin | None:
@@ -254,6 +248,12 @@ class Index:
         if ids is not None:
             return vectors.take(np.array(self.rows(ids), np.int64))
         return vectors.arrays[0] if len(vectors.arrays) == 1 else np.concatenate(vectors.arrays)
+
+    def states(
+        self, which: Sequence[str] | Sequence[int] | Array, column: str = "states"
+    ) -> list[TokenStates]:
+        """Return the tokens of dialogues, named by their ids or rows: read-only views, not copies."""
+        return self._searches.tokens(column).take(self._rows.chosen(which))
 
     def documents(self, ids: Sequence[str]) -> list[bytes]:
         """Return what was stored for each id, byte for byte."""

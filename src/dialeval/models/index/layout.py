@@ -56,6 +56,15 @@ class Sparse(_Record, frozen=True, tag_field="kind", tag="sparse"):
     buckets: Annotated[int, msgspec.Meta(ge=1, le=1 << 28)] = 1 << 20
 
 
+class Tokens(_Record, frozen=True, tag_field="kind", tag="tokens"):
+    """A column of token states, a row of bytes and a scale for each token."""
+
+    width: Annotated[int, msgspec.Meta(ge=1, le=1 << 16)]
+
+
+Kind = Dense | Sparse | Tokens
+
+
 class Origin(_Record, frozen=True):
     """The encoder that the vectors came from."""
 
@@ -91,7 +100,7 @@ class Config(_Record, frozen=True, rename={"kind": "class"}):
     kind: Literal["index.v1"]
     dialeval: str
     encoder: Origin | None
-    columns: Annotated[dict[ColumnName, Dense | Sparse], msgspec.Meta(min_length=1)]
+    columns: Annotated[dict[ColumnName, Kind], msgspec.Meta(min_length=1)]
     documents: bool
     exact_up_to: Size
     segments: Annotated[list[Part], msgspec.Meta(min_length=1)]
@@ -120,7 +129,7 @@ class Config(_Record, frozen=True, rename={"kind": "class"}):
 
 
 def empty_config(
-    encoder: Origin | None, columns: dict[str, Dense | Sparse], documents: bool, exact_up_to: int
+    encoder: Origin | None, columns: dict[str, Kind], documents: bool, exact_up_to: int
 ) -> Config:
     """Return the settings of an index that has no rows yet."""
     return Config(CLASS, __version__, encoder, columns, documents, exact_up_to, [], {}, "0" * 64)

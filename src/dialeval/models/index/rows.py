@@ -2,13 +2,16 @@
 
 import bisect
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import overload
 
+import numpy as np
+
 from dialeval.errors import DataError, UsageError
 from dialeval.models.index.layout import Config
-from dialeval.models.index.segments import Segment, keys_of
+from dialeval.models.index.ragged import Array
+from dialeval.models.index.segments import Block, Segment, keys_of
 
 
 class Rows:
@@ -51,6 +54,23 @@ class Rows:
         if None in found:
             raise DataError("is not in the index", file=self.folder, field=repr(ids[found.index(None)]))
         return [row for row in found if row is not None]
+
+    def chosen(self, which: Sequence[str] | Sequence[int] | Array) -> list[int]:
+        """Return rows: those of ids, or numbers of rows as they are, all of which must be there."""
+        if isinstance(which, str | bytes) or all(isinstance(one, str) for one in which):
+            return self.of(which)  # type: ignore[arg-type]
+        rows = np.asarray(which)
+        if rows.ndim != 1 or rows.dtype.kind not in "iu" or rows.min() < 0 or rows.max() >= len(self):
+            raise UsageError(f"rows are whole numbers from 0 to {len(self) - 1}, or ids")
+        return [int(row) for row in rows]
+
+    def new_only(self, blocks: Iterable[Block]) -> Iterator[Block]:
+        """Let through what is to be added, unless an id is there already."""
+        for block in blocks:
+            for name, row in zip(block.ids, self.find(block.ids), strict=True):
+                if row is not None:
+                    raise DataError("is in the index already", file=self.folder, field=repr(name))
+            yield block
 
     def _place(self, row: int) -> tuple[Segment, int]:
         number = bisect.bisect_right(self.starts, row) - 1

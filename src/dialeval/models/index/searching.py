@@ -10,8 +10,12 @@ import numpy as np
 from dialeval.errors import DataError, UsageError
 from dialeval.models.index import approximate, layout
 from dialeval.models.index.dense import QUERIES, Nearest, Vectors, best, unit
-from dialeval.models.index.segments import Array, Segment
+from dialeval.models.index.ragged import Array
+from dialeval.models.index.segments import Segment
 from dialeval.models.index.sparse import TfIdf, check_texts
+from dialeval.models.index.tokens import Tokens
+
+_HELD: dict[type, str] = {layout.Dense: "vectors", layout.Sparse: "words", layout.Tokens: "token states"}
 
 
 class Searches:
@@ -23,6 +27,7 @@ class Searches:
             if entry.part is not None:
                 layout.check_sizes(folder, entry.part)
         self._weights: dict[str, TfIdf] = {}
+        self._tokens: dict[str, Tokens] = {}
         self._searchers: dict[str, approximate.Searcher | None] = {}
 
     def nearest(self, query: object, k: int, column: str, exact: bool) -> Iterator[tuple[Array, Array]]:
@@ -48,9 +53,18 @@ class Searches:
         """Return the vectors of a dense column."""
         kind = self._kind(column)
         if not isinstance(kind, layout.Dense):
-            raise UsageError(f"the column {column!r} has words, not vectors")
+            raise UsageError(f"the column {column!r} has {_HELD[type(kind)]}, not vectors")
         arrays: list[Any] = [segment.columns[column] for segment in self.segments]
         return Vectors(arrays, kind.width, self.folder)
+
+    def tokens(self, column: str) -> Tokens:
+        """Return the token states of a column, which are looked through when they are first asked for."""
+        kind = self._kind(column)
+        if not isinstance(kind, layout.Tokens):
+            raise UsageError(f"the column {column!r} has {_HELD[type(kind)]}, not token states")
+        if column not in self._tokens:
+            self._tokens[column] = Tokens(self.segments, column)
+        return self._tokens[column]
 
     def _nearest_vectors(
         self, vectors: Vectors, query: Array, k: int, column: str, exact: bool
@@ -65,7 +79,7 @@ class Searches:
         for one, rows in zip(query, every, strict=True):
             yield vectors.rank(one, rows, k)
 
-    def _kind(self, column: str) -> layout.Dense | layout.Sparse:
+    def _kind(self, column: str) -> layout.Kind:
         if column not in self.config.columns:
             raise UsageError(f"no column {column!r} in this index; it has {', '.join(self.config.columns)}")
         return self.config.columns[column]
@@ -82,6 +96,8 @@ class Searches:
         kind = self._kind(column)
         if isinstance(kind, layout.Dense):
             return self.vectors(column)
+        if isinstance(kind, layout.Tokens):
+            raise UsageError(f"the column {column!r} has token states, which are not searched")
         if column not in self._weights:
             self._weights[column] = TfIdf(self.segments, column, kind.buckets)
         return self._weights[column]

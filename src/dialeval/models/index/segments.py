@@ -1,8 +1,9 @@
 """Segments: rows of an index on disk, written once as a stream, then memory-mapped.
 
 A segment has the ids and documents of its rows as text with offsets, the hashes of the ids in order (so that
-an id is found without a dictionary of all of them), and for each column a matrix of unit vectors or the
-counts of its words. All numbers are little-endian and without a header: `config.json` knows the shapes.
+an id is found without a dictionary of all of them), and for each column a matrix of unit vectors, the
+counts of its words or the states of its tokens. All numbers are little-endian and without a header:
+`config.json` knows the shapes.
 """
 
 import hashlib
@@ -12,32 +13,28 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, overload
+from typing import BinaryIO, overload
 
 import numpy as np
-import numpy.typing as npt
 
 from dialeval.errors import DataError
 from dialeval.files import replacing_folder
-from dialeval.models.index.layout import CONFIG, PARTS, REBUILD, Config, Dense, Part, Stored, place_of
+from dialeval.models.index.layout import (
+    CONFIG,
+    PARTS,
+    REBUILD,
+    Config,
+    Dense,
+    Part,
+    Sparse,
+    Stored,
+    Tokens,
+    place_of,
+)
+from dialeval.models.index.ragged import Array, Counts, Ragged, TokenRows
 from dialeval.models.untrusted import open_regular
 
-Array = npt.NDArray[Any]
 ROWS = 8192  # rows that are copied or counted at a time
-
-
-@dataclass(frozen=True)
-class Counts:
-    """How often each bucket is filled in each text: rows that end where the next one begins."""
-
-    ends: Array
-    buckets: Array
-    counts: Array
-
-    def slice(self, start: int, stop: int) -> "Counts":
-        """Return some of the rows."""
-        first, last = int(self.ends[start]), int(self.ends[stop])
-        return Counts(self.ends[start : stop + 1] - first, self.buckets[first:last], self.counts[first:last])
 
 
 @dataclass(frozen=True)
@@ -45,7 +42,7 @@ class Block:
     """Rows that are checked and ready to be written."""
 
     ids: Sequence[str]
-    columns: Mapping[str, Array | Counts]
+    columns: Mapping[str, Array | Ragged]
     documents: Sequence[bytes] | None
 
 
@@ -79,17 +76,12 @@ class Segment:
         self.ids = self._texts("ids")
         self.keys, self.order = self._array("ids.keys", "<u8"), self._array("ids.order", "<i8")
         self.documents = self._texts("documents") if config.documents else None
-        self.columns: dict[str, Array | Counts] = {}
+        self.columns: dict[str, Array | Ragged] = {}
         for name, column in config.columns.items():
             if isinstance(column, Dense):
                 self.columns[name] = self._array(f"{name}.vectors", "<f4", (self.rows, column.width))
             else:
-                filled = self._size(f"{name}.buckets") // 4
-                self.columns[name] = Counts(
-                    self._array(f"{name}.ends", "<i8", (self.rows + 1,)),
-                    self._array(f"{name}.buckets", "<i4", (filled,)),
-                    self._array(f"{name}.counts", "<f4", (filled,)),
-                )
+                self.columns[name] = self._ragged(name, column)
 
     def find(self, names: Sequence[str], keys: Array) -> list[int | None]:
         """Return the row of each id, or None."""
@@ -109,7 +101,7 @@ class Segment:
         for start in range(0, self.rows, ROWS):
             stop = min(start + ROWS, self.rows)
             columns = {
-                name: column.slice(start, stop) if isinstance(column, Counts) else column[start:stop]
+                name: column.slice(start, stop) if isinstance(column, Ragged) else column[start:stop]
                 for name, column in self.columns.items()
             }
             documents = None if self.documents is None else self.documents[start:stop]
@@ -119,6 +111,18 @@ class Segment:
         text = self._array(f"{name}.txt", "u1", (self._size(f"{name}.txt"),))
         return Texts(
             text, self._array(f"{name}.offsets", "<i8", (self.rows + 1,)), self.place / f"{name}.txt"
+        )
+
+    def _ragged(self, name: str, column: Sparse | Tokens) -> Ragged:
+        form, width = (TokenRows, column.width) if isinstance(column, Tokens) else (Counts, 1)
+        filled = self._size(f"{name}.{next(iter(form.FILES))}") // 4
+        ends = self._array(f"{name}.ends", "<i8", (self.rows + 1,))
+        return form(
+            ends,
+            *(
+                self._array(f"{name}.{part}", kind, (filled, width) if part == "numbers" else (filled,))
+                for part, kind in form.FILES.items()
+            ),
         )
 
     def _size(self, name: str) -> int:
@@ -195,10 +199,11 @@ class _Writer:
         if block.documents is not None:
             self._texts("documents", block.documents)
         for name, column in block.columns.items():
-            if isinstance(column, Counts):
-                self._ends(f"{name}.ends", self._file(f"{name}.buckets").size // 4, column.ends)
-                self._write(f"{name}.buckets", column.buckets, "<i4")
-                self._write(f"{name}.counts", column.counts, "<f4")
+            if isinstance(column, Ragged):
+                before = self._file(f"{name}.{next(iter(column.FILES))}").size // 4
+                self._ends(f"{name}.ends", before, column.ends)
+                for part, kind in column.FILES.items():
+                    self._write(f"{name}.{part}", getattr(column, part), kind)
             else:
                 self._write(f"{name}.vectors", column, "<f4")
 

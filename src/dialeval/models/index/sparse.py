@@ -11,7 +11,8 @@ import numpy as np
 
 from dialeval.errors import DataError, UsageError
 from dialeval.models.index.layout import REBUILD
-from dialeval.models.index.segments import ROWS, Array, Counts, Segment
+from dialeval.models.index.ragged import Array, Counts
+from dialeval.models.index.segments import ROWS, Segment
 
 _WORD = re.compile(r"\w+")
 Text = str | Sequence[str]
@@ -121,8 +122,8 @@ def _blocks(every: Sequence[Counts]) -> Iterator[tuple[int, Counts]]:
 def _checked(segment: Segment, column: str, buckets: int) -> Counts:
     """Look through the numbers before compiled code walks along them."""
     counts: Any = segment.columns[column]
-    ends, filled = counts.ends, len(counts.buckets)
-    if ends[0] != 0 or ends[-1] != filled or np.any(ends[1:] < ends[:-1]):
+    filled = len(counts.buckets)
+    if not counts.holds():
         wrong = "ends"
     elif filled and (counts.buckets.min() < 0 or counts.buckets.max() >= buckets):
         wrong = "buckets"

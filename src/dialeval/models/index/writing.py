@@ -17,16 +17,21 @@ from dialeval.models.index.layout import (
     Approximate,
     Config,
     Dense,
+    Kind,
     Part,
     Sparse,
+    Tokens,
     check_hashes,
     sweep,
     write_config,
 )
+from dialeval.models.index.ragged import Array, Ragged
 from dialeval.models.index.segments import ROWS, Block, Segment, write_segment
 from dialeval.models.index.sparse import Text, check_texts, count
+from dialeval.models.index.tokens import pack, width_of
+from dialeval.models.states import TokenStates
 
-Column = npt.NDArray[Any] | Sequence[Text]
+Column = npt.NDArray[Any] | Sequence[Text] | Sequence[TokenStates]
 Given = tuple[Sequence[str], Mapping[str, Column], Sequence[bytes] | None]
 """Ids, columns and documents of some dialogues, as callers have them."""
 
@@ -95,14 +100,16 @@ def in_blocks(
         yield ids[part], some, None if documents is None else documents[part]
 
 
-def kinds_of(columns: Mapping[str, Column]) -> dict[str, Dense | Sparse]:
-    """Tell columns of vectors from columns of words."""
-    kinds: dict[str, Dense | Sparse] = {}
+def kinds_of(columns: Mapping[str, Column]) -> dict[str, Kind]:
+    """Tell columns of vectors from those of words and of token states."""
+    kinds: dict[str, Kind] = {}
     for name, column in columns.items():
         if not _NAME.fullmatch(name) or name in ("ids", "documents"):
             raise UsageError(f"{name!r} cannot be the name of a column: lower-case letters, digits, - and _")
         if isinstance(column, np.ndarray):
             kinds[name] = Dense(unit(column[:0], None, name).shape[1])
+        elif len(column) and isinstance(first := column[0], TokenStates):
+            kinds[name] = Tokens(width_of(first, name))
         else:
             kinds[name] = Sparse()
     if not kinds:
@@ -119,12 +126,14 @@ def prepared(blocks: Iterable[Given], config: Config) -> Iterator[Block]:
             raise UsageError(f"the index was built {'with' if config.documents else 'without'} documents")
         for name in ids:
             _check_id(name)
-        ready = {}
+        ready: dict[str, Array | Ragged] = {}
         for name, kind in config.columns.items():
             if isinstance(kind, Dense):
                 ready[name] = unit(columns[name], kind.width, name, ids).astype("<f4")
+            elif isinstance(kind, Tokens):
+                ready[name] = pack(columns[name], kind.width, name, ids)
             else:
-                ready[name] = count(check_texts(name, columns[name]), kind.buckets)  # type: ignore[assignment]
+                ready[name] = count(check_texts(name, columns[name]), kind.buckets)
         yield Block(ids, ready, documents)
 
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _FORMAT = 1
 _CHECKPOINT, _STATE = "checkpoint", "state.json"
 _MODEL, _OPTIMISER = "model.safetensors", "optimiser.safetensors"
-_AFRESH = "take another folder, or begin afresh with resume=False"
+_AFRESH = "take another folder, or begin afresh (--fresh, or resume=False)"
 
 
 @dataclass(frozen=True)

@@ -46,7 +46,7 @@ def export_pair(
     prefix = "encoder."
     hub = {key.removeprefix(prefix): value for key, value in arrays.items() if key.startswith(prefix)}
     shape, weights = canonical(network.config, hub)
-    weights |= _head_arrays(arrays, network.heads)
+    weights |= head_arrays(arrays, network.heads)
     config = {
         "name": name,
         "shape": shape.fields(),
@@ -55,7 +55,7 @@ def export_pair(
         "heads": [head.fields() for head in network.heads],
         "storage": storage,
         "encoder": Path(network.encoder).name if Path(network.encoder).is_dir() else network.encoder,
-        **_run_fields(trained),
+        **run_fields(trained),
         **(fields or {}),
     }
     small = shrink(weights, storage)
@@ -72,28 +72,29 @@ def export_vectors(
     card: Card,
     *,
     name: str,
+    kind: str = "dialogue-scorer.v1",
     trained: Trained | None = None,
     fields: Mapping[str, Any] | None = None,
 ) -> Artefact:
-    """Write a dialogue scorer's head; `fields` says which encoder and which features it reads."""
+    """Write a head over vectors; `fields` says which encoder and which features it reads."""
     arrays = module_arrays(network.module)
     weights = {"input.mean": arrays["mean"], "input.scale": arrays["scale"]}
     weights |= {key: value for key, value in arrays.items() if key.startswith("layers.")}
-    weights |= _head_arrays(arrays, network.heads)
+    weights |= head_arrays(arrays, network.heads)
     config = {
         "name": name,
         "inputs": len(arrays["mean"]),
         "hidden": list(network.hidden),
         "activation": network.activation,
         "heads": [head.fields() for head in network.heads],
-        **_run_fields(trained),
+        **run_fields(trained),
         **(fields or {}),
     }
     files = {"model.safetensors": lambda path: write_tensors(path, weights)}
-    return save(target, "dialogue-scorer.v1", config, files, card)
+    return save(target, kind, config, files, card)
 
 
-def _head_arrays(arrays: Mapping[str, Array], heads: Sequence[Head]) -> dict[str, Array]:
+def head_arrays(arrays: Mapping[str, Array], heads: Sequence[Head]) -> dict[str, Array]:
     """Name the heads' weights by head; a network counts them."""
     return {
         f"heads.{head.name}.{part}": np.asarray(arrays[f"heads.{number}.{part}"], np.float32)
@@ -102,7 +103,7 @@ def _head_arrays(arrays: Mapping[str, Array], heads: Sequence[Head]) -> dict[str
     }
 
 
-def _run_fields(trained: Trained | None) -> dict[str, Any]:
+def run_fields(trained: Trained | None) -> dict[str, Any]:
     """Record what the weights depend on: no times, so that the same run gives the same artefact."""
     if trained is None:
         return {}

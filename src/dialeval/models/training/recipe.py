@@ -97,7 +97,8 @@ class PairRecipe:
 class VectorRecipe:
     """How to train a small network over features that were made of a frozen encoder's vectors.
 
-    `fields` says which encoder and which features, so that scoring makes the same ones.
+    `fields` says which encoder and which features, so that scoring makes the same ones; `kind` is the class
+    of the artefact.
     """
 
     name: str
@@ -109,6 +110,7 @@ class VectorRecipe:
     activation: Activation = "relu"
     about: str = ""
     fields: Mapping[str, Any] = field(default_factory=dict)
+    kind: str = "dialogue-scorer.v1"
 
     def network(
         self, examples: Sequence[VectorExample], settings: Settings, encoder: str | Path | None = None
@@ -123,8 +125,10 @@ class VectorRecipe:
     def export(
         self, network: VectorNetwork, target: Path, card: Card, trained: Trained, _: Storage
     ) -> Artefact:
-        """Write a dialogue scorer; it is small, so it is stored as it is."""
-        return export_vectors(network, target, card, name=self.name, trained=trained, fields=self.fields)
+        """Write the head; it is small, so it is stored as it is."""
+        return export_vectors(
+            network, target, card, name=self.name, kind=self.kind, trained=trained, fields=self.fields
+        )
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,289 @@
+"""Give the segments of dialogues their acts, write them, and say how often each act occurs."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from dialeval.dialogues import Dialogue, Turn, datasets, formats, takes_part
+from dialeval.dialogues.act_statistics import ActStatistics, count_acts
+from dialeval.dialogues.act_votes import Agreement, Voted, accuracies, accuracy, agreement, settle, voted
+from dialeval.dialogues.acts import Annotation, annotations, canonical
+from dialeval.dialogues.datasets import actdial
+from dialeval.dialogues.datasets.publicset import MissingPartError
+from dialeval.dialogues.formats.writing import ENDINGS
+from dialeval.dialogues.segmentation import DEFAULT_SPLITTER, SPLITTERS, Splitter
+from dialeval.errors import DataError, UsageError
+from dialeval.jobs import runs
+from dialeval.statistics import Estimate
+
+_BLOCK = 256  # dialogues that a classifier sees at once
+Parts = Iterator[tuple[str, Dialogue]]
+
+
+@dataclass
+class ActReport:
+    """What was found: statistics by part, votes and agreement, accuracy by an expert's sample, the model."""
+
+    parts: dict[str, ActStatistics] = field(default_factory=dict)
+    votes: list[Voted] = field(default_factory=list)
+    agreement: Agreement | None = None
+    expert: dict[str, Estimate] = field(default_factory=dict)
+    model: str | None = None
+    by_model: int = 0
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def whole(self) -> ActStatistics:
+        """The statistics of all parts together."""
+        return sum(self.parts.values(), ActStatistics())
+
+    @property
+    def undecided(self) -> list[str]:
+        """The indices of the segments that need another round."""
+        return [one.index for one in self.votes if one.decided is None]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as plain values."""
+        votes = None
+        if self.agreement is not None:
+            decided = len(self.votes) - len(self.undecided)
+            votes = {**asdict(self.agreement), "decided": decided, "needs_another_round": self.undecided}
+        return {
+            **self.whole.to_dict(),
+            "parts": {name: one.to_dict() for name, one in self.parts.items()},
+            "votes": votes,
+            "expert": {who: asdict(found) for who, found in self.expert.items()} or None,
+            "model": self.model,
+            "labelled_by_model": self.by_model,
+            "notes": self.notes,
+        }
+
+
+def annotate_acts(
+    chats: str,
+    out: str | None = None,
+    *,
+    format: str | None = None,
+    columns: str | None = None,
+    part: str = "all",
+    splitter: Splitter = DEFAULT_SPLITTER,
+    model: str | None = None,
+    expert: Path | None = None,
+    watch: Callable[[int], None] | None = None,
+) -> ActReport:
+    """Label what has no act yet, write the dialogues if asked to, and count; in one pass.
+
+    Acts that are there are kept. Where raters voted, their majority decides and no model is asked: a segment
+    without a majority stays open.
+
+    Args:
+        chats: Dialogues in any known format, a run folder, a file or folder of segments, a public set's name.
+        out: `.json` for a list of segments (ActDial), or what `formats.write` takes; None writes nothing.
+        format: How to read; `actdial` for a list of segments.
+        columns: Columns of a turn table.
+        part: Part of a public set.
+        splitter: How turns are cut that come without segments.
+        model: Classifier of segments; by default the shipped one.
+        expert: Segments with an expert's acts, to compare with.
+        watch: Called with the number of dialogues done after each block.
+    """
+    if splitter not in SPLITTERS:
+        raise UsageError(f"no splitter {splitter!r}; known: {', '.join(SPLITTERS)}")
+    _check_out(chats, out)
+    found, labeller = ActReport(), _Labeller(model, splitter)
+    sample = _Sample(expert) if expert else None
+
+    def stream() -> Iterator[Dialogue]:
+        parts = _read(chats, format, columns, part)
+        while block := list(islice(parts, _BLOCK)):
+            labelled = labeller.label([dialogue for _, dialogue in block])
+            for (name, _), dialogue in zip(block, labelled, strict=True):
+                found.parts[name] = found.parts.get(name, ActStatistics()) + count_acts([dialogue])
+                found.votes.extend(voted([dialogue]))
+                if sample:
+                    sample.look_at(dialogue)
+                yield dialogue
+            if watch:
+                watch(len(block))
+
+    try:
+        found.notes += _write(stream(), out)
+    except DataError as error:
+        raise error if error.file is not None else DataError(str(error), file=chats) from None
+    found.model, found.by_model = labeller.name, labeller.count
+    if found.votes:
+        found.agreement = agreement(found.votes)
+        differing = sum(one.act is not None and one.decided not in (None, one.act) for one in found.votes)
+        found.notes += [f"segments with another act than their majority: {differing}"] if differing else []
+    if sample:
+        found.expert, missing = sample.compare(found.votes)
+        found.notes += [f"segments of the expert that are not among these: {missing}"] if missing else []
+    return found
+
+
+def _check_out(chats: str, out: str | None) -> None:
+    if out is None or out == "-":
+        return
+    if Path(out).suffix.lower() not in (".json", *ENDINGS):
+        raise UsageError(f"cannot write {out}: use one of .json (segments), {', '.join(ENDINGS)}")
+    if Path(chats).is_file() and Path(out).is_file() and Path(out).samefile(chats):
+        raise UsageError(f"{out} is what is read: choose another name to write")
+
+
+def _read(chats: str, format: str | None, columns: str | None, part: str) -> Parts:
+    path = Path(chats)
+    if chats in datasets.NAMES and not path.exists():
+        yield from _read_public(chats, part)
+        return
+    if part != "all":
+        raise UsageError("--part goes with a public set")
+    if format == "actdial" or (format is None and chats != "-" and _is_actdial(path)):
+        for dialogue in actdial.read_dialogues(path):
+            yield actdial.part_of(dialogue.id) or "all", dialogue
+        return
+    if chats != "-" and runs.is_run(chats):
+        read = runs.Run(chats).dialogues()
+    else:
+        read = formats.read(chats, format, formats.TurnColumns.parse(columns) if columns else None)
+    for dialogue in read:
+        yield "all", dialogue
+
+
+def _is_actdial(path: Path) -> bool:
+    return actdial.holds_segments(path) or (path.is_dir() and not runs.is_run(path))
+
+
+def _read_public(name: str, part: str) -> Parts:
+    chosen = datasets.public_set(name)
+    missing: MissingPartError | None = None
+    empty = True
+    for one in chosen.parts if part == "all" else (part,):
+        try:
+            for dialogue in chosen.dialogues(one):
+                empty = False
+                yield one, dialogue
+        except MissingPartError as error:
+            missing = error
+    if empty and missing:
+        raise missing
+
+
+def _write(dialogues: Iterator[Dialogue], out: str | None) -> list[str]:
+    if out is None:
+        for _ in dialogues:
+            pass
+        return []
+    if Path(out).suffix.lower() != ".json":
+        formats.write(dialogues, out)
+        return []
+    done = actdial.write_segments(out, dialogues)
+    said = {
+        "dialogues in which somebody has two turns in a row, so that a number is skipped": done.skipping,
+        "turns left out, system prompts or tools' answers": done.left_out,
+    }
+    return [f"{what}: {count}" for what, count in said.items() if count]
+
+
+class _Labeller:
+    """Asks people's votes first, then a classifier, which is loaded when something is left for it."""
+
+    def __init__(self, model: str | None, splitter: Splitter) -> None:
+        self.model, self.splitter = model, splitter
+        self.name: str | None = None
+        self.count = 0
+
+    def label(self, dialogues: Sequence[Dialogue]) -> list[Dialogue]:
+        settled = [settle(dialogue) for dialogue in dialogues]
+        places = [place for place, dialogue in enumerate(settled) if any(map(_is_open, dialogue.turns))]
+        if not places:
+            return settled
+        from dialeval.models.segment_acts import SegmentActs
+
+        classifier = SegmentActs.load(*([self.model] if self.model else []))
+        self.name = f"{classifier.name} {classifier.sha[:12]}"
+        answers = classifier.label([settled[place] for place in places], self.splitter)
+        for place, answer in zip(places, answers, strict=True):
+            settled[place] = self._filled(settled[place], answer)
+        return settled
+
+    def _filled(self, dialogue: Dialogue, answer: Dialogue) -> Dialogue:
+        """Take the classifier's acts where there are none, and nothing else: votes and blanks stay."""
+        turns = []
+        for turn, said in zip(dialogue.turns, answer.turns, strict=True):
+            given, acts = turn.meta.get("segments"), said.meta.get("segments")
+            if acts is not None and given is None:
+                self.count += len(acts)
+            elif given is not None:
+                rest = iter(acts or ())
+                acts = [self._answered(raw, rest) for raw in given]
+            changed = {} if acts is None else {"segments": acts}
+            turns.append(msgspec.structs.replace(turn, meta={**turn.meta, **changed}))
+        return msgspec.structs.replace(dialogue, turns=tuple(turns))
+
+    def _answered(self, raw: dict[str, Any], rest: Iterator[dict[str, Any]]) -> dict[str, Any]:
+        act = next(rest)["act"] if raw["text"].strip() else None
+        if not _wants_act(Annotation(raw["text"], raw.get("act"), raw.get("votes"))):
+            return raw
+        self.count += 1
+        return {**raw, "act": act}
+
+
+def _is_open(turn: Turn) -> bool:
+    if not takes_part(turn):
+        return False
+    found = annotations(turn)
+    return bool(turn.text.strip()) if found is None else any(map(_wants_act, found))
+
+
+def _wants_act(one: Annotation) -> bool:
+    return one.act is None and not one.votes and bool(one.text.strip())
+
+
+class _Sample:
+    """An expert's acts for some segments, and what others said about the same."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.acts: dict[str, str] = {}
+        self.texts: dict[str, str] = {}
+        self.said: dict[str, str | None] = {}
+        for index, text, act in _expert_rows(path):
+            if act is not None:
+                try:
+                    self.acts[index] = canonical(act)
+                except DataError as error:
+                    raise DataError(f"{index}: {error}", file=path) from None
+                self.texts[index] = text
+        if not self.acts:
+            raise DataError("no segment with an act in it", file=path)
+
+    def look_at(self, dialogue: Dialogue) -> None:
+        for index, one in actdial.indexed(dialogue):
+            if index in self.acts:
+                if one.text.strip() != self.texts[index].strip():
+                    raise DataError(
+                        f"{index} is {self.texts[index][:60]!r} here and {one.text[:60]!r} there",
+                        file=self.path,
+                        fix="the expert's segments must be cut from the same dialogues in the same way",
+                    )
+                self.said[index] = one.act
+
+    def compare(self, votes: Sequence[Voted]) -> tuple[dict[str, Estimate], int]:
+        found = {"acts": accuracy(self.said, self.acts), **(accuracies(votes, self.acts) if votes else {})}
+        return found, len(self.acts) - len(self.said)
+
+
+def _expert_rows(path: Path) -> Iterator[tuple[str, str, str | None]]:
+    if actdial.holds_segments(path):
+        for utterances in actdial.read_segments(path).values():
+            for segments in utterances.values():
+                for one in segments:
+                    yield one.index, one.fs_text or "", one.annotation
+        return
+    for dialogue in formats.read(path):
+        for index, found in actdial.indexed(dialogue):
+            yield index, found.text, found.act

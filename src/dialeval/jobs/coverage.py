@@ -1,0 +1,234 @@
+"""Does a corpus surround the dialogues that are judged by it?
+
+A metric that judges a dialogue by its nearest neighbours in a corpus can only be as good as those neighbours
+are near. Here the features of test dialogues are laid over those of the corpus: a picture in two dimensions,
+and one number, the share of test dialogues that are *covered*: the nearest dialogue of the corpus is no
+farther away than half of the corpus' own dialogues have theirs.
+
+Distances are those of the search, 1 - cosine, in all dimensions; the picture is only a shadow of them.
+"""
+
+import dataclasses
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from dialeval import __version__
+from dialeval.dialogues import Dialogue
+from dialeval.dialogues.splits import fingerprint
+from dialeval.errors import DataError, UsageError
+from dialeval.jobs.geometry import Floats, Rows, nearest, principal_axes
+from dialeval.models.index import Index
+from dialeval.models.index.dense import unit
+from dialeval.statistics import Estimate, share
+
+Features: TypeAlias = Callable[[Sequence[Dialogue]], Floats]
+Maker: TypeAlias = Callable[[Index, str | None], tuple[str, Features]]
+SAMPLE = 2_000  # dialogues of the corpus whose own neighbours are looked for
+SHOWN = 3_000  # points of either kind that a picture shows
+_DIALOGUES = 500  # read and described at a time
+_LAYERS = 49  # more than any encoder at hand has
+_ROUNDING = 1e-6  # two equal vectors are this far apart in single precision
+
+
+def _text(index: Index, encoder: str | None) -> tuple[str, Features]:
+    """Make the column `text` as `Index.of_dialogues` does."""
+    from dialeval.models.encoder import DEFAULT, Encoder
+    from dialeval.models.index import features
+    from dialeval.models.index.origin import check_encoder
+
+    chosen = Encoder.load(encoder or (index.encoder.name if index.encoder else DEFAULT))
+    check_encoder(index.folder, index.encoder, chosen)
+    return "text", lambda dialogues: np.asarray(features(dialogues, chosen)["text"])
+
+
+def _described(part: str, layer: str) -> Maker:
+    """Make a column of a consensus corpus, at the layer that the index was built with."""
+
+    def make(index: Index, encoder: str | None) -> tuple[str, Features]:
+        from dialeval.models.consensus import Description
+        from dialeval.models.encoder import DEFAULT
+
+        described = (Description(**{"encoder": encoder or DEFAULT, layer: n}) for n in range(_LAYERS))  # type: ignore[arg-type]
+        how = next((one for one in described if one.names[part] in index.columns), None)
+        if how is None:
+            raise UsageError(f"{index.folder}: its column {part!r} was made by other models; build it again")
+        return how.names[part], lambda dialogues: np.asarray(getattr(how.describe(dialogues), part))
+
+    return make
+
+
+MAKERS: dict[str, Maker] = {
+    "acts": _described("acts", "h"),
+    "content": _described("content", "l"),
+    "text": _text,
+}
+"""What makes a column for new dialogues: its name in an index (`acts`, or `acts-` and a mark) and a function.
+
+The first that an index has is the one that is shown.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A test dialogue: where the picture shows it, and its nearest dialogue in the corpus."""
+
+    id: str
+    nearest: str
+    distance: float
+    covered: bool
+    x: float
+    y: float
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """How well a corpus surrounds test dialogues.
+
+    `limit` is the median distance of the corpus' own dialogues (`n_sampled` of them) to their nearest,
+    `median` that of the test dialogues, `n_without` of which have no features (nothing was said).
+    `explained` is the share of all variance that each axis of the picture shows; `corpus` are points of it.
+    """
+
+    column: str
+    index: str
+    n_corpus: int
+    n_left_out: int
+    n_sampled: int
+    n_test: int
+    n_without: int
+    limit: float
+    median: float
+    share: Estimate
+    confidence: float
+    explained: tuple[float, float]
+    places: list[Place]
+    corpus: list[tuple[float, float]]
+    notes: list[str]
+
+    def to_dict(self, **more: Any) -> dict[str, Any]:
+        """Return everything as plain dictionaries and lists, for JSON."""
+        return {"version": "coverage.v1", "dialeval": __version__, **more, **dataclasses.asdict(self)}
+
+
+def cover(
+    dialogues: Iterable[Dialogue],
+    corpus: str | Path,
+    column: str | None = None,
+    *,
+    encoder: str | None = None,
+    features: Features | None = None,
+    confidence: float = 0.95,
+    seed: int = 0,
+) -> Coverage:
+    """Lay dialogues over a corpus.
+
+    Args:
+        dialogues: What is to be judged by the corpus. Dialogues of the corpus that say the same are left out.
+        corpus: The folder of an index.
+        column: A column of vectors; by default the first that can be made for new dialogues.
+        encoder: What the index was built with; by default that of the same name, or the shipped one.
+        features: Makes the vectors of any other column: a row for each dialogue.
+        confidence: Confidence of the interval of the share (Wilson's).
+        seed: Same seed, same sample of a large corpus.
+    """
+    index = Index.open(corpus)
+    column, make = _column(index, column, encoder, features)
+    ids, said, vectors = _placed(dialogues, make, column, index.vectors(column).shape[1])
+    stored, (kept, equal, notes) = index.vectors(column), _kept(index, column, said)
+    there = np.flatnonzero(vectors.any(axis=1))
+    if len(kept) < 2 or not len(there):
+        what = "no test dialogue has" if len(kept) > 1 else "fewer than two dialogues of the corpus have"
+        left = f"{equal} of {len(index)} dialogues say the same as a test dialogue and were left out"
+        raise DataError(f"{what} features in the column {column!r}", file=corpus, fix=left if equal else None)
+    drawn, queries = _sample(kept, SAMPLE, seed), vectors[there]
+    limit = float(np.median(nearest(stored, kept, stored[drawn], own=drawn)[0]))
+    distances, rows = nearest(stored, kept, queries)
+    near = distances <= limit + _ROUNDING
+    project, explained = principal_axes(stored, kept, queries)
+    covered = share(int(near.sum()), len(there), confidence)
+    spots, names = project(queries), index.ids
+    places = [
+        Place(ids[at], names[int(row)], float(gap), bool(is_near), float(x), float(y))
+        for at, row, gap, is_near, (x, y) in zip(there, rows, distances, near, spots, strict=True)
+    ]
+    shown = [(float(x), float(y)) for x, y in project(stored[_sample(kept, SHOWN, seed)])]
+    counts = (len(kept), equal, len(drawn), len(ids), len(ids) - len(there))
+    median = float(np.median(distances))
+    return Coverage(
+        column, index.sha, *counts, limit, median, covered, confidence, explained, places, shown, notes
+    )
+
+
+def _column(
+    index: Index, wanted: str | None, encoder: str | None, features: Features | None
+) -> tuple[str, Features]:
+    """Return the name of a column as the index has it, and what makes it for new dialogues."""
+    dense = [name for name, kind in index.columns.items() if kind == "dense"]
+    there = f"this index has: {', '.join(dense) or 'none'}"
+    made = [name for name in MAKERS if any(_is_kind(one, name) for one in dense)]
+    if wanted is None and (features or not made):
+        raise UsageError(f"say which column of vectors to show; {there}")
+    asked = wanted or made[0]
+    if asked not in (*dense, *made):
+        raise UsageError(f"no column of vectors called {asked!r}; {there}")
+    if features is not None:
+        return asked, features
+    kind = next((name for name in made if _is_kind(asked, name)), None)
+    if kind is None:
+        known = ", ".join(MAKERS)
+        raise UsageError(
+            f"nobody knows how to make {asked!r} for new dialogues; known: {known}. "
+            "From Python, give cover() a function that does"
+        )
+    return MAKERS[kind](index, encoder)
+
+
+def _is_kind(column: str, kind: str) -> bool:
+    return column == kind or column.startswith(f"{kind}-")
+
+
+def _placed(
+    dialogues: Iterable[Dialogue], make: Features, column: str, width: int
+) -> tuple[list[str], set[str], Floats]:
+    """Return the ids of test dialogues, what they say, and their vectors: of length 1, or zeros."""
+    stream, ids, parts = iter(dialogues), [], [np.empty((0, width))]
+    said: set[str] = set()
+    while some := list(islice(stream, _DIALOGUES)):
+        ids += [one.id for one in some]
+        said |= {fingerprint(one) for one in some}
+        parts.append(unit(make(some), width, column))
+    return ids, said, np.concatenate(parts).astype(np.float32)
+
+
+def _kept(index: Index, column: str, said: set[str]) -> tuple[Rows, int, list[str]]:
+    """Return the rows of a corpus to compare with, how many were equal to a test dialogue, and notes.
+
+    A dialogue without features (nothing was said) is near to nothing and far from nothing: it has no say.
+    """
+    stored, ids = index.vectors(column), index.ids
+    parts, equal, notes, readable = [np.empty(0, np.intp)], 0, [], True
+    for start in range(0, len(index), _DIALOGUES):
+        keep = np.asarray(stored[start : start + _DIALOGUES]).any(axis=1)
+        if readable:
+            try:
+                chats = index.dialogues(ids[start : start + _DIALOGUES])
+                same = np.array([fingerprint(one) in said for one in chats], bool)
+                keep, equal = keep & ~same, equal + int(same.sum())
+            except UsageError:
+                readable = False
+                notes.append("the index holds no dialogues: equal ones could not be left out")
+        parts.append(np.flatnonzero(keep) + start)
+    return np.concatenate(parts), equal, notes
+
+
+def _sample(rows: Rows, most: int, seed: int) -> Rows:
+    """Draw rows at random, the same for the same seed, and keep their order."""
+    if len(rows) <= most:
+        return rows
+    chosen: Rows = np.sort(np.random.default_rng(seed).choice(rows, most, replace=False))
+    return chosen

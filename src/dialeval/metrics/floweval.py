@@ -1,0 +1,310 @@
+"""FlowEval: is there a conversation between people that went like this one?
+
+A dialogue is compared with the dialogues of a corpus that are most like it, in what speakers do and in what
+they say; the best of them decides. The metrics here are the paper's (Zhao et al., EMNLP 2022) and its parts.
+"""
+
+import functools
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from dialeval.dialogues import Dialogue
+from dialeval.dialogues.acts import ACTS
+from dialeval.dialogues.segmentation import DEFAULT_SPLITTER, Splitter
+from dialeval.errors import DialevalError, UsageError
+from dialeval.metrics.explanation import Explanation, Side, align
+from dialeval.metrics.ngrams import Counted, Smoothing
+from dialeval.metrics.registry import Rows, metric
+from dialeval.models import act_flows, encoder, segment_acts
+from dialeval.models.act_flows import Flow
+from dialeval.models.consensus import Corpus, Described, Description, Neighbours, open_corpus
+from dialeval.models.encoder import Encoder
+from dialeval.models.matching import Matcher
+from dialeval.scores import Scores
+
+Doubles = npt.NDArray[np.float64]
+_AT_ONCE = 128  # dialogues described and compared together
+_KEPT = 512  # judged dialogues that are kept for whoever asks why
+_PRECISION, _RECALL, _F1 = range(3)
+
+
+class Judged(NamedTuple):
+    """A dialogue with its best reference: row in the corpus, and the two parts of the score."""
+
+    dialogue: Dialogue
+    labelled: Dialogue
+    row: int | None
+    overall: float | None
+    acts: float | None
+    content: float | None
+    note: str | None
+
+
+class _Last:
+    """What was judged last, so that who asks why, right after the score, does not pay for it again."""
+
+    def __init__(self) -> None:
+        self._metric: FlowEval | None = None
+        self._kept: list[Judged] = []
+
+    def keeping(self, made: "FlowEval", found: Iterable[Judged]) -> Iterator[Judged]:
+        """Pass on what was judged, and keep it if it is not much."""
+        self._metric, kept = None, list[Judged]()
+        for one in found:
+            if len(kept) <= _KEPT:
+                kept.append(one)
+            yield one
+        self._metric, self._kept = made, kept
+
+    def judged(self, made: "FlowEval", dialogues: Sequence[Dialogue]) -> list[Judged]:
+        """Return what was judged if it was by this metric and of these very dialogues, else nothing."""
+        same = made == self._metric and len(self._kept) == len(dialogues) <= _KEPT
+        return self._kept if same and all(map(_is_of, self._kept, dialogues)) else []
+
+
+def _is_of(judged: Judged, dialogue: Dialogue) -> bool:
+    return judged.dialogue is dialogue
+
+
+_LAST = _Last()
+
+
+@metric("floweval.v1")
+@dataclass(frozen=True)
+class FlowEval:
+    """Likeness of a dialogue to the nearest conversation of a corpus, by segment acts and by content.
+
+    `corpus` names an index or its folder (None: DailyDialog's, if it was indexed, else the bundled one). `ka`
+    and `kc` are how many references are found by acts and by content, `w` is the weight of the acts; `h`
+    and `l` are the layers of ActBERT and of the encoder; `idf` weighs tokens by their rarity in the corpus.
+
+    >>> from dialeval.dialogues import dialogue
+    >>> chat = dialogue([("user", "Hi, how are you?"), ("assistant", "Fine, thanks. And you?")], "d1")
+    >>> [(row.dimension, round(row.value, 2)) for row in FlowEval(corpus="examples").score([chat])]
+    [('overall', 0.33), ('acts', 0.0), ('content', 0.37)]
+    """
+
+    corpus: str | None = None
+    ka: int = 40
+    kc: int = 10
+    w: float = 0.1
+    h: int = 1
+    l: int = 6  # noqa: E741  # the paper's letter
+    idf: bool = False
+    smoothing: Smoothing = "method4"
+    splitter: Splitter = DEFAULT_SPLITTER
+    encoder: str = encoder.DEFAULT
+    acts: str = segment_acts.DEFAULT
+    actbert: str = act_flows.DEFAULT
+    dimensions: ClassVar[tuple[str, ...]] = ("overall", "acts", "content")
+    trained_on: ClassVar[tuple[str, ...]] = ("controllable", "dailydialog", "sgd", "swda")
+    tuned_on: ClassVar[tuple[str, ...]] = ("controllable",)
+
+    def __post_init__(self) -> None:
+        if self.ka < 0 or self.kc < 0 or self.ka + self.kc < 1:
+            raise UsageError(f"ka={self.ka}, kc={self.kc}: at least one reference is needed")
+        if not 0 <= self.w <= 1:
+            raise UsageError(f"w={self.w}: the weight of the acts is between 0 and 1")
+
+    def score(self, dialogues: Iterable[Dialogue]) -> Scores:
+        """Compare each dialogue with its references."""
+        rows = Rows(self)
+        for one in _LAST.keeping(self, self._judge(dialogues)):
+            for dimension in self.dimensions:
+                rows.add(one.dialogue, None, dimension, getattr(one, dimension), one.note)
+        return rows.scores()
+
+    def explain(self, dialogues: Sequence[Dialogue]) -> list[Explanation]:
+        """Show each dialogue beside the reference that decided."""
+        corpus, _ = open_corpus(self.corpus, self._description())
+        return [_explained(one, corpus) for one in _LAST.judged(self, dialogues) or self._judge(dialogues)]
+
+    def provenance(self) -> dict[str, str]:
+        """Name models and corpus by their contents, not by where they lie."""
+        try:
+            corpus, note = open_corpus(self.corpus, self._description())
+            found = "examples" if note else corpus.index.folder.name
+            acts, bert = segment_acts.SegmentActs.load(self.acts), act_flows.ActBert.load(self.actbert)
+            return {
+                "corpus": f"{found}@{corpus.index.sha[:12]}",
+                "encoder": encoder.mark(self.encoder),
+                "acts": acts.sha[:12],
+                "actbert": bert.sha[:12],
+            }
+        except DialevalError:  # what is not there keeps its name: nothing is scored
+            return {}
+
+    def _description(self) -> Description:
+        return Description(self.encoder, self.acts, self.actbert, self.splitter, self.h, self.l)
+
+    def _judge(self, dialogues: Iterable[Dialogue]) -> Iterator[Judged]:
+        corpus, note = open_corpus(self.corpus, self._description())
+        matcher = Matcher(Encoder.load(self.encoder), self.l, corpus.idf if self.idf else None)
+        stream = iter(dialogues)
+        while some := list(islice(stream, _AT_ONCE)):
+            asked = corpus.how.describe(some)
+            near = list(corpus.retrieve(asked, self.ka, self.kc))
+            by_acts = [
+                found.likeness * flow_bleu(flow, [corpus.flow(row) for row in found.rows], self.smoothing)
+                for flow, found in zip(asked.flows, near, strict=True)
+            ]
+            by_content = self._content(matcher, corpus, asked, near)
+            for number, dialogue in enumerate(some):
+                yield self._best(
+                    dialogue, asked, number, near[number].rows, by_acts[number], by_content[number], note
+                )
+
+    def _content(
+        self, matcher: Matcher, corpus: Corpus, asked: Described, near: Sequence[Neighbours]
+    ) -> list[Doubles]:
+        if self.w == 1:
+            return [np.zeros(len(found.rows)) for found in near]
+        stored = [corpus.states(found.rows) for found in near]
+        return [each[:, _F1] for each in matcher.compare(asked.states, stored)]
+
+    def _best(
+        self,
+        dialogue: Dialogue,
+        asked: Described,
+        number: int,
+        rows: Sequence[int],
+        acts: Doubles,
+        content: Doubles,
+        note: str | None,
+    ) -> Judged:
+        labelled = asked.dialogues[number]
+        missing = "no text" if not asked.flows[number].acts else "no reference" if not rows else None
+        if missing:
+            return Judged(dialogue, labelled, None, None, None, None, missing)
+        whole = self.w * acts + (1 - self.w) * content
+        best = int(whole.argmax())
+        return Judged(
+            dialogue, labelled, rows[best], float(whole[best]), float(acts[best]), float(content[best]), note
+        )
+
+
+@metric("floweval-seg.v1")
+@dataclass(frozen=True)
+class FlowEvalSeg:
+    """FlowEval by segment acts alone: references by acts, likeness of the flows (the paper's FlowEval_seg).
+
+    >>> from dialeval.dialogues import dialogue
+    >>> chat = dialogue([("user", "Hi, how are you?"), ("assistant", "Fine, thanks. And you?")], "d1")
+    >>> [(row.dimension, round(row.value, 2)) for row in FlowEvalSeg(corpus="examples").score([chat])]
+    [('acts', 0.02)]
+    """
+
+    corpus: str | None = None
+    k: int = 50
+    h: int = 1
+    l: int = 6  # noqa: E741
+    smoothing: Smoothing = "method4"
+    splitter: Splitter = DEFAULT_SPLITTER
+    encoder: str = encoder.DEFAULT
+    acts: str = segment_acts.DEFAULT
+    actbert: str = act_flows.DEFAULT
+    dimensions: ClassVar[tuple[str, ...]] = ("acts",)
+    trained_on: ClassVar[tuple[str, ...]] = FlowEval.trained_on
+
+    def score(self, dialogues: Iterable[Dialogue]) -> Scores:
+        """Compare the flow of each dialogue with those of its references."""
+        return _one_dimension(self, self._whole(), dialogues)
+
+    def explain(self, dialogues: Sequence[Dialogue]) -> list[Explanation]:
+        """Show each dialogue beside the reference that decided."""
+        return [replace(one, dimension="acts") for one in self._whole().explain(dialogues)]
+
+    def provenance(self) -> dict[str, str]:
+        """Name models and corpus by their contents, not by where they lie."""
+        return self._whole().provenance()
+
+    def _whole(self) -> FlowEval:
+        return FlowEval(
+            corpus=self.corpus,
+            ka=self.k,
+            kc=0,
+            w=1.0,
+            h=self.h,
+            l=self.l,
+            smoothing=self.smoothing,
+            splitter=self.splitter,
+            encoder=self.encoder,
+            acts=self.acts,
+            actbert=self.actbert,
+        )
+
+
+@metric("consensus-bertscore.v1")
+@dataclass(frozen=True)
+class ConsensusBertScore:
+    """BERTScore without references of one's own: those most alike in content stand in, the best counts.
+
+    >>> from dialeval.dialogues import dialogue
+    >>> chat = dialogue([("user", "Hi, how are you?"), ("assistant", "Fine, thanks. And you?")], "d1")
+    >>> [(row.dimension, round(row.value, 2)) for row in ConsensusBertScore(corpus="examples").score([chat])]
+    [('content', 0.37)]
+    """
+
+    corpus: str | None = None
+    k: int = 50
+    l: int = 6  # noqa: E741
+    idf: bool = False
+    encoder: str = encoder.DEFAULT
+    dimensions: ClassVar[tuple[str, ...]] = ("content",)
+
+    def score(self, dialogues: Iterable[Dialogue]) -> Scores:
+        """Compare each dialogue with its references."""
+        return _one_dimension(self, self._whole(), dialogues)
+
+    def explain(self, dialogues: Sequence[Dialogue]) -> list[Explanation]:
+        """Show each dialogue beside the reference that decided."""
+        return [replace(one, dimension="content") for one in self._whole().explain(dialogues)]
+
+    def provenance(self) -> dict[str, str]:
+        """Name encoder and corpus by their contents, not by where they lie."""
+        found = self._whole().provenance()
+        return {name: found[name] for name in ("corpus", "encoder") if name in found}
+
+    def _whole(self) -> FlowEval:
+        return FlowEval(
+            corpus=self.corpus, ka=0, kc=self.k, w=0.0, l=self.l, idf=self.idf, encoder=self.encoder
+        )
+
+
+def _one_dimension(
+    made: FlowEvalSeg | ConsensusBertScore, whole: FlowEval, dialogues: Iterable[Dialogue]
+) -> Scores:
+    rows = Rows(made)
+    for one in _LAST.keeping(whole, whole._judge(dialogues)):
+        rows.add(one.dialogue, None, made.dimensions[0], one.overall, one.note)
+    return rows.scores()
+
+
+def _explained(one: Judged, corpus: Corpus) -> Explanation:
+    own = Side.of(one.labelled)
+    reference = None if one.row is None else Side.of(corpus.dialogue(one.row))
+    aligned = () if reference is None else align(own.labels, reference.labels)
+    parts = {"acts": one.acts, "content": one.content}
+    return Explanation(
+        one.dialogue.id, "floweval", one.overall, parts, own, reference, aligned, one.note, "overall"
+    )
+
+
+def flow_bleu(flow: Flow, others: Sequence[Flow], smoothing: Smoothing) -> Doubles:
+    """Return BLEU of a flow's acts against those of each other flow.
+
+    >>> short, long = ("greeting", "question"), ("greeting", "question", "inform")
+    >>> flow_bleu(Flow(short, (0, 0)), [Flow(long, (0, 0, 1))], "method4").round(3)
+    array([0.134])
+    """
+    return np.array(_counted(flow).bleu([_counted(other) for other in others], smoothing))
+
+
+@functools.lru_cache(maxsize=1 << 17)
+def _counted(flow: Flow) -> Counted:
+    return Counted([ACTS.index(act) for act in flow.acts], len(ACTS))

@@ -1,0 +1,153 @@
+"""ActBERT: a masked language model whose words are segment acts.
+
+A dialogue's *flow* is the sequence of its acts, and who performed each. A small encoder of RoBERTa's design
+has learned to guess acts that were hidden from it; what it knows of a flow, at some layer, describes how the
+speakers behave, whatever they talk about.
+"""
+
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from dialeval.dialogues import Dialogue
+from dialeval.dialogues.acts import ACTS
+from dialeval.dialogues.segments import segments_of
+from dialeval.errors import DataError, UsageError
+from dialeval.models.artefact import Artefact, load, resolve
+from dialeval.models.batching import batches, default_threads, padded, side_by_side
+from dialeval.models.heads import Head, read_head_weights, readable
+from dialeval.models.network import Floats, Network
+from dialeval.models.shape import Shape, read_weights
+
+DEFAULT = "dialeval-actbert"
+HEAD = Head("act", "classes", ACTS)
+PADDING, BEGIN, END, MASK = range(4)
+FIRST = 4  # the number of the first act; those before are marks
+_FLOW_TOKENS = 2048  # acts in a batch
+
+
+@dataclass(frozen=True, slots=True)
+class Flow:
+    """Acts in their order; `speakers` is 0 for whoever began and 1 for everybody else."""
+
+    acts: tuple[str, ...]
+    speakers: tuple[int, ...]
+
+
+def flow_of(dialogue: Dialogue) -> Flow:
+    """Return the flow of a dialogue whose segments have acts; one that has none is passed over.
+
+    >>> from dialeval.dialogues import Turn, dialogue
+    >>> hello = Turn("A", "Hi", {"segments": [{"text": "Hi", "act": "greeting"}]})
+    >>> flow_of(dialogue([hello]))
+    Flow(acts=('greeting',), speakers=(0,))
+    """
+    known = [(one.act, one.speaker) for one in segments_of(dialogue) if one.act is not None]
+    return Flow(tuple(act for act, _ in known), tuple(int(who != known[0][1]) for _, who in known))
+
+
+def numbered(flow: Flow) -> list[int]:
+    """Give the number of each act, without marks at the ends.
+
+    >>> numbered(Flow(("inform", "question"), (0, 1)))
+    [4, 5]
+    """
+    return [FIRST + ACTS.index(act) for act in flow.acts]
+
+
+class ActBert:
+    """A trained model of flows that runs without torch."""
+
+    def __init__(self, artefact: Artefact) -> None:
+        config, place = artefact.config, artefact.folder / "config.json"
+        self.sha, self.name = artefact.sha, str(config.get("name", artefact.folder.name))
+        self._shape = Shape.of(config, str(place))
+        self.width, self.layers = self._shape.width, self._shape.layers
+        if config.get("acts") != list(ACTS) or self._shape.vocabulary != FIRST + len(ACTS):
+            raise DataError(f"not made for the acts {', '.join(ACTS)}", file=place, field="acts")
+        self._weights = artefact.path("model.safetensors")
+        self._room = self._shape.positions - 2
+        self._networks: dict[int, Network] = {}
+
+    @classmethod
+    def load(cls, name: str | Path = DEFAULT) -> "ActBert":
+        """Load a model by folder, shipped name, pulled name or Hub id; one per process."""
+        return _loaded(str(resolve(name)))
+
+    def vectors(self, flows: Sequence[Flow], layer: int | None = None) -> Floats:
+        """Describe each flow: the largest value of each number of a layer over its acts, (flows, width).
+
+        A flow longer than the model can take is read in pieces; one without acts is all zeros.
+        """
+        windows = [
+            (number, start)
+            for number, flow in enumerate(flows)
+            for start in range(0, len(flow.acts), self._room)
+        ]
+        cut = [self._window(flows[number], start) for number, start in windows]
+        found = np.full((len(flows), self.width), -np.inf, np.float32)
+        for place, states in self._states(cut, self._depth(layer)):
+            number = windows[place][0]
+            found[number] = np.maximum(found[number], states[1:-1].max(axis=0))
+        found[[not flow.acts for flow in flows]] = 0.0
+        return found
+
+    def shares(self, flows: Sequence[Flow], hidden: Sequence[int]) -> Floats:
+        """Guess the act at one place of each flow as if it were hidden: the share of each act, a row each."""
+        if len(flows) != len(hidden):
+            raise UsageError(f"{len(flows)} flows, but {len(hidden)} places")
+        cut = []
+        for flow, place in zip(flows, hidden, strict=True):
+            start = max(0, min(place - self._room // 2, len(flow.acts) - self._room))
+            ids, speakers = self._window(flow, start)
+            ids[1 + place - start] = MASK
+            cut.append((ids, speakers))
+        weight, bias = read_head_weights(self._weights, (HEAD,), self.width)[HEAD.name]
+        said = np.zeros((len(flows), len(ACTS)), np.float32)
+        for number, states in self._states(cut, self.layers):
+            said[number] = states[cut[number][0].index(MASK)] @ weight.T + bias
+        return np.asarray(readable(HEAD, said), np.float32) if len(said) else said
+
+    def _window(self, flow: Flow, start: int) -> tuple[list[int], list[int]]:
+        part = slice(start, start + self._room)
+        acts, speakers = numbered(flow)[part], list(flow.speakers[part])
+        return [BEGIN, *acts, END], [0, *speakers, 0]
+
+    def _states(self, cut: Sequence[tuple[list[int], list[int]]], depth: int) -> list[tuple[int, Floats]]:
+        """Run windows side by side; equal ones once."""
+        keys = [(tuple(ids), tuple(speakers)) for ids, speakers in cut]
+        different = list(dict.fromkeys(keys))
+        network = self._network(depth)
+
+        def run(group: list[int]) -> list[Floats]:
+            ids, lengths = padded([different[place][0] for place in group])
+            speakers, _ = padded([different[place][1] for place in group])
+            states = network.states(ids, lengths, speakers)
+            return [one[:length] for one, length in zip(states, lengths, strict=True)]
+
+        groups = batches([len(ids) for ids, _ in different], _FLOW_TOKENS)
+        found: dict[int, Floats] = {}
+        for group, answers in side_by_side(run, groups, default_threads()):
+            found.update(zip(group, answers, strict=True))
+        places = {key: number for number, key in enumerate(different)}
+        return [(number, found[places[key]]) for number, key in enumerate(keys)]
+
+    def _depth(self, layer: int | None) -> int:
+        depth = self.layers if layer is None else layer
+        if not 0 <= depth <= self.layers:
+            raise UsageError(f"{self.name} has no layer {layer}; it has 0 to {self.layers}")
+        return depth
+
+    def _network(self, depth: int) -> Network:
+        if depth not in self._networks:
+            weights = read_weights(self._weights, self._shape, depth)
+            self._networks[depth] = Network(self._shape, weights, depth)
+        return self._networks[depth]
+
+
+@functools.lru_cache(maxsize=4)
+def _loaded(folder: str) -> ActBert:
+    return ActBert(load(folder, "act-bert.v1"))

@@ -1,0 +1,284 @@
+"""The consensus corpus: good dialogues, found again by what their speakers do and by what they say.
+
+FlowEval (Zhao et al., EMNLP 2022) judges a dialogue by the people's dialogues that are most like it. Each
+dialogue of the corpus, and each that is judged, is described by
+
+- its *acts*: ActBERT's layer `h` over its flow, the largest value of each number;
+- its *words*, weighed by TF-IDF;
+- its *content*: an encoder's layer `l` over its text, the largest value of each number;
+- its *states*: the tokens of that layer, to be matched one by one.
+
+The first three find neighbours, the last compares with them. The corpus is an index with a column for each;
+the names of the columns say what made them, so that an index is never searched with features of another kind.
+"""
+
+import functools
+import hashlib
+import shutil
+import tempfile
+import weakref
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from dialeval.dialogues import Dialogue
+from dialeval.dialogues.segmentation import DEFAULT_SPLITTER, Splitter
+from dialeval.dialogues.splits import Fingerprints, normalise
+from dialeval.errors import UsageError
+from dialeval.models import act_flows, encoder, segment_acts
+from dialeval.models.act_flows import ActBert, Flow, flow_of
+from dialeval.models.artefact import home
+from dialeval.models.encoder import Encoder
+from dialeval.models.index import Index
+from dialeval.models.index.features import features as search_features
+from dialeval.models.index.features import said
+from dialeval.models.index.writing import Column, Given
+from dialeval.models.matching import Idf
+from dialeval.models.segment_acts import SegmentActs
+from dialeval.models.states import TokenStates, dialogue_states
+
+Array = npt.NDArray[Any]
+EXAMPLES = Path(encoder.__file__).parents[1] / "dialogues" / "examples" / "corpus.jsonl"
+NOTE = "compared with the small bundled corpus only"
+_DIALOGUES = 500  # described at a time while a corpus is built
+_QUERIES = 64  # compared with the whole corpus at a time
+
+
+class Described(NamedTuple):
+    """Dialogues with the acts of their segments, and what describes them, a row each."""
+
+    dialogues: list[Dialogue]
+    flows: list[Flow]
+    acts: Array
+    words: list[str]
+    content: Array
+    states: list[TokenStates]
+
+
+@dataclass(frozen=True)
+class Description:
+    """What describes dialogues: three models, a splitter and two layers."""
+
+    encoder: str = encoder.DEFAULT
+    acts: str = segment_acts.DEFAULT
+    actbert: str = act_flows.DEFAULT
+    splitter: Splitter = DEFAULT_SPLITTER
+    h: int = 1
+    l: int = 6  # noqa: E741  # the paper's letter
+
+    def describe(self, dialogues: Sequence[Dialogue]) -> Described:
+        """Label segments and compute all features."""
+        labelled = SegmentActs.load(self.acts).label(dialogues, self.splitter)
+        flows = [flow_of(one) for one in labelled]
+        spoken = [said(one) for one in dialogues]
+        model = Encoder.load(self.encoder)
+        states = list(dialogue_states(spoken, model, self.l))
+        content = np.zeros((len(states), model.width), np.float32)
+        for row, one in zip(content, states, strict=True):
+            if len(one):
+                row[:] = (one.numbers * one.scales[:, None]).max(axis=0)
+        words = ["\n".join(texts) for texts in spoken]
+        vectors = ActBert.load(self.actbert).vectors(flows, self.h)
+        return Described(labelled, flows, vectors, words, content, states)
+
+    @property
+    def names(self) -> dict[str, str]:
+        """The columns of an index that hold these features."""
+        made = [SegmentActs.load(self.acts).sha, ActBert.load(self.actbert).sha, self.splitter, str(self.h)]
+        digest = hashlib.sha256("|".join(made).encode()).hexdigest()[:12]
+        return {
+            "acts": f"acts-{digest}",
+            "words": "words",
+            "content": f"content-{self.l}",
+            "states": f"states-{self.l}",
+        }
+
+
+def corpus_blocks(
+    dialogues: Iterable[Dialogue], how: Description, progress: Callable[[int], None] | None = None
+) -> Iterator[Given]:
+    """Describe dialogues as a stream, for `Index.build_from`; their JSON has the acts of their segments."""
+    from dialeval.dialogues.formats.writing import to_json  # brings pyarrow with it
+
+    done, stream, names = 0, iter(dialogues), how.names
+    while some := list(islice(stream, _DIALOGUES)):
+        found = how.describe(some)
+        columns: dict[str, Column] = {
+            **search_features(some, Encoder.load(how.encoder)),
+            names["acts"]: found.acts,
+            names["content"]: found.content,
+            names["states"]: found.states,
+        }
+        yield [one.id for one in some], columns, [to_json(one) for one in found.dialogues]
+        done += len(some)
+        if progress is not None:
+            progress(done)
+
+
+class Neighbours(NamedTuple):
+    """The corpus dialogues that one dialogue is compared with: their rows, and `S_a` to each."""
+
+    rows: list[int]
+    likeness: Array
+
+
+class Corpus:
+    """A corpus that is open: finds neighbours and hands out what is needed to compare with them."""
+
+    def __init__(self, index: Index, how: Description) -> None:
+        self.index, self.how, self.names = index, how, how.names
+        missing = [name for name in self.names.values() if name not in index.columns]
+        if missing:
+            raise UsageError(
+                f"{index.folder} was not built for these models, splitter and layers (no {missing[0]}): "
+                f"dialeval index … -o {index.folder} --overwrite"
+            )
+        self.ids: Sequence[str] = index.ids
+        self._read: dict[int, tuple[Dialogue, Flow]] = {}
+
+    def __len__(self) -> int:
+        return len(self.index)
+
+    def dialogue(self, row: int) -> Dialogue:
+        """Return a dialogue of the corpus, with the acts of its segments."""
+        return self._at(row)[0]
+
+    def flow(self, row: int) -> Flow:
+        """Return the flow of a dialogue of the corpus."""
+        return self._at(row)[1]
+
+    def _at(self, row: int) -> tuple[Dialogue, Flow]:
+        if row not in self._read:
+            found = self.index.dialogues([self.ids[row]])[0]
+            self._read[row] = found, flow_of(found)
+        return self._read[row]
+
+    def states(self, rows: Sequence[int]) -> list[TokenStates]:
+        """Return the token states of dialogues of the corpus, as they lie on disk."""
+        return self.index.states(rows, self.names["states"])
+
+    @functools.cached_property
+    def idf(self) -> Idf:
+        """How telling each token is: a dialogue of the corpus is a text."""
+        counts = np.zeros(1, np.int64)
+        for start in range(0, len(self), 1000):
+            for one in self.states(range(start, min(start + 1000, len(self)))):
+                tokens = np.unique(one.tokens)
+                if len(tokens) and tokens[-1] >= len(counts):
+                    counts = np.concatenate([counts, np.zeros(tokens[-1] + 1 - len(counts), np.int64)])
+                counts[tokens] += 1
+        return Idf(len(self), {int(token): int(counts[token]) for token in np.flatnonzero(counts)})
+
+    def retrieve(self, asked: Described, ka: int, kc: int) -> Iterator[Neighbours]:
+        """Find the `ka` dialogues that are most alike in acts and words and the `kc` most alike in content.
+
+        What is being judged is no neighbour of itself: dialogues that share its text are passed over.
+        """
+        for start in range(0, len(asked.dialogues), _QUERIES):
+            part = slice(start, start + _QUERIES)
+            alike = 1.0 + self.index.cosines(asked.acts[part], column=self.names["acts"])
+            alike *= 1.0 + self.index.cosines(asked.words[part], column=self.names["words"])
+            content = None
+            if kc:
+                content = self.index.cosines(asked.content[part], column=self.names["content"])
+            for number, dialogue in enumerate(asked.dialogues[part]):
+                known = Fingerprints.of([dialogue])
+                rows = dict.fromkeys(self._nearest(alike[number], ka, known))
+                if content is not None:
+                    rows |= dict.fromkeys(self._nearest(content[number], kc, known))
+                yield Neighbours(list(rows), alike[number, list(rows)])
+
+    def alike_in_personas(self, dialogue: Dialogue, k: int) -> list[int]:
+        """Return the rows of the k dialogues that share most persona sentences; none that shares none."""
+        known = Fingerprints.of([dialogue])
+        shared = Counter(
+            row for sentence in _personas(dialogue) for row in self._by_persona.get(sentence, ())
+        )
+        best = sorted(shared, key=lambda row: (-shared[row], row))
+        return list(islice((row for row in best if not known.match(self.dialogue(row))), k))
+
+    @functools.cached_property
+    def _by_persona(self) -> dict[str, list[int]]:
+        found: dict[str, list[int]] = {}
+        for row in range(len(self)):
+            for sentence in _personas(self.dialogue(row)):
+                found.setdefault(sentence, []).append(row)
+        return found
+
+    def _nearest(self, scores: Array, k: int, known: Fingerprints) -> list[int]:
+        """Return the rows of the k highest scores, of equals the earlier one, without known dialogues."""
+        size, found = min(len(scores), 2 * k + 8), list[int]()
+        while k:
+            best = np.argpartition(-scores, size - 1)[:size] if size < len(scores) else np.arange(size)
+            best = best[np.lexsort((best, -scores[best]))]
+            found = []
+            for row in best.tolist():
+                if not known.match(self.dialogue(row)):
+                    found.append(row)
+                if len(found) == k:
+                    return found
+            if size == len(scores):
+                break
+            size = min(len(scores), 4 * size)
+        return found
+
+
+def _personas(dialogue: Dialogue) -> set[str]:
+    """Return the sentences that the speakers were given, of both sides, without case and punctuation."""
+    given = dialogue.meta.get("personas") or []
+    lists = list(given.values()) if isinstance(given, dict) else [given]
+    sentences = (one for part in lists if isinstance(part, list) for one in part if isinstance(one, str))
+    return {normalise(one) for one in sentences}
+
+
+def corpus_folder(name: str) -> Path:
+    """Say where the corpus of a public set, or any other that was indexed by name, is kept."""
+    return home() / "indexes" / name
+
+
+def open_corpus(name: str | None, how: Description) -> tuple[Corpus, str | None]:
+    """Open a corpus by folder or name; by default DailyDialog's, if it was indexed, else the bundled one.
+
+    The second thing returned is a note for scores that are made with the bundled one.
+    """
+    if name is None:
+        folder = corpus_folder("dailydialog")
+        name = str(folder) if (folder / "config.json").is_file() else "examples"
+    if name == "examples":
+        return _examples(how), NOTE
+    folder = Path(name) if Path(name).is_dir() else corpus_folder(name)
+    if not folder.is_dir():
+        raise UsageError(f"no corpus {name!r}: make one, dialeval index chats.jsonl -o {name}")
+    return _opened(str(folder.resolve()), _stamp(folder), how), None
+
+
+def _stamp(folder: Path) -> int:
+    config = folder / "config.json"
+    return config.stat().st_mtime_ns if config.is_file() else 0
+
+
+@functools.lru_cache(maxsize=4)
+def _opened(folder: str, _: int, how: Description) -> Corpus:
+    return Corpus(Index.open(folder, encoder=Encoder.load(how.encoder)), how)
+
+
+@functools.lru_cache(maxsize=2)
+def _examples(how: Description) -> Corpus:
+    """Index the bundled dialogues; the folder goes when the process does."""
+    from dialeval.dialogues.formats import read
+
+    folder = tempfile.mkdtemp(prefix="dialeval-corpus-")
+    try:
+        blocks = corpus_blocks(read(EXAMPLES), how)
+        corpus = Corpus(Index.build_from(folder, blocks, encoder=Encoder.load(how.encoder)), how)
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+    weakref.finalize(corpus, shutil.rmtree, folder, ignore_errors=True)
+    return corpus

@@ -1,0 +1,126 @@
+"""The feature space of a corpus and of the dialogues that are judged by it, as a picture."""
+
+import re
+from collections.abc import Sequence
+from importlib.resources import files
+
+import numpy as np
+from markupsafe import Markup
+from numpy.typing import NDArray
+
+from dialeval.reports.svg import BLUE, INK, LINE, SOFT, WARM, drawing, to_svg
+
+Points = NDArray[np.float64]
+MOST, MOST_TEST = 3_000, 1_100  # points of the corpus, and of either kind of test dialogue: 300 KB in all
+_INK = {
+    "var(--ink)": "#1b2330",
+    "var(--soft)": "#566070",
+    "var(--line)": "#dedad0",
+    "var(--blue)": "#0a5c9e",
+    "var(--warm)": "#b04307",
+    "var(--fill)": "#cfe3f3",
+}  # for a picture that stands alone, where no page says what the colours are
+_PAGE = Markup("""<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<meta name="referrer" content="no-referrer">
+<title>{title}</title>
+<style>{style}</style>
+<style>
+main {{ max-width: 52rem; margin: 0 auto; padding: 3rem 1.5rem; }}
+figure svg {{ width: 100%; max-width: none; height: auto; }}
+</style>
+</head>
+<body>
+<main>
+<h1>{title}</h1>
+{sentences}
+<figure>{svg}<figcaption>{caption}</figcaption></figure>
+</main>
+</body>
+</html>
+""")
+
+
+def space(
+    corpus: Sequence[tuple[float, float]],
+    near: Sequence[tuple[float, float]],
+    far: Sequence[tuple[float, float]],
+    explained: tuple[float, float],
+    *,
+    drawn_of: int | None = None,
+    prefix: str = "space-",
+) -> Markup:
+    """Draw corpus dialogues as pale dots, and test dialogues over them: near ones filled, far ones hollow.
+
+    Colours are told apart by everybody (blue and orange), and shapes say the same without them.
+
+    Args:
+        corpus: Points of the corpus.
+        near: Test dialogues that the corpus covers.
+        far: Test dialogues that it does not.
+        explained: Share of variance that each axis shows.
+        drawn_of: How many dialogues the corpus has, if the points are a sample of them.
+        prefix: Makes ids unique on a page.
+    """
+    label = (
+        f"Feature space in two dimensions: {len(corpus)} corpus dialogues, "
+        f"{len(near)} test dialogues near to one, {len(far)} far from all"
+    )
+    large = 5.0 if len(near) + len(far) <= 400 else 3.4
+    dots = {"color": BLUE, "markersize": 3.0, "markeredgewidth": 0, "alpha": 0.4}
+    solid = {"color": WARM, "markersize": large, "markeredgewidth": 0, "alpha": 0.8}
+    hollow = {"markerfacecolor": "none", "markeredgecolor": INK, "markersize": large, "markeredgewidth": 1.0}
+    with drawing(7.2, 5.2) as (figure, axes):
+        axes.plot(*_columns(corpus, MOST), "o", label=_named("corpus", len(corpus), MOST, drawn_of), **dots)
+        axes.plot(*_columns(near, MOST_TEST), "^", label=_named("test, near", len(near), MOST_TEST), **solid)
+        axes.plot(*_columns(far, MOST_TEST), "s", label=_named("test, far", len(far), MOST_TEST), **hollow)
+        first, second = (f"{share:.0%} of variance" for share in explained)
+        axes.set(xlabel=f"first principal axis, {first}", ylabel=f"second principal axis, {second}")
+        axes.set_aspect("equal", adjustable="datalim")
+        axes.locator_params(axis="both", nbins=6)
+        axes.margins(0.05)
+        legend = figure.legend(loc="outside upper center", ncols=3, frameon=False, markerscale=1.5)
+        for text in legend.get_texts():
+            text.set_color(SOFT)
+        for side in ("left", "bottom"):
+            axes.spines[side].set_color(LINE)
+        return to_svg(figure, prefix, label)
+
+
+def _named(what: str, given: int, most: int, there: int | None = None) -> str:
+    """Say what points are, how many there are, and how many of them are shown."""
+    shown, every = min(given, most), max(given, there or 0)
+    return f"{what}: {every:,}" if shown == every else f"{what}: {shown:,} of {every:,}"
+
+
+def _columns(points: Sequence[tuple[float, float]], most: int) -> tuple[Points, Points]:
+    """Return coordinates, of at most so many points: evenly spaced ones in the order given."""
+    made = np.array(points, dtype=np.float64).reshape(-1, 2)
+    if len(made) > most:
+        made = made[np.linspace(0, len(made) - 1, most).round().astype(int)]
+    return made[:, 0], made[:, 1]
+
+
+def to_file(svg: Markup) -> str:
+    """Make a picture that stands alone: with colours of its own, on white."""
+    text = str(svg)
+    for variable, colour in _INK.items():
+        text = text.replace(variable, colour)
+    box = re.search(r'viewBox="0 0 ([\d.]+) ([\d.]+)"', text)
+    size = f'width="{1.5 * float(box[1]):g}" height="{1.5 * float(box[2]):g}" ' if box else ""
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" {size}font-family="sans-serif" style="background:#fff" '
+    return '<?xml version="1.0" encoding="UTF-8"?>\n' + text.replace("<svg ", head, 1) + "\n"
+
+
+def to_page(svg: Markup, title: str, sentences: Sequence[str], caption: str) -> str:
+    """Make a page of a picture: one file, no script, every word escaped."""
+    style = (files("dialeval.reports") / "templates" / "style.css").read_text(encoding="utf-8")
+    told = Markup("\n").join(Markup("<p>{}</p>").format(sentence) for sentence in sentences)
+    return str(
+        _PAGE.format(title=title, style=Markup(style), sentences=told, svg=svg, caption=caption)  # noqa: S704
+    )
