@@ -93,7 +93,11 @@ def portion(name: str, role: Role) -> Iterator[Dialogue]:
     """Yield the dialogues of a public set that the manifest gives to train, dev or test."""
     if role not in ROLES:
         raise UsageError(f"no portion {role!r}; known: {', '.join(ROLES)}")
-    selectors: tuple[str, ...] = getattr(split_of(name), role)
+    yield from selected(name, getattr(split_of(name), role))
+
+
+def selected(name: str, selectors: Iterable[str]) -> Iterator[Dialogue]:
+    """Yield the dialogues of a public set that selectors name, such as `test#8-9`."""
     for selector in selectors:
         part, buckets = parse_selector(selector)
         for dialogue in public_set(name).dialogues(part):

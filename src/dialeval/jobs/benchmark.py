@@ -9,7 +9,7 @@ from typing import Any
 
 from dialeval.dialogues import Dialogue
 from dialeval.dialogues.datasets import PublicSet, public_set
-from dialeval.dialogues.splits import ROLES, overlap_group, portion, split_of
+from dialeval.dialogues.splits import ROLES, overlap_group, portion, selected, split_of
 from dialeval.errors import UsageError
 from dialeval.jobs import runs
 from dialeval.jobs.scoring import Summary, build_all, score_stream, score_to
@@ -49,8 +49,8 @@ def benchmark(
         peers: Whether to add other metrics' published scores for the same dialogues.
         level: `turn`, `dialogue` or `system`; by default that of the set's gold.
         dimension: Which ratings; by default the set's gold dimension.
-        part: Which part: train, dev or test of the split manifest, a part of the set by name, or all. By
-            default test, so that what is named for training and tuning is left out.
+        part: Which part: train, dev or test of the split manifest, a part of the set by name, some buckets of
+            one (`test#0-9`), or all. By default test, so that what is for training and tuning is left out.
         out: A run folder to write.
         overwrite: Whether an existing run folder may be replaced.
         watch: Called with the number of dialogues scored.
@@ -93,6 +93,8 @@ def _portion(chosen: PublicSet, part: str | None) -> tuple[str, list[Dialogue]]:
     """Return the dialogues asked for, by the split manifest where it names such a part."""
     split = split_of(chosen.name)
     part = part or ("test" if split.test else "all")
+    if "#" in part:
+        return part, list(selected(chosen.name, [part]))
     if part in ROLES and getattr(split, part):
         return part, list(portion(chosen.name, part))
     return part, list(chosen.dialogues(part))
