@@ -62,6 +62,8 @@ benchmarks: .venv/dev  ## speed, each as a ratio to a peer in one run
 	$(BIN)/python benchmarks/bootstrap.py
 	$(BIN)/python benchmarks/encoder.py
 	$(BIN)/python benchmarks/bertscore.py
+	$(BIN)/python benchmarks/segment_acts.py
+	$(BIN)/python benchmarks/floweval.py
 
 lowest: requirements/lowest.txt  ## the tests with the lowest versions that are allowed
 	python3.11 -m venv .venv-lowest

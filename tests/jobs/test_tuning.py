@@ -7,15 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
-import numpy as np
 import pytest
 
-from dialeval import statistics
 from dialeval.dialogues import Dialogue, dialogue
 from dialeval.errors import DataError, DialevalError, UsageError
 from dialeval.jobs.demo import example_dialogues, example_ratings
 from dialeval.jobs.regions import flat_regions
-from dialeval.jobs.trials import Settings, Trial, bootstrap_differences
+from dialeval.jobs.trials import Settings, Trial
 from dialeval.jobs.tuning import parse_fields, tune, tuning_part
 from dialeval.metrics import registry
 from dialeval.metrics.registry import Better, Rows, metric
@@ -121,34 +119,6 @@ def test_figures_are_those_of_a_study(level: Literal["turn", "dialogue"], method
         "level": level,
         "raters": 3,
     }
-
-
-@pytest.mark.parametrize("method", ["pearson", "spearman"])
-@pytest.mark.parametrize("clustered", [False, True])
-def test_differences_equal_the_slow_and_general_bootstrap(method: str, clustered: bool) -> None:
-    draw = np.random.default_rng(3)
-    gold = draw.normal(size=40)
-    columns = np.vstack([gold + draw.normal(size=40) * spread for spread in (0.4, 0.8, 3)])
-    clusters = np.arange(40) // 4 if clustered else None
-    found = bootstrap_differences(columns, gold, 0, method, clusters, resamples=200, confidence=0.68, seed=5)
-    assert found[0].value == 0
-    for row in (1, 2):
-
-        def gap(rows: Any, row: int = row) -> float | None:
-            best, other = (statistics.correlate(rows[:, place], rows[:, 3], method) for place in (0, row))
-            return None if best.value is None or other.value is None else best.value - other.value
-
-        slow = statistics.bootstrap_statistic(
-            np.vstack([columns, gold]).T, gap, clusters, resamples=200, confidence=0.68, seed=5
-        )
-        assert (found[row].value, found[row].low, found[row].high) == pytest.approx(
-            (slow.value, slow.low, slow.high), abs=1e-9
-        )
-
-
-def test_a_constant_trial_has_no_figure_and_is_not_chosen() -> None:
-    found = bootstrap_differences([[1, 2, 3, 4, 6, 5], [2] * 6], [1, 2, 3, 4, 5, 6], 0, resamples=50)
-    assert (found[1].value, found[1].reason) == (None, "constant")
 
 
 # --- the choice ---------------------------------------------------------------------------------------------

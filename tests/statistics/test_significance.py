@@ -10,6 +10,8 @@ from statsmodels.stats.multitest import multipletests
 from dialeval.errors import UsageError
 from dialeval.statistics import (
     METHODS,
+    bootstrap_differences,
+    bootstrap_statistic,
     correlate,
     holm,
     paired_bootstrap,
@@ -216,3 +218,35 @@ def test_nothing_shared():
 def test_an_unknown_alternative_is_refused(test):
     with pytest.raises(UsageError, match="two-sided, less, greater"):
         test([1.0, 2.0, 4.0], [2.0, 2.0, 3.0], alternative="both")
+
+
+@pytest.mark.parametrize("method", ["pearson", "spearman"])
+@pytest.mark.parametrize("clustered", [False, True])
+def test_intervals_of_differences_equal_the_slow_and_general_bootstrap(method, clustered):
+    draw = np.random.default_rng(3)
+    gold = draw.normal(size=40)
+    columns = np.vstack([gold + draw.normal(size=40) * spread for spread in (0.4, 0.8, 3)])
+    columns[2, ::5] = np.nan  # over what both have
+    clusters = np.arange(40) // 4 if clustered else None
+    pairs = [(0, 0), (0, 1), (2, 0), (1, 2)]
+    draws = {"resamples": 200, "confidence": 0.68, "seed": 5}
+    found = bootstrap_differences(columns, gold, pairs, method, clusters=clusters, **draws)
+    assert (found[0].value, found[0].low, found[0].high) == (0, 0, 0)
+    for (one, other), fast in list(zip(pairs, found, strict=True))[1:]:
+        kept = ~np.isnan(columns[one] + columns[other])
+
+        def gap(rows, one=one, other=other):
+            first, second = (correlate(rows[:, place], rows[:, 3], method) for place in (one, other))
+            return None if first.value is None or second.value is None else first.value - second.value
+
+        rows = np.vstack([columns, gold]).T[kept]
+        slow = bootstrap_statistic(rows, gap, None if clusters is None else clusters[kept], **draws)
+        assert (fast.value, fast.low, fast.high, fast.n) == pytest.approx(
+            (slow.value, slow.low, slow.high, kept.sum()), abs=1e-9
+        )
+
+
+def test_a_difference_to_a_constant_metric_is_undefined():
+    columns = [[1, 2, 3, 4, 6, 5], [2] * 6]
+    found = bootstrap_differences(columns, [1, 2, 3, 4, 5, 6], [(0, 1), (1, 1)], resamples=50)
+    assert [(one.value, one.reason) for one in found] == [(None, "constant")] * 2

@@ -266,11 +266,11 @@ def test_differences_and_clusters() -> None:
     x, y = by_hand(scores, "turn", "good")
     z, gold = by_hand(Scores.concat([scores, Scores.of(noise)]), "turn", "noise")
     r12, r13 = stats.spearmanr(x, y).statistic, stats.spearmanr(z, gold).statistic
-    assert apart["difference"] == pytest.approx(r12 - r13, abs=1e-12)
+    assert apart["difference"]["value"] == pytest.approx(r12 - r13, abs=1e-12)
     williams = statistics.williams(r12, r13, stats.spearmanr(x, z).statistic, x.size)
     assert apart["williams"]["p"] == pytest.approx(williams.p)
     assert apart["permutation"]["p_holm"] < 0.05
-    assert same["difference"] == pytest.approx(0.0)
+    assert same["difference"]["value"] == pytest.approx(0.0)
     assert same["permutation"]["p_holm"] == 1.0
     assert found.clusters == {"good": 1, "twin": 1, "noise": 2}
 
@@ -308,9 +308,9 @@ def test_only_the_dimension_that_should_be_low_is_turned() -> None:
     assert found.clusters["wrong"] > found.clusters["two/user"]
     tests = {(row["first"], row["second"]): row for row in found.differences}
     rank = {label: stats.spearmanr(values, gold).statistic for label, values in columns.items()}
-    difference = tests["two/user", "two/self"]["difference"]
+    difference = tests["two/user", "two/self"]["difference"]["value"]
     assert difference == pytest.approx(rank["two/user"] + rank["two/self"])  # x - (-y)
-    assert tests["two/self", "wrong"]["difference"] == pytest.approx(-2 * rank["two/self"])
+    assert tests["two/self", "wrong"]["difference"]["value"] == pytest.approx(-2 * rank["two/self"])
     for part in found.subsets:
         assert [row["label"] for row in part["correlations"]] == ["z", "two/self", "two/user", "wrong"]
     kind = {row["dialogue_id"] for row in found.worst if row["why"] == "two/self too kind"}

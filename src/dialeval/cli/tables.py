@@ -18,9 +18,11 @@ def show_summary(summary: "Summary") -> None:
     output.print_table(title, [name.removeprefix("n_") for name in header], rows)
 
 
-def show_study(study: "Study") -> None:
-    """Print what a study found: correlations, means, agreement, subsets."""
+def show_study(study: "Study", against: str | None = None) -> None:
+    """Print what a study found: correlations, means, agreement, subsets; and differences to one source."""
     show_correlations(study)
+    if against:
+        show_against(study, against)
     if study.systems:
         rows = [
             (r["system"], r["source"], r["dimension"], output.interval(r["mean"]), r["n"], r["n_unscored"])
@@ -91,6 +93,30 @@ def show_correlations(study: "Study", published: list[dict[str, Any]] | None = N
     papers = sorted({row["paper"] for row in published or ()})
     if papers:
         output.say(f"published figures are for the whole set: {'; '.join(papers)}")
+
+
+def show_against(study: "Study", source: str) -> None:
+    """Print by how much the correlation of each source is above that of one of them."""
+    from dialeval.errors import UsageError
+
+    labels = [row["label"] for row in study.correlations]
+    if source not in labels:
+        raise UsageError(f"no source {source!r} to hold the others against; there are: {', '.join(labels)}")
+    found: dict[str, tuple[str, int, float | None]] = {}
+    for row in study.differences:
+        gap = row["difference"]
+        if source in (row["first"], row["second"]):
+            other = row["second"] if row["first"] == source else row["first"]
+            shown = _turned(gap) if row["first"] == source else gap
+            found[other] = output.interval(shown), row["n"], row["permutation"].get("p_holm")
+    rows = [(label, *found[label]) for label in labels if label in found]
+    title = f"{study.settings['method'].capitalize()} above that of {source}, on what both scored"
+    output.print_table(title, ("source", "difference", "n", "p (Holm)"), rows, further=True)
+
+
+def _turned(gap: dict[str, Any]) -> dict[str, Any]:
+    value, low, high = (None if gap[end] is None else -gap[end] for end in ("value", "high", "low"))
+    return {"value": value, "low": low, "high": high, "reason": gap["reason"]}
 
 
 def say_signatures(signatures: Mapping[str, object]) -> None:

@@ -15,9 +15,7 @@ from dialeval.errors import DataError
 from dialeval.scores import Scores
 from dialeval.scores.signature import better
 from dialeval.statistics import Estimate
-from dialeval.statistics.estimate import Matrix, Vector, clusters_of, matrix, vector
-from dialeval.statistics.resampling import FEWEST_CLUSTERS, chunked, interval, leave_one_out, spread
-from dialeval.statistics.weighted import kernel
+from dialeval.statistics.resampling import FEWEST_CLUSTERS
 from dialeval.studies.units import Column, Floats, Places, align, human_columns, mean_over
 
 Level = Literal["turn", "dialogue"]
@@ -127,8 +125,9 @@ def _figures(
     if not defined:
         raise DataError(f"no trial has a correlation with the ratings: {figures[0].reason}")
     best = max(defined, key=lambda place: figures[place].value or 0.0)
-    below = bootstrap_differences(
-        data, target, best, settings.method, clusters, confidence=settings.flat, **draw
+    pairs = [(best, place) for place in range(len(data))]
+    below = statistics.bootstrap_differences(
+        data, target, pairs, settings.method, clusters=clusters, confidence=settings.flat, **draw
     )
     return figures, below
 
@@ -139,55 +138,3 @@ def _turned(estimate: Estimate, sign: int) -> Estimate:
         return estimate
     low, high = (None if end is None else -end for end in (estimate.high, estimate.low))
     return Estimate(-estimate.value, estimate.n, low, high, estimate.p, estimate.reason)
-
-
-def bootstrap_differences(
-    columns: Matrix,
-    gold: Vector,
-    reference: int,
-    method: str = "spearman",
-    clusters: Vector | None = None,
-    *,
-    resamples: int = 10_000,
-    confidence: float = 0.95,
-    seed: int = 0,
-) -> list[Estimate]:
-    """How far each source's correlation with the gold is below that of one of them, with paired intervals.
-
-    Args:
-        columns: Sources x items, without gaps but for sources that have no item at all.
-        gold: What people said of each item.
-        reference: The row of `columns` that the others are held against.
-        method: `pearson`, `spearman` or `kendall`.
-        clusters: Dialogue of each item; whole dialogues are drawn, the same for all sources.
-        resamples: Number of draws.
-        confidence: Probability the intervals are built for.
-        seed: Same seed, same intervals.
-
-    >>> gold = [1, 2, 3, 4, 5, 6, 7, 8]
-    >>> found = bootstrap_differences([[1, 2, 3, 4, 5, 6, 8, 7], [2, 1, 8, 3, 7, 4, 6, 5]], gold, 0)
-    >>> [round(one.value, 3) for one in found], found[1].low > 0
-    ([0.0, 0.524], False)
-    """
-    data, target = matrix(columns), vector(gold)
-    places, count = clusters_of(clusters, target.size)
-    points = [statistics.correlate(row, target, method) for row in data]
-    form = kernel(method, data, target)
-
-    def below(counts: Any) -> Floats:
-        found = form(spread(counts, places))
-        gaps: Floats = found[reference] - found
-        return gaps
-
-    with np.errstate(all="ignore"):
-        draws = np.concatenate(chunked(below, count, resamples, seed, 1), axis=1)
-        left_out = np.concatenate([below(counts) for counts in leave_one_out(count)], axis=1)
-    best, found = points[reference].value, []
-    for row, point in enumerate(points):
-        if best is None or point.value is None:
-            found.append(Estimate.undefined(point.reason or "undefined", point.n))
-            continue
-        gap = best - point.value
-        low, high, reason = interval(gap, draws[row], left_out[row], confidence)
-        found.append(Estimate(gap, point.n, low, high, reason=reason))
-    return found

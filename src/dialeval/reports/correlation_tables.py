@@ -142,12 +142,11 @@ def difference_table(study: Study) -> Table | None:
     rows = []
     for row in study.differences:
         williams, permuted = row["williams"], row["permutation"]
-        difference = row["difference"]
         rows.append(
             (
                 name(row["first"]),
                 name(row["second"]),
-                undefined(permuted["reason"]) if difference is None else Cell(decimal(difference)),
+                estimate_cell(row["difference"]),
                 estimate_cell(williams, lambda value: decimal(value, 2)),
                 p_cell(williams["p"], williams["reason"]),
                 p_cell(williams.get("p_holm"), williams["reason"]),
@@ -163,8 +162,8 @@ def difference_table(study: Study) -> Table | None:
         (Column("First", "name"), Column("Second", "name"), *map(Column, heads)),
         tuple(rows),
         (
-            "Difference: first minus second, over the n units that both scored. Holm: corrected for all "
-            f"{len(rows)} pairs. {MARKS_EXPLAINED}.",
+            "Difference: first minus second, over the n units that both scored, with a paired interval. "
+            f"Holm: corrected for all {len(rows)} pairs. {MARKS_EXPLAINED}.",
         ),
         rated=True,
     )

@@ -38,7 +38,7 @@ from dialeval.statistics.correlation import (
     spearman,
     zscore,
 )
-from dialeval.statistics.differences import permute_difference, permute_differences
+from dialeval.statistics.differences import bootstrap_differences, permute_difference, permute_differences
 from dialeval.statistics.estimate import Estimate
 from dialeval.statistics.intraclass import intraclass
 from dialeval.statistics.regression import (
@@ -72,6 +72,7 @@ __all__ = [
     "angle",
     "auc",
     "bootstrap_correlations",
+    "bootstrap_differences",
     "bootstrap_means",
     "bootstrap_statistic",
     "calibration",

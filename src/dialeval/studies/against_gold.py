@@ -88,7 +88,10 @@ def _turned(units: Units, column: Column, lower: frozenset[Column]) -> Floats:
 def differences(
     units: Units, columns: list[Column], gold: Floats, settings: "Settings", lower: frozenset[Column]
 ) -> Table:
-    """Test every pair of sources: Williams' test and a paired permutation, Holm-corrected over all pairs."""
+    """Compare every pair of sources: how far one is above the other, Williams' test, a paired permutation.
+
+    Intervals are by a paired bootstrap over dialogues; the tests are Holm-corrected over all pairs.
+    """
     labels = units.labels(columns)
     if len(columns) < 2:
         return []
@@ -103,17 +106,28 @@ def differences(
         seed=settings.seed,
         clusters=units.clusters,
     )
+    intervals = statistics.bootstrap_differences(
+        data,
+        gold,
+        pairs,
+        settings.method,
+        settings.resamples,
+        confidence=settings.confidence,
+        seed=settings.seed,
+        clusters=units.clusters,
+        workers=settings.workers,
+    )
     rows: Table = [
         {
             "first": labels[columns[one]],
             "second": labels[columns[other]],
             "method": settings.method,
             "n": found.n,
-            "difference": found.value,
+            "difference": plain(gap),
             "williams": plain(_williams(data[one], data[other], gold, units, settings.method)),
             "permutation": plain(found),
         }
-        for (one, other), found in zip(pairs, permuted, strict=True)
+        for (one, other), found, gap in zip(pairs, permuted, intervals, strict=True)
     ]
     for test in ("williams", "permutation"):
         for row, adjusted in zip(rows, statistics.holm([row[test]["p"] for row in rows]), strict=True):
