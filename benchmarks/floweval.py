@@ -111,7 +111,7 @@ def cosines(one: np.ndarray, others: np.ndarray) -> np.ndarray:
 
 
 def match(one: TokenStates, other: TokenStates) -> float:
-    table = one.numbers.astype(np.float64) @ other.numbers.astype(np.float64).T
+    table = one.vectors.astype(np.float64) @ other.vectors.astype(np.float64).T
     precision, recall = (np.maximum(table.max(axis=axis), 0).mean() for axis in (1, 0))
     return float(2 * precision * recall / (precision + recall))
 

@@ -113,6 +113,7 @@ def test_a_dialogue_of_the_corpus_is_not_its_own_reference(people: list[Dialogue
         assert one.parts["content"] < 0.9  # type: ignore[operator]
     seg, content = FlowEvalSeg("examples").explain([same]), ConsensusBertScore("examples").explain([same])
     assert same.id not in (seg[0].reference.id, content[0].reference.id)  # type: ignore[union-attr]
+    assert (seg[0].parts, content[0].parts) == ({"acts": seg[0].value}, {"content": content[0].value})
 
 
 def soup(times: int) -> Dialogue:

@@ -78,7 +78,7 @@ def test_what_is_stored_is_the_states_in_a_byte_a_number(small: Index) -> None:
             assert one.numbers.shape == (len(one), WIDTH)
             assert one.tokens.tolist() == other.tokens.tolist()
             assert np.abs(one.numbers).max(axis=1, initial=0).tolist() == [127] * len(one)
-            far = np.abs(one.numbers * one.scales[:, None] - other.numbers)
+            far = np.abs(one.vectors - other.vectors)
             assert (far <= one.scales[:, None] * 0.5001).all()
     assert {path.name for path in (small.folder / "parts").rglob("states.*")} == set(FILES)
 
@@ -285,7 +285,7 @@ def test_turns_stand_one_after_the_other_without_marks(encoder: Encoder) -> None
     each = text_states([text for text in turns if text.strip()], encoder, 4)
     assert found.tokens.tolist() == [int(token) for one in each for token in one.tokens[1:-1]]
     assert np.array_equal(found.numbers, np.concatenate([one.numbers[1:-1] for one in each]))
-    assert np.linalg.norm(found.numbers, axis=1) == pytest.approx(np.ones(len(found)), abs=1e-5)
+    assert np.linalg.norm(found.vectors, axis=1) == pytest.approx(np.ones(len(found)), abs=1e-5)
     assert not np.isin(found.tokens, encoder.tokenizer.special()[0]).any()
 
 
@@ -320,7 +320,7 @@ def test_turns_are_encoded_once_and_blocks_change_nothing(
     assert len(whole) == len(parts) == 2 * len(chats) + 1
     for one, other in zip(whole, parts, strict=True):
         assert one.tokens.tolist() == other.tokens.tolist()
-        assert np.abs(one.numbers - other.numbers).max(initial=0) <= 1e-5
+        assert np.abs(one.vectors - other.vectors).max(initial=0) <= 1e-5
 
 
 @pytest.mark.parametrize("form", FORMS)

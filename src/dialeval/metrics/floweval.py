@@ -217,7 +217,7 @@ class FlowEvalSeg:
 
     def explain(self, dialogues: Sequence[Dialogue]) -> list[Explanation]:
         """Show each dialogue beside the reference that decided."""
-        return [replace(one, dimension="acts") for one in self._whole().explain(dialogues)]
+        return _of_one_dimension("acts", self._whole().explain(dialogues))
 
     def provenance(self) -> dict[str, str]:
         """Name models and corpus by their contents, not by where they lie."""
@@ -263,7 +263,7 @@ class ConsensusBertScore:
 
     def explain(self, dialogues: Sequence[Dialogue]) -> list[Explanation]:
         """Show each dialogue beside the reference that decided."""
-        return [replace(one, dimension="content") for one in self._whole().explain(dialogues)]
+        return _of_one_dimension("content", self._whole().explain(dialogues))
 
     def provenance(self) -> dict[str, str]:
         """Name encoder and corpus by their contents, not by where they lie."""
@@ -283,6 +283,10 @@ def _one_dimension(
     for one in _LAST.keeping(whole, whole._judge(dialogues)):
         rows.add(one.dialogue, None, made.dimensions[0], one.overall, one.note)
     return rows.scores()
+
+
+def _of_one_dimension(name: str, found: Iterable[Explanation]) -> list[Explanation]:
+    return [replace(one, dimension=name, parts={name: one.parts[name]}) for one in found]
 
 
 def _explained(one: Judged, corpus: Corpus) -> Explanation:

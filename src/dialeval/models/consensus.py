@@ -82,7 +82,7 @@ class Description:
         content = np.zeros((len(states), model.width), np.float32)
         for row, one in zip(content, states, strict=True):
             if len(one):
-                row[:] = (one.numbers * one.scales[:, None]).max(axis=0)
+                row[:] = one.numbers.max(axis=0)
         words = ["\n".join(texts) for texts in spoken]
         vectors = ActBert.load(self.actbert).vectors(flows, self.h)
         return Described(labelled, flows, vectors, words, content, states)

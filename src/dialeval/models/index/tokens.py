@@ -63,7 +63,7 @@ def _packed(one: object, width: int, column: str, name: str) -> TokenStates:
     if size and (tokens.min() < 0 or tokens.max() >= 1 << 31):
         raise UsageError(f"{column}: {name!r} has token numbers that no vocabulary has")
     if one.numbers.dtype != np.int8:
-        states = unit(one.numbers * scales[:, None], width, column, [name] * size)
+        states = unit(one.vectors, width, column, [name] * size)
         return TokenStates.of(tokens, states).packed()
     if not _sound(scales):
         raise DataError(f"the scales of {name!r} are not finite", field=column)
