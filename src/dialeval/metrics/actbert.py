@@ -33,7 +33,7 @@ def recipe(encoder: str | None = None) -> "ActBertRecipe":
     return ActBertRecipe()
 
 
-_SETTINGS = Settings(batch=64, learning_rate=1e-3, epochs=1, warmup=0.08, weight_decay=0.01, max_length=256)
+_SETTINGS = Settings(batch=64, learning_rate=5e-4, epochs=4, warmup=0.08, weight_decay=0.01, max_length=256)
 
 
 @dataclass(frozen=True)
@@ -51,12 +51,12 @@ class ActBertRecipe:
         return _examples
 
     def network(
-        self, _: Sequence[FlowExample], settings: Settings, encoder: str | Path | None = None
+        self, examples: Sequence[FlowExample], settings: Settings, encoder: str | Path | None = None
     ) -> ActNetwork:
         """Make the network, untrained."""
         if encoder is not None:
             raise UsageError("actbert reads acts, not text: it has no encoder to choose")
-        return ActNetwork(settings)
+        return ActNetwork(settings, max((len(one.asked) for one in examples), default=1))
 
     def export(
         self, network: ActNetwork, target: Path, card: Card, trained: Trained, storage: Storage

@@ -6,7 +6,7 @@ people annotated with these very acts counts more than what was mapped to them.
 """
 
 import hashlib
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
@@ -21,7 +21,9 @@ from dialeval.models.training import PairExample, PairRecipe, Recipe, Settings, 
 MOST_MAPPED = {"inform": 6000, "question": 6000}  # segments of an act that are learned from, per corpus
 MOST_OF_OTHERS = 3000
 MOST_ANNOTATED = 40_000
+ANNOTATED = "annotated"
 ANNOTATED_WEIGHT = 10.0
+SHARES = 0.5  # 1: the acts of a mapped corpus weigh what they do there; 0: all weigh the same
 Chosen = tuple[Sequence[Segment], int, str, float]  # segments of a dialogue, a place, its act, its weight
 _ABOUT = "Says which of FlowEval's eleven acts a segment of a dialogue performs."
 
@@ -76,8 +78,9 @@ def _pair_examples(dialogues: Iterable[Dialogue]) -> Iterator[PairExample]:
 def choose(dialogues: Iterable[Dialogue]) -> list[Chosen]:
     """Choose what to learn from: for each corpus and act a fixed sample, weighted.
 
-    What was mapped weighs the more the rarer its act is (by the root of its share), on average 1. What was
-    annotated with our acts keeps its own shares, and weighs as much as ten mapped segments each.
+    What was mapped weighs such that the acts of a corpus have nearly the shares there that they have in the
+    corpus, rare ones somewhat more (their counts to the power of `SHARES`), on average 1. What was annotated
+    with our acts keeps its own shares, and weighs as much as ten mapped segments each.
     """
     found: dict[tuple[str, str], list[tuple[bytes, Sequence[Segment], int]]] = defaultdict(list)
     for dialogue in dialogues:
@@ -87,29 +90,25 @@ def choose(dialogues: Iterable[Dialogue]) -> list[Chosen]:
             if one.act is not None:
                 key = hashlib.blake2b(f"{dialogue.id}|{number}|{one.text}".encode(), digest_size=8).digest()
                 found[corpus, one.act].append((key, segments, number))
-    chosen = []
+    chosen: dict[tuple[str, str], list[tuple[Sequence[Segment], int]]] = {}
     for (corpus, act), places in found.items():
-        most = MOST_ANNOTATED if corpus == "annotated" else MOST_MAPPED.get(act, MOST_OF_OTHERS)
-        for _, segments, number in sorted(places, key=lambda place: place[0])[:most]:
-            chosen.append((corpus, segments, number, act))
-    return _weighed(chosen)
-
-
-def _weighed(chosen: Sequence[tuple[str, Sequence[Segment], int, str]]) -> list[Chosen]:
-    counts = Counter(act for corpus, _, _, act in chosen if corpus != "annotated")
-    total = sum(counts.values())
-    factors = {act: (total / count) ** 0.5 for act, count in counts.items()}
-    mean = sum(factors[act] * count for act, count in counts.items()) / max(1, total)
+        most = MOST_ANNOTATED if corpus == ANNOTATED else MOST_MAPPED.get(act, MOST_OF_OTHERS)
+        chosen[corpus, act] = [place[1:] for place in sorted(places, key=lambda place: place[0])[:most]]
+    counted = {key: len(places) for key, places in found.items() if key[0] != ANNOTATED}
+    factor = sum(len(chosen[key]) for key in counted) / max(1.0, sum(n**SHARES for n in counted.values()))
     return [
-        (segments, number, act, ANNOTATED_WEIGHT if corpus == "annotated" else factors[act] / mean)
-        for corpus, segments, number, act in chosen
+        (segments, number, act, factor * counted[corpus, act] ** SHARES / len(places))
+        if corpus != ANNOTATED
+        else (segments, number, act, ANNOTATED_WEIGHT)
+        for (corpus, act), places in chosen.items()
+        for segments, number in places
     ]
 
 
 def _corpus(dialogue: Dialogue) -> str:
     """Tell corpora apart by what their turns carry."""
     for turn in dialogue.turns:
-        for field, name in (("segments", "annotated"), ("tag", "swda"), ("acts", "sgd")):
+        for field, name in (("segments", ANNOTATED), ("tag", "swda"), ("acts", "sgd")):
             if field in turn.meta:
                 return name
     return "dailydialog"

@@ -49,9 +49,9 @@ class FlowExample:
 
 
 class ActNetwork:
-    """An encoder of RoBERTa's design over acts; speakers are its token types."""
+    """An encoder of RoBERTa's design over acts; speakers are its token types; a flow is `asked` so often."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, asked: int = len(ASKED)) -> None:
         import torch
         from transformers import RobertaConfig, RobertaModel
 
@@ -70,7 +70,7 @@ class ActNetwork:
             hidden_dropout_prob=dropout,
             attention_probs_dropout_prob=dropout,
         )
-        self.heads, self.limit = ASKED, settings.max_length
+        self.heads, self.limit = ASKED[:asked], settings.max_length
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(settings.seed)
             made: Any = RobertaModel  # its constructor has no types
