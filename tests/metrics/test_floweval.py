@@ -84,7 +84,7 @@ def test_other_layers(people: list[Dialogue], chats: list[Dialogue], tmp_path: P
     low, asked = Plain(people[:9], h=4, l=3), Plain(chats[:3], h=4, l=3)
     made = FlowEval(str(tmp_path / "low"), ka=4, kc=2, w=0.4, h=4, l=3)
     for number, one in enumerate(made.explain(chats[:3])):
-        value, _ = low.score(asked, number, 4, 2, 0.4, idf=False, smoothing="method4")
+        value, _ = low.score(asked, number, 4, 2, 0.4, idf=True, smoothing="method4")
         assert one.value == pytest.approx(value, abs=1e-3)
 
 
@@ -131,16 +131,12 @@ def soup(times: int) -> Dialogue:
     )
 
 
-def test_a_bot_with_one_word_is_last() -> None:
-    """By its acts alone with a dozen words in a turn; where acts weigh a tenth, with two dozen."""
-    for made, times in (
-        (FlowEvalSeg("examples"), 13),
-        (FlowEvalSeg("examples"), 25),
-        (FlowEval("examples"), 25),
-    ):
-        scores = made.score([*example_dialogues(), soup(times)])
-        values = {row.dialogue_id: row.value for row in scores if row.dimension == made.dimensions[0]}
-        assert min(values, key=lambda name: values[name] or 0.0) == f"soup-{times}"
+@pytest.mark.parametrize("made", [FlowEval("examples"), FlowEvalSeg("examples")], ids=lambda one: one.name)
+@pytest.mark.parametrize("times", [12, 13, 25])
+def test_a_bot_with_one_word_is_last(made: FlowEval | FlowEvalSeg, times: int) -> None:
+    scores = made.score([*example_dialogues(), soup(times)])
+    values = {row.dialogue_id: row.value for row in scores if row.dimension == made.dimensions[0]}
+    assert min(values, key=lambda name: values[name] or 0.0) == f"soup-{times}"
 
 
 def awkward() -> dict[str, tuple[Dialogue, str | None]]:

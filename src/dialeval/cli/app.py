@@ -135,8 +135,10 @@ def _read(chats: str, format: str | None, columns: str | None) -> Any:
     return formats.read(chats, format, formats.TurnColumns.parse(columns) if columns else None)
 
 
-for verb in (studies.study, studies.report, studies.benchmark, studies.check):
-    app.command()(verb)
+app.command()(studies.study)
+app.command()(studies.report)
+app.command()(studies.benchmark)
+app.command()(studies.check)
 
 
 @app.command()
@@ -230,8 +232,10 @@ def _cell(value: Any) -> Any:
     return ", ".join(f"{key}: {item}" for key, item in value.items()) if isinstance(value, dict) else value
 
 
-for verb in (training.train, tuning.tune, acts.acts, coverage.coverage):
-    app.command()(verb)
+app.command()(training.train)
+app.command()(tuning.tune)
+app.command()(acts.acts)
+app.command()(coverage.coverage)
 
 
 @app.command("list")

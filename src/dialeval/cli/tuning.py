@@ -54,7 +54,7 @@ def tune(
 ) -> None:
     """Choose a metric's fields: try combinations on rated dialogues, take the middle of what is flat.
 
-    Example: dialeval tune floweval controllable --try w=0,0.1,0.2,0.3,0.5 --try idf=none,corpus
+    Example: dialeval tune floweval controllable --try w=0,0.1,0.2,0.3,0.5 --try idf=true,false
     """
     from dialeval import files
     from dialeval.errors import UsageError

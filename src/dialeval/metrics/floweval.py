@@ -86,16 +86,16 @@ class FlowEval:
     >>> from dialeval.dialogues import dialogue
     >>> chat = dialogue([("user", "Hi, how are you?"), ("assistant", "Fine, thanks. And you?")], "d1")
     >>> [(row.dimension, round(row.value, 2)) for row in FlowEval(corpus="examples").score([chat])]
-    [('overall', 0.33), ('acts', 0.0), ('content', 0.37)]
+    [('overall', 0.17), ('acts', 0.0), ('content', 0.28)]
     """
 
     corpus: str | None = None
     ka: int = 40
     kc: int = 10
-    w: float = 0.1
+    w: float = 0.4
     h: int = 1
     l: int = 6  # noqa: E741  # the paper's letter
-    idf: bool = False
+    idf: bool = True
     smoothing: Smoothing = "method4"
     splitter: Splitter = DEFAULT_SPLITTER
     encoder: str = encoder.DEFAULT
@@ -247,13 +247,13 @@ class ConsensusBertScore:
     >>> from dialeval.dialogues import dialogue
     >>> chat = dialogue([("user", "Hi, how are you?"), ("assistant", "Fine, thanks. And you?")], "d1")
     >>> [(row.dimension, round(row.value, 2)) for row in ConsensusBertScore(corpus="examples").score([chat])]
-    [('content', 0.37)]
+    [('content', 0.28)]
     """
 
     corpus: str | None = None
     k: int = 50
     l: int = 6  # noqa: E741
-    idf: bool = False
+    idf: bool = True
     encoder: str = encoder.DEFAULT
     dimensions: ClassVar[tuple[str, ...]] = ("content",)
 

@@ -10,10 +10,20 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from dialeval.statistics.correlation import check_method, correlate, zscore
-from dialeval.statistics.estimate import Estimate, Floats, Matrix, Places, Vector, clusters_of, matrix, vector
+from dialeval.statistics.estimate import (
+    Estimate,
+    Floats,
+    Integers,
+    Matrix,
+    Places,
+    Vector,
+    clusters_of,
+    matrix,
+    vector,
+)
 from dialeval.statistics.permutation import sign_tests
 from dialeval.statistics.resampling import chunked, interval, leave_one_out, spread
-from dialeval.statistics.weighted import Integers, Kernel, kernel
+from dialeval.statistics.weighted import Kernel, kernel
 
 Differences = Callable[[Floats], Floats]
 """Signs (permutations x units) to differences of correlations (permutations x pairs); -1 swaps a unit."""
