@@ -63,6 +63,7 @@ benchmarks: .venv/dev  ## speed, each as a ratio to a peer in one run
 	$(BIN)/python benchmarks/encoder.py
 	$(BIN)/python benchmarks/bertscore.py
 	$(BIN)/python benchmarks/segment_acts.py
+	$(BIN)/python benchmarks/user_reaction.py
 	$(BIN)/python benchmarks/floweval.py
 
 lowest: requirements/lowest.txt  ## the tests with the lowest versions that are allowed

@@ -23,12 +23,14 @@ def _list(wanted: bool) -> None:
 
 
 def train(
-    recipe: Annotated[str, typer.Argument(help="What to train (see: dialeval train --list).")],
+    recipe: Annotated[
+        str, typer.Argument(help="What to train, as name[:option=value,…] (see: dialeval train --list).")
+    ],
     data: Annotated[
         list[str],
         typer.Argument(
             help="Dialogues: files in any known format, run folders, a folder of ActDial, set:NAME "
-            "(the training part of a public set) or set:NAME/dev."
+            "(the training part of a public set), set:NAME/dev or set:NAME/text."
         ),
     ],
     out: Annotated[Path, typer.Option("-o", "--out", help="Folder of the artefact.")],
@@ -46,6 +48,10 @@ def train(
         list[str] | None,
         typer.Option("--set", help="A setting in place of the recipe's: field=value; repeat for more."),
     ] = None,
+    share: Annotated[
+        float,
+        typer.Option(min=0.001, max=1.0, help="Learn from this share of the dialogues only, for a curve."),
+    ] = 1.0,
     storage: Storage = "fp32",
     device: Annotated[
         str | None, typer.Option(help="A device that torch knows; by default a GPU if there is one.")
@@ -77,6 +83,7 @@ def train(
             dev=dev or (),
             encoder=encoder,
             settings=_pairs(settings or ()),
+            share=share,
             storage=storage,
             device=device,
             fresh=fresh,

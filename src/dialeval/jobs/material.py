@@ -2,7 +2,10 @@
 
 A source is a file of dialogues in any known format, a run folder, a folder of ActDial's JSON files (or one
 of them), or `set:NAME`: the training portion of a public set, by the split manifest, which brings its dev
-portion along; `set:NAME/dev` is that portion alone, to learn from.
+portion along; `set:NAME/dev` is that portion alone, to learn from. Where people rated its turns, the mean of
+what they said, from 0 to 1, is the `label` in the turn's meta. `set:NAME/text` is what was said in the test
+portion, without what anybody thought of it: for learning from users, who are no raters. It is then no longer
+test data for what was trained on it; test data of other sets that share its text still are.
 """
 
 import dataclasses
@@ -10,6 +13,8 @@ import functools
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
+
+import msgspec
 
 from dialeval import files
 from dialeval.dialogues import Dialogue, formats, splits
@@ -29,7 +34,7 @@ class Source:
     """Where dialogues come from.
 
     `choose` are those it sets aside for choosing, None if it sets none aside; `unseen` is test data of its
-    own. `licence` and `note` are for the card.
+    own; `read` is a set whose test portion it is. `licence` and `note` are for the card.
     """
 
     text: str
@@ -39,6 +44,7 @@ class Source:
     learn: Dialogues | None
     choose: Dialogues | None = None
     unseen: Dialogues = tuple
+    read: str | None = None
 
 
 @dataclasses.dataclass
@@ -81,18 +87,43 @@ def _portion(text: str) -> Source:
         raise UsageError(f"{text}: no public set called {name!r}; known: {', '.join(NAMES)}")
     if role == "test":
         raise UsageError(f"{text}: test data is measured on, never trained on; take set:{name}")
-    if role not in ("", "train", "dev"):
-        raise UsageError(f"{text}: expected set:{name}, set:{name}/train or set:{name}/dev")
+    if role not in ("", "train", "dev", "text"):
+        raise UsageError(f"{text}: expected set:{name}, set:{name}/train, set:{name}/dev or set:{name}/text")
     split, found = splits.split_of(name), public_set(name)
     found.path()  # complains if it is not there
+    told = f"{found.title}, from {found.home}"
+    if role == "text":
+        if not split.test:
+            raise UsageError(f"{text}: {name} has no test portion; take set:{name}")
+        words = functools.partial(splits.portion, name, "test")
+        return Source(text, f"{name}/text", found.licence, f"no ratings; {told}", words, read=name)
     parts: dict[str, Dialogues | None] = {
-        one: functools.partial(splits.portion, name, one) if getattr(split, one) else None
+        one: functools.partial(_labelled, name, one) if getattr(split, one) else None
         for one in ("train", "dev")
     }
-    told = f"{found.title}, from {found.home}"
     if role:
         return Source(text, f"{name}/{role}", found.licence, told, parts[role])
     return Source(text, name, found.licence, told, parts["train"], parts["dev"])
+
+
+def _labelled(name: str, role: str) -> Iterator[Dialogue]:
+    """Yield a portion, with the mean of what people said of a turn as its label, from 0 to 1."""
+    found = public_set(name)
+    gold = next((one for one in found.golds if one.level == "turn"), None)
+    given: dict[tuple[str, int], list[float]] = {}
+    for row in found.ratings().where(dimension=gold.dimension, level="turn") if gold and found.rate else ():
+        if row.value is not None and row.turn is not None:
+            given.setdefault((row.dialogue_id, row.turn), []).append(row.value)
+    ends = [end for some in given.values() for end in (min(some), max(some))] or [0.0]
+    low, extent = min(ends), (max(ends) - min(ends)) or 1.0
+    for dialogue in splits.portion(name, role):  # type: ignore[arg-type]
+        turns = [
+            msgspec.structs.replace(turn, meta={**turn.meta, "label": (sum(some) / len(some) - low) / extent})
+            if (some := given.get((dialogue.id, number)))
+            else turn
+            for number, turn in enumerate(dialogue.turns)
+        ]
+        yield msgspec.structs.replace(dialogue, turns=tuple(turns))
 
 
 def _actdial(text: str, path: Path) -> Source:
@@ -187,7 +218,10 @@ class Guard:
 
     def dialogues(self) -> Iterator[Dialogue]:
         """Yield them, and keep account of which sets are not on this machine."""
+        learned = {source.read for source in self._sources}
         for name in splits.test_sets():
+            if name in learned:
+                continue
             here = (data_folder() / public_set(name).folder).is_dir()
             try:
                 yield from self._counted(splits.portion(name, "test") if here else ())

@@ -1,6 +1,7 @@
 """Train a recipe by its name on whatever dialogues there are, away from all test data that is here."""
 
 import dataclasses
+import hashlib
 import importlib.util
 import shlex
 import typing
@@ -29,6 +30,7 @@ def train_to(
     dev: Sequence[str] = (),
     encoder: str | None = None,
     settings: Mapping[str, str] | None = None,
+    share: float = 1.0,
     storage: "Storage" = "fp32",
     device: str | None = None,
     fresh: bool = False,
@@ -44,6 +46,7 @@ def train_to(
         dev: What to choose by, in place of what the sources set aside.
         encoder: In place of the recipe's own.
         settings: Fields of `Settings` as text, in place of the recipe's.
+        share: Of the dialogues to learn from, by a hash of their ids; a smaller one is part of a larger one.
         storage: How the artefact keeps its weights.
         device: A name that torch knows; None: a GPU if there is one.
         fresh: Whether to forget a run that was begun; else the same call goes on with it.
@@ -58,6 +61,7 @@ def train_to(
     chosen = settings_of(made.settings, settings or {})
     origins = [source_of(text) for text in sources]
     material = read_material(origins, [source_of(text) for text in dev], watch)
+    learn = [one for one in material.learn if _falls(one.id) < share]
     guard = Guard(origins, watch)
     command = command_of(
         name,
@@ -66,13 +70,14 @@ def train_to(
         dev=dev,
         encoder=encoder,
         settings=settings or {},
+        share=share,
         storage=storage,
         device=device,
         licence=licence,
     )
     result = train(
-        typing.cast("Recipe[Any, Any]", _Watched(made, len(material.learn), watch)),
-        material.learn,
+        typing.cast("Recipe[Any, Any]", _Watched(made, len(learn), watch)),
+        learn,
         out,
         Provenance(licence or SEE_DATA, command, material.rows, _LIMITS),
         dev=material.choose or None,
@@ -82,7 +87,7 @@ def train_to(
         resume=not fresh,
         device=device,
     )
-    read = {"recipe": name, "dialogues": len(material.learn), "in_dev_too": material.in_both}
+    read = {"recipe": name, "dialogues": len(learn), "in_dev_too": material.in_both}
     return {**read, **_found(result), "guarded": guard.read, "not_here": guard.absent, "folder": str(out)}
 
 
@@ -102,6 +107,11 @@ def _found(result: "Result") -> dict[str, Any]:
         "class": result.artefact.kind,
         "sha": result.artefact.sha,
     }
+
+
+def _falls(id: str) -> float:
+    """Put an id somewhere between 0 and 1, always the same."""
+    return int.from_bytes(hashlib.sha256(f"share|{id}".encode()).digest()[:6], "big") / 2**48
 
 
 def _ignore(stage: str, count: int) -> None:
@@ -170,6 +180,7 @@ def command_of(
     dev: Sequence[str] = (),
     encoder: str | None = None,
     settings: Mapping[str, str] | None = None,
+    share: float = 1.0,
     storage: str = "fp32",
     device: str | None = None,
     licence: str | None = None,
@@ -182,6 +193,7 @@ def command_of(
     options = [("--dev", path) for path in dev]
     options += [("--encoder", encoder)] if encoder else []
     options += [("--set", f"{key}={text}") for key, text in (settings or {}).items()]
+    options += [("--share", f"{share:g}")] if share < 1 else []
     options += [("--storage", storage)] if storage != "fp32" else []
     options += [("--device", device)] if device else []
     options += [("--licence", licence)] if licence else []

@@ -20,6 +20,7 @@ ALL = (
     "floweval-seg:corpus=examples",
     "consensus-bertscore:corpus=examples",
     "consensus:metric=chrf,corpus=examples",
+    "user-reaction",
 )
 """The metrics of the demo, and those that would tell little there."""
 Golden = dict[str, dict[str, float | str | None]]

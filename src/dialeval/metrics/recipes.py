@@ -1,16 +1,19 @@
 """The one place where names become recipes: how the trained part of a metric is made.
 
 A recipe is made by a function of the encoder's name: None is the recipe's own choice, any other may change
-the kind of network, from a head on a frozen encoder to an encoder that is trained itself. Other packages add
+the kind of network, from a head on a frozen encoder to an encoder that is trained itself. Further arguments
+are the recipe's own options, given as a metric's fields are: `name:option=value`. Other packages add
 theirs through the entry point `dialeval.recipes`, whose value names such a function.
 """
 
 import importlib
+import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from dialeval.errors import UsageError
+from dialeval.metrics.registry import parse_spec
 
 if TYPE_CHECKING:
     from dialeval.models.training import Recipe
@@ -19,8 +22,9 @@ if TYPE_CHECKING:
 _MAKERS = {
     "actbert": "dialeval.metrics.actbert:recipe",
     "segment-act": "dialeval.metrics.segment_act:recipe",
+    "user-reaction": "dialeval.metrics.user_reaction:recipe",
 }
-Maker = Callable[[str | None], "Recipe[Any, Any]"]
+Maker = Callable[..., "Recipe[Any, Any]"]
 
 
 @dataclass(frozen=True)
@@ -45,11 +49,18 @@ def recipe(name: str, encoder: str | None = None) -> NamedRecipe:
     """Make a recipe by its name.
 
     Args:
-        name: One of `recipe_names()`.
+        name: One of `recipe_names()`, with its options: `name:option=value`.
         encoder: A folder, a shipped or pulled name or a Hub id; None: the recipe's own choice.
     """
-    maker = _maker(name)
-    return NamedRecipe(name, _first_line(maker), maker(encoder))
+    _, short, options = parse_spec(name)
+    maker = _maker(short)
+    known = [one for one in inspect.signature(maker).parameters if one != "encoder"]
+    for key in options:
+        if key not in known:
+            raise UsageError(
+                f"the recipe {short} has no option {key!r}; it has: {', '.join(known) or 'none'}"
+            )
+    return NamedRecipe(name, _first_line(maker), maker(encoder, **options))
 
 
 def describe_recipe(name: str) -> dict[str, str]:

@@ -44,6 +44,7 @@ _MODULES = {
     "repetition": "baselines",
     "similarity": "similarity",
     "turns": "baselines",
+    "user-reaction": "user_reaction",
 }
 _REGISTERED: dict[str, type[Any]] = {}
 M = TypeVar("M")

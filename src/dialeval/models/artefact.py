@@ -34,7 +34,15 @@ from dialeval.models.untrusted import (
 )
 
 CLASSES = frozenset(
-    {"encoder.v1", "pair-scorer.v1", "dialogue-scorer.v1", "segment-acts.v1", "act-bert.v1", "gguf.v1"}
+    {
+        "encoder.v1",
+        "pair-scorer.v1",
+        "dialogue-scorer.v1",
+        "segment-acts.v1",
+        "act-bert.v1",
+        "reactions.v1",
+        "gguf.v1",
+    }
 )
 CONFIG, CARD, SUMS = "config.json", "README.md", "SHA256SUMS"
 

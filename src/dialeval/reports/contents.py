@@ -4,6 +4,8 @@ from dialeval.reports import correlation_tables as of_sources
 from dialeval.reports import matrix_tables as between
 from dialeval.reports import other_tables as others
 from dialeval.reports.table import Table
+from dialeval.reports.triage import Triage
+from dialeval.reports.triage_tables import triage_tables
 from dialeval.studies import Study
 
 ILLUSTRATIVE = (
@@ -11,8 +13,8 @@ ILLUSTRATIVE = (
 )
 
 
-def all_tables(study: Study) -> list[Table]:
-    """Make every table that the study has something for."""
+def all_tables(study: Study, triage: Triage | None = None) -> list[Table]:
+    """Make every table that the study, and the triage of its turns, has something for."""
     made = [
         of_sources.correlation_table(study),
         of_sources.difference_table(study),
@@ -26,6 +28,7 @@ def all_tables(study: Study) -> list[Table]:
         others.comparison_table(study),
         others.agreement_table(study),
         others.worst_table(study),
+        *triage_tables(triage),
         others.signature_table(study.signatures),
         others.settings_table(study),
     ]

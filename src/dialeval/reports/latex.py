@@ -5,6 +5,7 @@ import re
 from dialeval.reports.contents import ILLUSTRATIVE, all_tables
 from dialeval.reports.table import DASH, Cell, Column, Table
 from dialeval.reports.text import escape_latex, one_line
+from dialeval.reports.triage import Triage
 from dialeval.studies import Study
 
 _LONG = 40
@@ -23,13 +24,20 @@ _HEAD = """% Tables of a dialeval study.
 """
 
 
-def to_latex(study: Study, *, title: str = "Dialogue evaluation report", illustrative: bool = False) -> str:
+def to_latex(
+    study: Study,
+    *,
+    title: str = "Dialogue evaluation report",
+    illustrative: bool = False,
+    triage: Triage | None = None,
+) -> str:
     r"""Write all tables of a study as LaTeX with booktabs rules.
 
     Args:
         study: What was found.
         title: Named in a comment at the top.
         illustrative: Say in every caption that the ratings only show what the tools do.
+        triage: Which turns fail.
 
     >>> text = to_latex(Study({"level": "dialogue"}, None, 0, 0, signatures={"a_b": "x.v1|k:50%"}))
     >>> print(*[line for line in text.splitlines() if "k:50" in line])
@@ -38,7 +46,7 @@ def to_latex(study: Study, *, title: str = "Dialogue evaluation report", illustr
     parts = [_HEAD + "% " + one_line(title).replace("%", " ")]
     if illustrative:
         parts[0] += f"\n% {ILLUSTRATIVE}"
-    parts += [_table(table, illustrative) for table in all_tables(study)]
+    parts += [_table(table, illustrative) for table in all_tables(study, triage)]
     if study.notes:
         items = "\n".join(f"  \\item {_symbols(escape_latex(note))}" for note in study.notes)
         parts.append(f"\\begin{{itemize}}\n{items}\n\\end{{itemize}}")

@@ -6,13 +6,18 @@ from dialeval.reports.contents import ILLUSTRATIVE, all_tables
 from dialeval.reports.summary import as_text, sentences
 from dialeval.reports.table import Cell, Table
 from dialeval.reports.text import escape_markdown
+from dialeval.reports.triage import Triage
 from dialeval.studies import Study
 
 _INTERVAL = re.compile(r"\\\[([\d.,e+-]+, [\d.,e+-]+)\\\]")
 
 
 def to_markdown(
-    study: Study, *, title: str = "Dialogue evaluation report", illustrative: bool = False
+    study: Study,
+    *,
+    title: str = "Dialogue evaluation report",
+    illustrative: bool = False,
+    triage: Triage | None = None,
 ) -> str:
     r"""Write all tables of a study as Markdown.
 
@@ -20,6 +25,7 @@ def to_markdown(
         study: What was found.
         title: The heading.
         illustrative: Say that the ratings only show what the tools do.
+        triage: Which turns fail.
 
     >>> text = to_markdown(Study({"level": "dialogue"}, None, 0, 0, notes=["a|b"]), title="*Mine*")
     >>> print(text.splitlines()[0], text.splitlines()[-1], sep="\n")
@@ -30,7 +36,7 @@ def to_markdown(
     if illustrative:
         parts.append(f"> **{ILLUSTRATIVE}**")
     parts.append("\n".join(f"- {escape_markdown(as_text(sentence))}" for sentence in sentences(study)))
-    parts += [_table(table, illustrative) for table in all_tables(study)]
+    parts += [_table(table, illustrative) for table in all_tables(study, triage)]
     if study.notes:
         parts.append("## Notes\n\n" + "\n".join(f"- {escape_markdown(note)}" for note in study.notes))
     return "\n\n".join(part for part in parts if part) + "\n"

@@ -26,6 +26,8 @@ from dialeval.reports.strips import Palette, palette
 from dialeval.reports.summary import sentences, tiles
 from dialeval.reports.table import DASH, Table, decimal
 from dialeval.reports.text import visible
+from dialeval.reports.triage import Survey
+from dialeval.reports.triage_tables import triage_section
 from dialeval.scores import Scores
 from dialeval.studies import Study
 from dialeval.studies.units import with_systems
@@ -68,7 +70,8 @@ def to_html(
     scores = with_systems(scores)
     observations = observe(study, scores)
     colours = palette(study, scores)
-    cases = collect(choose(study, observations, scores), dialogues, scores, colours)
+    survey = Survey(scores)
+    cases = collect(choose(study, observations, scores), survey.reading(dialogues), scores, colours)
     context: dict[str, Any] = {
         "title": title,
         "illustrative": ILLUSTRATIVE if illustrative else None,
@@ -88,6 +91,7 @@ def to_html(
         "cases": cases,
         "palette": colours,
         "why": explain(explanations, scores),
+        "triage": triage_section(survey.findings()),
         **_tables(study, scores),
     }
     return str(_environment().get_template("report.html.jinja").render(context))

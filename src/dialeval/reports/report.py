@@ -10,6 +10,7 @@ from dialeval.metrics.explanation import Explanation
 from dialeval.reports.latex import to_latex
 from dialeval.reports.markdown import to_markdown
 from dialeval.reports.page import to_html
+from dialeval.reports.triage import triage
 from dialeval.scores import Scores
 from dialeval.studies import Study
 
@@ -47,10 +48,9 @@ def write_report(
         text = to_html(
             study, scores, dialogues, title=title, illustrative=illustrative, explanations=explanations
         )
-    elif suffix == ".md":
-        text = to_markdown(study, title=title, illustrative=illustrative)
-    elif suffix == ".tex":
-        text = to_latex(study, title=title, illustrative=illustrative)
+    elif suffix in (".md", ".tex"):
+        write = to_markdown if suffix == ".md" else to_latex
+        text = write(study, title=title, illustrative=illustrative, triage=triage(scores, dialogues))
     else:
         raise UsageError(f"cannot write a report to {str(path)!r}: the name must end in {', '.join(ENDINGS)}")
     files.write_text(path, text)

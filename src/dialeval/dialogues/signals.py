@@ -1,0 +1,92 @@
+"""What the user did next: the turn that answers a reply, and whether the user went on after it.
+
+A log without labels still says something about every reply: what came back. The signals here need no model;
+how pleased the answer sounds is `models.reactions`.
+"""
+
+import math
+import re
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from dialeval.dialogues.dialogue import Dialogue, Turn, takes_part
+
+ENDED = ("ended", "end", "stop", "stopped", "hung_up")
+"""Names under which a log may say, in the meta of a user turn, that the dialogue was ended there."""
+_ENDS = " .,;:!?-\"'()"
+_STOP = re.compile(
+    r"(please |just |okay |ok |now )*"
+    r"(stop( it| that| talking| (the |this )?(chat|conversation|talk|game))?|quit|exit|cancel|shut up|"
+    r"be quiet|turn off|end( (the |this )?(chat|conversation|call))?|hang up|i('m| am) (done|leaving|out)|"
+    r"i (have|need|got|want) to (go|leave|stop)( now)?|leave me alone|"
+    r"(i )?(don't|do not) want to (talk|chat)( to you)?( anymore| any more)?|"
+    r"(good ?)?bye( bye)?|good ?night|talk to you later|see (you|ya)( later)?)"
+    r"( now| please| then)*"
+)
+
+
+class Next(NamedTuple):
+    """What follows a reply: the user's next turn, if there is one, and whether the user went on after it."""
+
+    turn: int | None
+    goes_on: bool
+
+
+def next_turns(dialogue: Dialogue) -> list[Next]:
+    """Say for every turn what somebody else said next, and whether they had more to say after that.
+
+    The user ends a dialogue with a last turn, with an explicit "stop", or where the log says so.
+
+    >>> from dialeval.dialogues.dialogue import dialogue
+    >>> chat = dialogue([("user", "Hi"), ("assistant", "Hi. Cats?"), ("user", "no"), ("assistant", "Dogs?"),
+    ...     ("user", "Stop it!"), ("assistant", "Bye.")])
+    >>> [tuple(next_turns(chat)[turn]) for turn in (1, 3, 5)]
+    [(2, True), (4, False), (None, False)]
+    """
+    found: list[Next] = []
+    following: int | None = None  # the next turn said, and the next one by anybody but its speaker
+    other: int | None = None
+    speaks_again: dict[str, bool] = {}
+    goes_on: dict[int, bool] = {}
+    for number in range(len(dialogue.turns) - 1, -1, -1):
+        turn = dialogue.turns[number]
+        same = following is not None and dialogue.turns[following].speaker == turn.speaker
+        answer = other if same else following
+        found.append(Next(answer, answer is not None and goes_on[answer]))
+        if takes_part(turn) and turn.text.strip():
+            goes_on[number] = speaks_again.get(turn.speaker, False) and not ends_here(turn)
+            speaks_again[turn.speaker] = True
+            following, other = number, answer
+    return found[::-1]
+
+
+def ends_here(turn: Turn) -> bool:
+    """Say whether a user turn ends the dialogue: by its words, or by what the log says of it.
+
+    >>> ends_here(Turn("user", "please stop talking")), ends_here(Turn("user", "the bus stop was empty"))
+    (True, False)
+    """
+    if any(turn.meta.get(name) is True for name in ENDED):
+        return True
+    return _STOP.fullmatch(turn.text.lower().replace("\u2019", "'").strip(_ENDS)) is not None
+
+
+def logged_sentiment(meta: Mapping[str, Any], field: str, low: float, high: float) -> float | None:
+    """Read what a log says of a user turn (a speech model's sentiment, thumbs, a rating), from -3 to 3.
+
+    Args:
+        meta: Of the user's turn.
+        field: Where it stands there.
+        low: The lowest value it may have there; becomes -3.
+        high: The highest; becomes 3.
+
+    >>> logged_sentiment({"csat": 4}, "csat", 1, 5), logged_sentiment({"thumbs": False}, "thumbs", 0, 1)
+    (1.5, -3.0)
+    """
+    value = meta.get(field)
+    if isinstance(value, bool):
+        return 3.0 if value else -3.0
+    if not isinstance(value, int | float) or not math.isfinite(value):
+        return None
+    share = (min(max(float(value), low), high) - low) / (high - low)
+    return 6.0 * share - 3.0

@@ -1,0 +1,164 @@
+"""What users made of each reply: the metric `user-reaction`, for finished logs, and its model's recipe."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, ClassVar
+
+from dialeval.dialogues import Dialogue, scored_turns
+from dialeval.dialogues.signals import logged_sentiment, next_turns
+from dialeval.errors import DialevalError, UsageError
+from dialeval.metrics.aggregation import Aggregate, aggregate
+from dialeval.metrics.registry import Rows, metric
+from dialeval.models import reactions
+from dialeval.models.encoder import DEFAULT as ENCODER
+from dialeval.models.encoder import Encoder
+from dialeval.models.reactions import HEAD, REACTIONS, Exchange, Reactions, reaction_features
+from dialeval.scores import Scores
+
+_AT_ONCE = 256  # dialogues whose answers are encoded together
+QUALITY, SENTIMENT, CONTINUE = "quality", "sentiment", "continue"
+
+
+@metric("user-reaction.v1")
+@dataclass(frozen=True)
+class UserReaction:
+    """What the next user turn says of a reply: `sentiment` (-3 to 3), `continue` (0, 1), their sum `quality`.
+
+    The sentiment is read from the next turn beside the reply: "no" to a question is no complaint. A log that
+    knows better names the `field` of the user turn's meta that holds it, and its `low` and `high`; turns
+    without it are read as text. `continue` is 0 where the user ends the dialogue: with a last turn, with
+    "stop", or where the log says so. Dialogues have the figure of their turns by `aggregate`.
+
+    >>> from dialeval.dialogues import dialogue
+    >>> chat = dialogue([("user", "where is the station?"), ("assistant", "I like dogs."),
+    ...     ("user", "that's not what i asked"), ("assistant", "Down the road."), ("user", "thanks!")], "d1")
+    >>> found = UserReaction().score([chat]).where(dimension="quality")
+    >>> [(row.turn, round(row.value, 1)) for row in found]
+    [(1, -0.8), (3, 2.9), (None, 1.0)]
+    """
+
+    field: str | None = None
+    low: float = -3.0
+    high: float = 3.0
+    model: str = reactions.DEFAULT
+    aggregate: Aggregate = "mean"
+    speaker: str | None = None
+    dimensions: ClassVar[tuple[str, ...]] = (QUALITY, SENTIMENT, CONTINUE)
+
+    def __post_init__(self) -> None:
+        """Refuse a scale without extent."""
+        if not self.low < self.high:
+            raise UsageError(f"user-reaction: low={self.low} must be below high={self.high}")
+
+    def score(self, dialogues: Iterable[Dialogue]) -> Scores:
+        """Read what came after each reply."""
+        rows, stream = Rows(self), iter(dialogues)
+        while some := list(islice(stream, _AT_ONCE)):
+            for dialogue, found in zip(some, self.signals(some), strict=True):
+                self._add(rows, dialogue, found)
+        return rows.scores()
+
+    def provenance(self) -> dict[str, str]:
+        """Name the model by its content, not by where it lies."""
+        try:
+            return {"model": Reactions.load(self.model).sha[:12]}
+        except DialevalError:  # what is not there keeps its name: nothing is scored
+            return {}
+
+    def signals(self, dialogues: list[Dialogue]) -> list[dict[int, tuple[float | None, bool]]]:
+        """Give the sentiment, if somebody answers, and whether the user goes on, for every reply."""
+        turns = [scored_turns(one, self.speaker) for one in dialogues]
+        asked = [reactions.exchanges(*pair) for pair in zip(dialogues, turns, strict=True)]
+        known = [self._logged(*pair) for pair in zip(dialogues, turns, strict=True)]
+        open_ones = [
+            (place, turn) for place, found in enumerate(asked) for turn in found.keys() - known[place]
+        ]
+        said = Reactions.load(self.model).sentiments([asked[place][turn] for place, turn in open_ones])
+        for (place, turn), value in zip(open_ones, said, strict=True):
+            known[place][turn] = float(value)
+        following = [next_turns(one) for one in dialogues]
+        return [
+            {turn: (known[place].get(turn), following[place][turn].goes_on) for turn in some}
+            for place, some in enumerate(turns)
+        ]
+
+    def _logged(self, dialogue: Dialogue, turns: list[int]) -> dict[int, float]:
+        found: dict[int, float] = {}
+        if self.field is None:
+            return found
+        following = next_turns(dialogue)
+        for turn in turns:
+            answer = following[turn].turn
+            if answer is not None:
+                value = logged_sentiment(dialogue.turns[answer].meta, self.field, self.low, self.high)
+                found |= {} if value is None else {turn: value}
+        return found
+
+    def _add(self, rows: Rows, dialogue: Dialogue, found: dict[int, tuple[float | None, bool]]) -> None:
+        values: dict[str, list[tuple[float, int]]] = {name: [] for name in self.dimensions}
+        for turn, (sentiment, goes_on) in found.items():
+            each = {
+                QUALITY: None if sentiment is None else sentiment + goes_on,
+                SENTIMENT: sentiment,
+                CONTINUE: float(goes_on),
+            }
+            words = len(dialogue.turns[turn].text.split())
+            for name, value in each.items():
+                rows.add(dialogue, turn, name, value, "no user turn after it" if value is None else None)
+                if value is not None:
+                    values[name].append((value, words))
+        for name, some in values.items():
+            scored, words_of = [value for value, _ in some], [count for _, count in some]
+            figure = aggregate(scored, words_of, self.aggregate) if some else None
+            rows.add(dialogue, None, name, figure, None if some else "no reply with a user turn after it")
+
+
+def recipe(encoder: str | None = None) -> Any:
+    """Classifier of what users say next: displeased with the reply, neutral or pleased.
+
+    Args:
+        encoder: Only the shipped one: the head reads its vectors.
+    """
+    if encoder is not None:
+        raise UsageError("user-reaction is a head on the shipped encoder: it has no other to choose")
+    from dialeval.models.training import Settings, VectorRecipe
+
+    frozen = Encoder.load(ENCODER)
+    return VectorRecipe(
+        name="user-reaction",
+        heads=(HEAD,),
+        examples=_examples,
+        dev_figure="macro_f1",
+        settings=Settings(
+            batch=32, learning_rate=5e-4, epochs=15, warmup=0.1, weight_decay=0.05, dropout=0.4
+        ),
+        hidden=(32,),
+        activation="gelu",
+        about="Says from a user's next turn whether the reply before it pleased.",
+        fields={"encoder": {"name": frozen.name, "sha": frozen.sha}},
+        kind="reactions.v1",
+    )
+
+
+def _examples(dialogues: Iterable[Dialogue]) -> Iterator[Any]:
+    """Take every turn whose meta has a `reaction`, with what it answers."""
+    from dialeval.models.training import VectorExample
+
+    chosen: list[tuple[Exchange, str]] = []
+    for dialogue in dialogues:
+        every = reactions.exchanges(dialogue, range(len(dialogue.turns)))
+        labels = {
+            following.turn: number
+            for number, following in enumerate(next_turns(dialogue))
+            if following.turn is not None
+        }
+        for answer, reply in labels.items():
+            label = dialogue.turns[answer].meta.get("reaction")
+            if label is not None:
+                if label not in REACTIONS:
+                    raise UsageError(f"{dialogue.id}: no reaction {label!r}; known: {', '.join(REACTIONS)}")
+                chosen.append((every[reply], str(label)))
+    rows = reaction_features([one for one, _ in chosen], Encoder.load(ENCODER)) if chosen else ()
+    for row, (_, label) in zip(rows, chosen, strict=True):
+        yield VectorExample(row, {HEAD.name: REACTIONS.index(label)})

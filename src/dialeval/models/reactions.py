@@ -1,0 +1,154 @@
+"""How a user took a reply, from what the user said next.
+
+A word list cannot tell "no" to a question from displeasure with the answer. So the scorer reads the next
+turn beside the reply it follows and what the user had said before: the vectors of a frozen encoder, and a few
+plain facts, such as whether the user says the same again or speaks of the bot.
+"""
+
+import functools
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from dialeval.dialogues import Dialogue, takes_part
+from dialeval.dialogues.signals import next_turns
+from dialeval.errors import DataError
+from dialeval.models.artefact import Artefact, load, resolve
+from dialeval.models.encoder import Encoder, recorded_encoder
+from dialeval.models.heads import Head
+from dialeval.models.network import Floats
+from dialeval.models.vector_head import VectorHead
+
+DEFAULT = "dialeval-user-reaction"
+REACTIONS = ("displeased", "neutral", "pleased")
+HEAD = Head("reaction", "classes", REACTIONS)
+MOST = 3.0  # the largest sentiment; the least is its opposite
+_WORDS = re.compile(r"[^\W\d_]+(?:'[^\W\d_]+)?")
+_LAYERS = (0.5, 1.0)  # of the encoder's depth
+_CUES = tuple(
+    re.compile(pattern)
+    for pattern in (
+        r"^(no|nope|nah)\b",
+        r"\b(you|your|you're|youre|u)\b",
+        r"\b(said|told|asked|asking|meant|talking about|question|answer)\b",
+        r"\b(already|again|keep|repeat\w*|before|just|still)\b",
+        r"\b(what|huh|sense|confus\w*|understand|mean|random)\b|\?\?",
+        r"\b(stop|quit|shut|leave|forget|never ?mind|enough|change|subject|whatever)\b",
+        r"\b(wrong|not true|incorrect|isn't|aren't|lie|lying|false)\b",
+        r"\b(stupid|dumb|useless|idiot|terrible|annoying|rude|boring|bot|robot|human|help\w*)\b",
+        r"\b(thanks?|great|cool|nice|love|good|awesome|haha|lol|wow|yes|yeah|sure|agree|interesting)\b",
+        r"\b(i|my|me|i'm|im|we)\b",
+    )
+)
+
+
+class Exchange(NamedTuple):
+    """A reply, what its user had said before it, and what the user said next."""
+
+    before: str
+    reply: str
+    next: str
+
+
+class Reactions:
+    """A classifier of what users say next.
+
+    >>> from dialeval.models.reactions import Exchange, Reactions
+    >>> asked = Exchange("hi", "Do you have a dog?", "no, I hate dogs")
+    >>> missed = Exchange("where is the station?", "I like dogs.", "that's not what I asked")
+    >>> [REACTIONS[int(row.argmax())] for row in Reactions.load().shares([asked, missed])]
+    ['neutral', 'displeased']
+    """
+
+    def __init__(self, artefact: Artefact) -> None:
+        config, place = artefact.config, artefact.folder / "config.json"
+        self.sha, self.name = artefact.sha, str(config.get("name", artefact.folder.name))
+        self._head, self._encoder = VectorHead(artefact), recorded_encoder(config, place)
+        if HEAD not in self._head.heads:
+            raise DataError(f"has no head 'reaction' with the classes {', '.join(REACTIONS)}", file=place)
+
+    @classmethod
+    def load(cls, name: str | Path = DEFAULT) -> "Reactions":
+        """Load a classifier by folder, shipped name, pulled name or Hub id; one per process."""
+        return _loaded(str(resolve(name)))
+
+    def shares(self, exchanges: Sequence[Exchange]) -> npt.NDArray[np.float64]:
+        """Give the probability of each reaction, a row for each exchange."""
+        if not exchanges:
+            return np.zeros((0, len(REACTIONS)))
+        return self._head.answers(reaction_features(exchanges, self._encoder))[HEAD.name]
+
+    def sentiments(self, exchanges: Sequence[Exchange]) -> npt.NDArray[np.float64]:
+        """Say how pleased each user sounds, from -3 to 3: probability of pleased less that of displeased."""
+        shares = self.shares(exchanges)
+        return np.asarray(MOST * (shares[:, 2] - shares[:, 0]))
+
+
+@functools.lru_cache(maxsize=4)
+def _loaded(folder: str) -> Reactions:
+    return Reactions(load(folder, "reactions.v1"))
+
+
+def exchanges(dialogue: Dialogue, turns: Sequence[int]) -> dict[int, Exchange]:
+    """Cut out, for each of these turns that somebody answers, the turn, what came before and what after."""
+    found, following = {}, next_turns(dialogue)
+    before, last = list[str](), dict[str, str]()
+    for turn in dialogue.turns:
+        before.append(next((text for speaker, text in last.items() if speaker != turn.speaker), ""))
+        if takes_part(turn) and turn.text.strip():
+            last.pop(turn.speaker, None)
+            last = {turn.speaker: turn.text, **last}
+    for number in turns:
+        answer = following[number].turn
+        if answer is not None:
+            texts = (before[number], dialogue.turns[number].text, dialogue.turns[answer].text)
+            found[number] = Exchange(*texts)
+    return found
+
+
+def reaction_features(exchanges: Sequence[Exchange], encoder: Encoder) -> Floats:
+    """Describe exchanges, a row each: vectors of the next turn, its product with the reply's, and facts."""
+    texts = list(dict.fromkeys(text for one in exchanges for text in one if text.strip()))
+    places = {text: number for number, text in enumerate(texts)}
+    layers = [max(1, round(share * encoder.layers)) for share in _LAYERS]
+    known = [_unit(encoder.vectors(texts, layer=layer, pooling="mean")) for layer in layers]
+    blank = np.zeros(encoder.width, np.float32)
+
+    def vector(text: str, layer: int) -> Floats:
+        return known[layer][places[text]] if text in places else blank
+
+    rows = []
+    for one in exchanges:
+        before, reply, after = (vector(text, 1) for text in one)
+        rows.append(
+            np.concatenate([vector(one.next, 0), after, after * reply, _facts(one, before, reply, after)])
+        )
+    return np.asarray(rows, np.float32)
+
+
+def _unit(vectors: Floats) -> Floats:
+    return np.asarray(vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12), np.float32)
+
+
+def _facts(one: Exchange, before: Floats, reply: Floats, after: Floats) -> Floats:
+    said = one.next.lower().replace("\u2019", "'")
+    earlier, own, now = (set(_WORDS.findall(text.lower())) for text in one)
+    facts = [
+        *(float(cue.search(said) is not None) for cue in _CUES),
+        float("?" in one.reply),
+        float(one.reply.rstrip().endswith("?")),
+        float("?" in one.next),
+        float("!" in one.next),
+        float(np.log1p(len(said.split()))),
+        float(np.log1p(len(one.reply.split()))),
+        len(now & earlier) / max(1, len(now)),
+        len(now & own) / max(1, len(now)),
+        float(after @ before),
+        float(after @ reply),
+        float(reply @ before),
+    ]
+    return np.array(facts, np.float32)
