@@ -1,14 +1,22 @@
-"""What all tests share: no network, and a way to say that public data is not there."""
+"""What all tests share: a home of their own, no network, and a way to say that public data is not there."""
 
+import atexit
 import os
+import shutil
 import socket
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent / "contract"))
+
+if "PYTEST_XDIST_WORKER" not in os.environ:  # workers and child processes have it from here
+    os.environ["DIALEVAL_HOME"] = tempfile.mkdtemp(prefix="dialeval-home-")
+    atexit.register(shutil.rmtree, os.environ["DIALEVAL_HOME"], ignore_errors=True)
+    os.environ.pop("DIALEVAL_CACHE", None)
 
 _connect = socket.socket.connect
 
