@@ -172,13 +172,14 @@ def test_what_is_to_choose_by_is_not_learned_from(place: Path) -> None:
         ("set:cake", "no public set called 'cake'; known: actdial"),
         ("set:fed", "set:fed has nothing to train on; take another source"),
         ("set:fed/test", "never trained on"),
-        ("set:fed/half", "expected set:fed, set:fed/train or set:fed/dev"),
+        ("set:fed/half", "expected set:fed, set:fed/train, set:fed/dev or set:fed/text"),
         ("set:empathetic", "nothing to train on; take set:empathetic/dev"),
+        ("set:convai2/text", "convai2 has no test portion; take set:convai2"),
         ("-", "not a pipe"),
     ],
 )
 def test_sources_that_cannot_be(source: str, message: str, place: Path) -> None:
-    for name in ("fed", "chitchat/empathetic_dialogues"):
+    for name in ("fed", "convai2", "chitchat/empathetic_dialogues"):
         (place / "data" / name).mkdir(parents=True)
     with pytest.raises(UsageError, match=message):
         train_to("toy", [source], "out")

@@ -32,8 +32,9 @@ class Plain:
         self.words = [
             Counter(map(numbered, re.findall(r"\w+", " ".join(texts).lower()))) for texts in self.turns
         ]
-        self.tokens = [self.states(texts) for texts in self.turns]
-        self.content = np.stack([states.max(axis=0) for _, states in self.tokens])
+        raw = [self.states(texts) for texts in self.turns]
+        self.content = np.stack([states.max(axis=0) for _, states in raw])
+        self.tokens = [(ids, states / np.linalg.norm(states, axis=1, keepdims=True)) for ids, states in raw]
 
     def flow(self, labelled: Dialogue) -> tuple[tuple[str, ...], tuple[int, ...]]:
         found = [
@@ -42,14 +43,14 @@ class Plain:
         return tuple(act for act, _ in found), tuple(int(who != found[0][1]) for _, who in found)
 
     def states(self, texts: Sequence[str]) -> tuple[list[int], Any]:
-        """Give number and state, of length one, of each token, turn by turn, without marks."""
+        """Give number and state of each token, turn by turn, without marks."""
         encoder = Encoder.load()
         padded = [f" {text}" for text in texts]
         numbers = [number for one in encoder.tokenizer.encode(padded) for number in one.ids[1:-1]]
         states = np.concatenate([one[1:-1] for one in encoder.tokens(padded, layer=self.l)]).astype(
             np.float64
         )
-        return numbers, states / np.linalg.norm(states, axis=1, keepdims=True)
+        return numbers, states
 
     @cached_property
     def rarity(self) -> dict[int, float]:

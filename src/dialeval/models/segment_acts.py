@@ -35,7 +35,7 @@ class SegmentActs:
     """A classifier of segments.
 
     >>> from dialeval.dialogues import dialogue
-    >>> chat = dialogue([("user", "Hi, where is the station?"), ("assistant", "Sorry? I did not get that.")])
+    >>> chat = dialogue([("user", "Hi, where is the station?"), ("assistant", "Sorry? I don't understand.")])
     >>> [[one["act"] for one in turn.meta["segments"]] for turn in SegmentActs.load().label([chat])[0].turns]
     [['greeting', 'question'], ['backchannel-failure', 'backchannel-failure']]
     """
