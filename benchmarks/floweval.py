@@ -26,7 +26,7 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -97,7 +97,8 @@ class Loop:
         rows, alike = self.neighbours(asked)
         encoder = Encoder.load(self.corpus.how.encoder)
         others = dialogue_states([self.texts[row] for row in rows], encoder, self.corpus.how.l)
-        content = np.array([match(asked.states[0], other) for other in others])
+        weigh = self.corpus.idf.weights if self.settings.idf else np.ones_like
+        content = np.array([match(asked.states[0], other, weigh) for other in others])
         return self.best(self.by_acts(asked, rows, alike), content)
 
     def best(self, acts: np.ndarray, content: np.ndarray) -> float:
@@ -110,9 +111,12 @@ def cosines(one: np.ndarray, others: np.ndarray) -> np.ndarray:
     return others @ one.astype(np.float64) / np.where(lengths > 0, lengths, 1)
 
 
-def match(one: TokenStates, other: TokenStates) -> float:
+def match(one: TokenStates, other: TokenStates, weigh: Callable[[Any], np.ndarray]) -> float:
     table = one.vectors.astype(np.float64) @ other.vectors.astype(np.float64).T
-    precision, recall = (np.maximum(table.max(axis=axis), 0).mean() for axis in (1, 0))
+    precision, recall = (
+        np.average(np.maximum(table.max(axis=axis), 0), weights=weigh(side.tokens))
+        for axis, side in ((1, one), (0, other))
+    )
     return float(2 * precision * recall / (precision + recall))
 
 
@@ -133,7 +137,10 @@ def compare(made: FlowEval, corpus: Corpus, dialogues: Sequence[Dialogue], share
         import bert_score
 
         place = as_transformers(artefact.load(DEFAULT), Path(folder), longest=512)
-        scorer = bert_score.BERTScorer(model_type=str(place), num_layers=made.l)
+        texts = [" ".join(one) for one in loop.texts] if made.idf else None
+        scorer = bert_score.BERTScorer(
+            model_type=str(place), num_layers=made.l, idf=made.idf, idf_sents=texts
+        )
         loop.with_package(scorer, warm[0])
         start = time.perf_counter()
         for dialogue in first:

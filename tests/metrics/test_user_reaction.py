@@ -87,7 +87,7 @@ def test_a_log_that_knows_better() -> None:
     assert found[1, "sentiment"] == 3
     assert found[3, "sentiment"] < 0  # type: ignore[operator]
     with pytest.raises(UsageError, match="low=5"):
-        UserReaction(field="csat", low=5, high=1)
+        UserReaction(field="csat", low=5, high=1).score([chat])
 
 
 def test_awkward_logs() -> None:

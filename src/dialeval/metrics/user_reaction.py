@@ -46,13 +46,10 @@ class UserReaction:
     speaker: str | None = None
     dimensions: ClassVar[tuple[str, ...]] = (QUALITY, SENTIMENT, CONTINUE)
 
-    def __post_init__(self) -> None:
-        """Refuse a scale without extent."""
-        if not self.low < self.high:
-            raise UsageError(f"user-reaction: low={self.low} must be below high={self.high}")
-
     def score(self, dialogues: Iterable[Dialogue]) -> Scores:
         """Read what came after each reply."""
+        if not self.low < self.high:
+            raise UsageError(f"user-reaction: low={self.low} must be below high={self.high}")
         rows, stream = Rows(self), iter(dialogues)
         while some := list(islice(stream, _AT_ONCE)):
             for dialogue, found in zip(some, self.signals(some), strict=True):
