@@ -129,14 +129,17 @@ def cover(
 
     Args:
         dialogues: What is to be judged by the corpus. Dialogues of the corpus that say the same are left out.
-        corpus: The folder of an index.
+        corpus: The folder of an index, or the name of one that is kept where metrics look for corpora.
         column: A column of vectors; by default the first that can be made for new dialogues.
         encoder: What the index was built with; by default that of the same name, or the shipped one.
         features: Makes the vectors of any other column: a row for each dialogue.
         confidence: Confidence of the interval of the share (Wilson's).
         seed: Same seed, same sample of a large corpus.
     """
-    index = Index.open(corpus)
+    from dialeval.models.consensus import corpus_folder
+
+    named = corpus_folder(str(corpus))
+    index = Index.open(named if not Path(corpus).exists() and named.is_dir() else corpus)
     column, make = _column(index, column, encoder, features)
     ids, said, vectors = _placed(dialogues, make, column, index.vectors(column).shape[1])
     stored, (kept, equal, notes) = index.vectors(column), _kept(index, column, said)
