@@ -66,7 +66,7 @@ def benchmark(
     if peers:
         at = "turn" if level == "turn" else "dialogue"
         joined.append(_of(chosen.peer_scores().where(level=at), systems))  # type: ignore[arg-type]
-        if not len(joined[-1]):
+        if not len(joined[-1]) and not specs:
             raise UsageError(f"no peers' scores of {name} at {at} level")
     rest, metrics = Scores.concat(joined), build_all(specs)
     if out is not None:

@@ -4,6 +4,7 @@ A metric's numbers may change only under a new version name; `dialeval verify` i
 """
 
 import json
+from collections.abc import Container
 from importlib.resources import files as resources
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ ALL = (
     "floweval-seg:corpus=examples",
     "consensus-bertscore:corpus=examples",
     "consensus:metric=chrf,corpus=examples",
+    "turn-quality",
     "user-reaction",
 )
 """The metrics of the demo, and those that would tell little there."""
@@ -31,14 +33,13 @@ def golden_path() -> Path:
     return Path(str(resources("dialeval.jobs") / "golden.json"))
 
 
-def recompute() -> Golden:
-    """Score the bundled examples with every shipped metric at its defaults, and the bundled corpus."""
+def recompute(known: Container[str] = ()) -> Golden:
+    """Score the bundled examples with every shipped metric at its defaults that is not known already."""
     dialogues = example_dialogues()
-    found: Golden = {}
-    for name in ALL:
-        made = build(name)
-        found[made.name] = {_unit(row): _figure(row) for row in made.score(dialogues)}
-    return found
+    metrics = {made.name: made for made in map(build, ALL) if made.name not in known}
+    return {
+        name: {_unit(row): _figure(row) for row in made.score(dialogues)} for name, made in metrics.items()
+    }
 
 
 def _unit(row: Score) -> str:
@@ -90,7 +91,7 @@ def accept() -> list[str]:
     """Add golden scores of new metrics or versions; those of an existing version are never changed."""
     path = golden_path()
     golden: Golden = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
-    new = {name: rows for name, rows in recompute().items() if name not in golden}
+    new = recompute(known=golden)
     text = json.dumps({**golden, **new}, ensure_ascii=False, sort_keys=True, indent=0, allow_nan=False)
     files.write_text(path, text + "\n")
     return sorted(new)

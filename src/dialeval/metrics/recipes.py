@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 _MAKERS = {
     "actbert": "dialeval.metrics.actbert:recipe",
     "segment-act": "dialeval.metrics.segment_act:recipe",
+    "turn-quality": "dialeval.metrics.turn_quality:recipe",
     "user-reaction": "dialeval.metrics.user_reaction:recipe",
 }
 Maker = Callable[..., "Recipe[Any, Any]"]

@@ -44,6 +44,7 @@ _MODULES = {
     "repetition": "baselines",
     "similarity": "similarity",
     "turns": "baselines",
+    "turn-quality": "turn_quality",
     "user-reaction": "user_reaction",
 }
 _REGISTERED: dict[str, type[Any]] = {}

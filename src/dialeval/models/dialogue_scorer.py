@@ -110,6 +110,16 @@ def turn_features(found: TurnVectors, turns: Sequence[int], blocks: Sequence[str
     return np.concatenate([FEATURES[name](seen) for name in blocks], axis=1, dtype=np.float32)
 
 
+def feature_sizes(width: int, blocks: Sequence[str]) -> dict[str, int]:
+    """Count the columns of each block, for vectors of this width.
+
+    >>> feature_sizes(384, ["reply", "similarities"])
+    {'reply': 384, 'similarities': 3}
+    """
+    nothing = TurnVectors(Dialogue("", ()), np.zeros((0, width), np.float32), [], [])
+    return {name: turn_features(nothing, [], [name]).shape[1] for name in blocks}
+
+
 @dataclass(frozen=True)
 class TurnScores:
     """What each head says of the scored turns of one dialogue."""

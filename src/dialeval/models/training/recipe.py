@@ -19,6 +19,7 @@ from dialeval.models.tensors import Storage
 from dialeval.models.training.examples import Example, PairExample, VectorExample
 from dialeval.models.training.export import card_of, export_pair, export_vectors
 from dialeval.models.training.figures import Figure
+from dialeval.models.training.least_squares import solve_heads
 from dialeval.models.training.loop import Trained, fit
 from dialeval.models.training.networks import Activation, Network, VectorNetwork
 from dialeval.models.training.pair_network import PairNetwork
@@ -98,7 +99,9 @@ class VectorRecipe:
     """How to train a small network over features that were made of a frozen encoder's vectors.
 
     `fields` says which encoder and which features, so that scoring makes the same ones; `kind` is the class
-    of the artefact.
+    of the artefact. A network without layers can be `solved` for, with the settings' `weight_decay` as the
+    penalty. `emphasis`, a number for each feature, says how loud it is beside the others once all are
+    standardised: a penalty spares what is loud.
     """
 
     name: str
@@ -111,6 +114,8 @@ class VectorRecipe:
     about: str = ""
     fields: Mapping[str, Any] = field(default_factory=dict)
     kind: str = "dialogue-scorer.v1"
+    emphasis: tuple[float, ...] = ()
+    solved: bool = False
 
     def network(
         self, examples: Sequence[VectorExample], settings: Settings, encoder: str | Path | None = None
@@ -118,9 +123,14 @@ class VectorRecipe:
         """Make layers of the right size, with the mean and scale of the examples."""
         if encoder is not None:
             raise UsageError(f"{self.name} reads the vectors of one encoder; another needs another recipe")
-        return VectorNetwork.fitting(
+        made = VectorNetwork.fitting(
             examples, self.heads, settings, hidden=self.hidden, activation=self.activation
         )
+        if self.emphasis:
+            made.scale.div_(made.scale.new_tensor(self.emphasis))
+        if self.solved:
+            solve_heads(made, examples, settings.weight_decay)
+        return made
 
     def export(
         self, network: VectorNetwork, target: Path, card: Card, trained: Trained, _: Storage

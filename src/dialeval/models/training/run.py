@@ -46,6 +46,12 @@ class Run(Generic[E]):
         for name, values in self.targets.items():
             if np.isnan(values).all():
                 raise DataError(f"no training example has a label for the head {name!r}")
+            if len(train) > 1 and np.nanmin(values) == np.nanmax(values):
+                raise DataError(
+                    f"the target {name!r} is {np.nanmax(values):g} for all {len(train):,} training examples: "
+                    "there is nothing to learn from",
+                    fix="give dialogues in which it varies",
+                )
         self.weights = np.array([example.weight for example in train], np.float64)
         hashes = data_hash(train), data_hash(dev)
         self.fingerprint = Fingerprint(
@@ -76,6 +82,9 @@ class Run(Generic[E]):
         """Make the steps that are left; a step is told when its checkpoint, if any, is on disk."""
         state, before, began = self.state, self.state.step, time.monotonic()
         seconds = state.seconds
+        if not self.steps and not state.finished:
+            state.finished = True
+            self._save_if_due(self.figure is not None and self._look(0) is not None)
         self.network.module.train()
         while not state.finished:
             for places in plan(self.train.lengths, self.settings, state.epoch)[state.position :]:
@@ -140,7 +149,7 @@ class Run(Generic[E]):
         self.network.module.train()
         figure = self.figure(said, self.dev_targets) if self.figure else None
         figure = None if figure is None or not math.isfinite(figure) else float(figure)
-        look = Look(state.step, epoch, state.sum / state.count, figure)
+        look = Look(state.step, epoch, state.sum / max(1, state.count), figure)
         state.history.append(look)
         state.sum, state.count = 0.0, 0
         if figure is not None and (state.best is None or figure > state.best):

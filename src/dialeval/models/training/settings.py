@@ -24,6 +24,7 @@ class Settings:
     """Batches whose gradients are summed before the weights move; memory of one, effect of all."""
     learning_rate: float = 2e-5
     epochs: int = 3
+    """0: the weights a recipe begins with are those it ends with; for heads that are solved for."""
     schedule: Literal["constant", "linear"] = "linear"
     """After the warm-up the rate stays, or falls to zero at the last step."""
     warmup: float = 0.0
@@ -49,8 +50,8 @@ class Settings:
     """0: as many as torch takes. A resumed run keeps the number it began with."""
 
     def __post_init__(self) -> None:
-        whole = ("batch", "accumulate", "epochs", "max_length", "group", "save_every")
-        for name in (*whole, "evaluate_every", "patience", "seed", "threads"):
+        whole = ("batch", "accumulate", "max_length", "group", "save_every")
+        for name in (*whole, "epochs", "evaluate_every", "patience", "seed", "threads"):
             value, least = getattr(self, name), 1 if name in whole else 0
             if type(value) is not int or value < least:
                 raise UsageError(f"{name} must be a whole number from {least} on, not {value!r}")

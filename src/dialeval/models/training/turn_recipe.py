@@ -1,10 +1,10 @@
 """Recipes for heads over turn vectors: a frozen encoder reads each turn once; only labels are missing."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 
 from dialeval.dialogues import Dialogue, scored_turns
-from dialeval.models.dialogue_scorer import turn_features
+from dialeval.models.dialogue_scorer import feature_sizes, turn_features
 from dialeval.models.encoder import DEFAULT, Encoder
 from dialeval.models.heads import Head
 from dialeval.models.training.examples import Targets, VectorExample
@@ -31,6 +31,8 @@ def turn_recipe(
     encoder: str = DEFAULT,
     speaker: str | None = None,
     about: str = "",
+    emphasis: Mapping[str, float] | None = None,
+    solved: bool = False,
 ) -> VectorRecipe:
     """Make the recipe of a dialogue scorer.
 
@@ -46,8 +48,12 @@ def turn_recipe(
         encoder: A shipped or pulled encoder; the artefact remembers its name and hash.
         speaker: Whose turns; None: those that metrics score.
         about: What it does, for the card.
+        emphasis: How loud a block of features is beside the others, where it is not 1.
+        solved: Whether the heads are solved for, see `VectorRecipe`.
     """
     found = Encoder.load(encoder)
+    sizes = feature_sizes(found.width, features)
+    loud = [emphasis.get(name, 1.0) for name in features for _ in range(sizes[name])] if emphasis else []
 
     def examples(dialogues: Iterable[Dialogue]) -> Iterator[VectorExample]:
         stream = iter(dialogues)
@@ -56,7 +62,17 @@ def turn_recipe(
 
     fields = {"features": list(features), "encoder": {"name": found.name, "sha": found.sha}}
     return VectorRecipe(
-        name, tuple(heads), examples, dev_figure, settings, tuple(hidden), activation, about, fields
+        name,
+        tuple(heads),
+        examples,
+        dev_figure,
+        settings,
+        tuple(hidden),
+        activation,
+        about,
+        fields,
+        emphasis=tuple(loud),
+        solved=solved,
     )
 
 

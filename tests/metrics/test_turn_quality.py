@@ -1,0 +1,175 @@
+"""Turn quality: what it may see, what it learns from, and logs that say nothing."""
+
+from pathlib import Path
+
+import pytest
+
+from dialeval.dialogues import Turn, dialogue
+from dialeval.dialogues.dialogue import Dialogue
+from dialeval.dialogues.formats import write
+from dialeval.errors import DataError, UsageError
+from dialeval.jobs.training import train_to
+from dialeval.metrics.recipes import recipe
+from dialeval.metrics.turn_quality import TurnQuality
+from dialeval.metrics.turn_targets import GOING_ON, TAKING_UP, TurnTargets, said_before
+
+CHAT = [
+    ("user", "Do you like jazz?"),
+    ("assistant", "I do, above all the piano players. And you?"),
+    ("user", "Me too!"),
+    ("assistant", "The bus leaves at nine."),
+    ("user", "What are you talking about?"),
+]
+
+
+def scores(made: TurnQuality, *chats: Dialogue) -> dict[tuple[str, int | None], float | str | None]:
+    return {
+        (row.dialogue_id, row.turn): row.note if row.value is None else row.value for row in made.score(chats)
+    }
+
+
+def test_what_fits_is_better_than_what_does_not() -> None:
+    found = scores(TurnQuality(), dialogue(CHAT, "d"))
+    assert found["d", 1] > found["d", 3]
+    assert found["d", None] == pytest.approx((found["d", 1] + found["d", 3]) / 2)
+
+
+def test_it_never_sees_what_came_after() -> None:
+    whole, cut = scores(TurnQuality(), dialogue(CHAT, "d")), scores(TurnQuality(), dialogue(CHAT[:2], "d"))
+    other = scores(TurnQuality(), dialogue([*CHAT[:2], ("user", "I hate you, stop!")], "d"))
+    assert cut["d", 1] == other["d", 1] == pytest.approx(whole["d", 1], abs=1e-6)
+
+
+@pytest.mark.parametrize(("how", "wanted"), [("min", 3), ("last", 3)])
+def test_turns_become_a_dialogue_as_asked(how: str, wanted: int) -> None:
+    found = scores(TurnQuality(aggregate=how), dialogue(CHAT, "d"))
+    assert found["d", None] == found["d", wanted]
+
+
+def test_logs_that_say_little() -> None:
+    chats = [
+        dialogue([("user", "Hello?"), ("user", "Anybody?")], "one side"),
+        dialogue([("user", "Wie komme ich zum Bahnhof?"), ("assistant", "Gleich links.")], "other language"),
+        dialogue([("user", "Hi"), ("assistant", " ")], "blank"),
+        Dialogue("nothing", ()),
+        Dialogue("roles", (Turn("", "Hi there"), Turn("", "Hello, how are you?"))),
+    ]
+    found = scores(TurnQuality(), *chats)
+    assert isinstance(found["other language", 1], float)
+    assert found["blank", 1] == "empty reply"
+    assert found["nothing", None] == found["blank", None] == "no reply to score"
+    assert all(value is not None for value in found.values())
+
+
+def targets(name: str, chat: Dialogue) -> dict[int, float]:
+    given = TurnTargets(name)
+
+    def read(_: list[Dialogue]) -> list[tuple[int, float]]:
+        known = ((turn, given(chat, turn)) for turn in range(len(chat.turns)))
+        return [(turn, found["quality"]) for turn, found in known if found]
+
+    return dict(given.reading([chat], read))
+
+
+def test_a_sentiment_in_the_log_comes_before_ours() -> None:
+    chat = Dialogue(
+        "d",
+        (
+            Turn("user", "Hi"),
+            Turn("assistant", "Hello!"),
+            Turn("user", "Stop it.", {"sentiment": 1.5}),
+            Turn("assistant", "Bye."),
+            Turn("user", "bye", {"sentiment": -2}),
+        ),
+    )
+    assert targets("sentiment", chat) == {1: 1.5, 3: -2.0}
+    assert targets("sentiment+stop", chat) == {
+        1: 1.5,
+        3: -2.0,
+    }  # "stop it" ends it, and so does the last turn
+
+
+def test_the_three_signals_add_up() -> None:
+    chat = dialogue(CHAT, "d")
+    mood, stop, all_three = (
+        targets(name, chat) for name in ("sentiment", "sentiment+stop", "sentiment+stop+uptake")
+    )
+    assert set(mood) == set(stop) == set(all_three) == {1, 3}
+    assert stop[1] - mood[1] == 1
+    assert stop[3] == mood[3]
+    assert -TAKING_UP <= all_three[1] - mood[1] - GOING_ON <= TAKING_UP
+
+
+def test_labels_are_read_from_the_reply() -> None:
+    chat = Dialogue("d", (Turn("user", "Hi"), Turn("assistant", "Hello!", {"label": 1}), Turn("user", "ok")))
+    assert targets("label", chat) == {1: 1.0}
+
+
+def test_what_a_cross_encoder_is_given() -> None:
+    assert said_before(dialogue(CHAT, "d"), 3) == tuple(text for _, text in CHAT[:3])
+
+
+def test_unknown_targets_are_named() -> None:
+    with pytest.raises(UsageError, match="no target 'mood'; known: sentiment, sentiment"):
+        recipe("turn-quality:target=mood")
+
+
+def log(place: Path, chats: list[Dialogue]) -> Path:
+    write(chats, place)
+    return place
+
+
+def logs(liked: str, disliked: str) -> list[Dialogue]:
+    """Make a log in which users thank for one kind of reply and complain about another."""
+    found = []
+    for number in range(60):
+        good = number % 2 == 0
+        turns = [
+            ("user", f"Tell me something about number {number}."),
+            ("assistant", f"{liked if good else disliked} Number {number}."),
+            ("user", "Great, thanks a lot!" if good else "That makes no sense at all."),
+            ("assistant", f"{liked if good else disliked} Again {number}."),
+            ("user", "I love it!" if good else "You are useless."),
+        ]
+        found.append(dialogue(turns, f"chat-{number}"))
+    return found
+
+
+@pytest.mark.parametrize("target", ["sentiment", "sentiment+stop+uptake", "stop+uptake"])
+def test_a_log_without_labels_trains_a_scorer(tmp_path: Path, target: str) -> None:
+    place = log(tmp_path / "log.jsonl", logs("Gladly, here is a fact.", "Bananas shout at trains."))
+    told = train_to(f"turn-quality:target={target}", [str(place)], tmp_path / "mine")
+    assert told["class"] == "dialogue-scorer.v1"
+    assert told["dev"] > 0.5
+    pair = [
+        dialogue([("user", "Tell me more."), ("assistant", reply)], reply)
+        for reply in ("Gladly, here is a fact. You see?", "Bananas shout at trains. Loudly.")
+    ]
+    good, bad = (
+        row.value for row in TurnQuality(model=str(tmp_path / "mine")).score(pair) if row.turn is not None
+    )
+    assert good > bad
+    card = (tmp_path / "mine" / "README.md").read_text()
+    assert f"learned from {target}." in card
+
+
+def test_an_empty_or_constant_target_leaves_no_artefact(tmp_path: Path) -> None:
+    silent = [dialogue([("user", "Hi"), ("assistant", f"Hello {n}")], f"d{n}") for n in range(40)]
+    with pytest.raises(DataError, match="makes no examples"):
+        train_to("turn-quality", [str(log(tmp_path / "silent.jsonl", silent))], tmp_path / "mine")
+    same = [
+        Dialogue(
+            f"d{n}",
+            (
+                Turn("user", "Hi"),
+                Turn("assistant", f"Hello {n}"),
+                Turn("user", "ok", {"sentiment": 1}),
+            ),
+        )
+        for n in range(40)
+    ]
+    with pytest.raises(DataError, match="nothing to learn from"):
+        train_to(
+            "turn-quality:target=sentiment", [str(log(tmp_path / "same.jsonl", same))], tmp_path / "mine"
+        )
+    assert not (tmp_path / "mine").exists()
