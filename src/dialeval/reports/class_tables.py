@@ -93,7 +93,10 @@ def auc_table(study: Study) -> Table | None:
         f"AUC: how well a score tells labels of {gold_name(study)} apart",
         (Column("Source", "name"), *(Column(_side(study, cut)) for cut in cuts), *map(Column, _COUNTS)),
         tuple(rows),
-        ("The chance that a unit at or above the cut scores higher than one below it; 0.5 is guessing.",),
+        (
+            "The chance that a unit at or above the cut scores higher than one below it; 0.5 is guessing. For "
+            "a source of which less is better it should be below.",
+        ),
         rated=True,
     )
 
@@ -194,4 +197,5 @@ def _told(line: dict[str, Any], dash: str = "") -> str:
         return ""
     accuracy = line["accuracy"]["value"]
     held_out = "" if accuracy is None else f", balanced accuracy {decimal(accuracy, 2)} on other dialogues"
-    return f"; {dash}threshold {figure(line['value'])}{held_out}"
+    value = figure(line["value"]).replace("-", "\N{MINUS SIGN}")
+    return f"; {dash}threshold {value}{held_out}"
