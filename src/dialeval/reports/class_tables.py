@@ -94,8 +94,8 @@ def auc_table(study: Study) -> Table | None:
         (Column("Source", "name"), *(Column(_side(study, cut)) for cut in cuts), *map(Column, _COUNTS)),
         tuple(rows),
         (
-            "The chance that a unit at or above the cut scores higher than one below it; 0.5 is guessing. For "
-            "a source of which less is better it should be below.",
+            "The chance that a unit at or above the cut scores higher than one below it; 0.5 is guessing. "
+            "Of a source for which lower is better it should be below.",
         ),
         rated=True,
     )
