@@ -173,8 +173,8 @@ def _show_lines(study: "Study") -> None:
         for row in study.classes
         for one in row["distributions"]
     ]
-    header = ("source", "class", "n", "mean", "lower quartile", "median", "upper quartile")
-    output.print_table("Scores in each class", header, spread, further=True)
+    heads = ("source", "class", "n", "mean", "lower quartile", "median", "upper quartile")
+    output.print_table("Scores in each class", heads, spread, further=True)
 
 
 def _turned(gap: dict[str, Any]) -> dict[str, Any]:

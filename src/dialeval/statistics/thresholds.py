@@ -120,8 +120,8 @@ def held_out_threshold(
     judged = ~np.isnan(answers)
     right = (answers[judged] > 0) == positive[judged]
     accuracy = _balanced(right, positive[judged], places[judged], resamples, confidence, seed, workers)
-    ends = (min(lines), max(lines)) if lines else (None, None)
-    return Threshold(*whole, accuracy, *ends, folds=len(lines))
+    lowest, highest = (min(lines), max(lines)) if lines else (None, None)
+    return Threshold(whole[0], whole[1], accuracy, lowest, highest, len(lines))
 
 
 def _held_out_answers(values: Floats, positive: Booleans, parts: Places) -> tuple[Floats, list[float]]:
