@@ -1,8 +1,11 @@
 """Peers' correlations on the public sets at hand, to three decimals, through the whole of `benchmark`."""
 
+import json
 from pathlib import Path
 
+import numpy as np
 import pytest
+from scipy import stats
 
 from dialeval.errors import UsageError
 from dialeval.jobs.benchmark import benchmark
@@ -60,3 +63,49 @@ def test_published_figures_stand_beside(data_folder: Path) -> None:
 def test_unrated_sets_are_refused() -> None:
     with pytest.raises(UsageError, match="nobody rated"):
         benchmark("sgd")
+
+
+def test_mean_turn_rating_against_each_dialogue_dimension(data_folder: Path) -> None:
+    """Table 5 of the paper, from the raw file by scipy: overall is highest."""
+    found = benchmark(
+        "conture",
+        ["turns"],
+        level="dialogue",
+        turn_ratings=True,
+        by="dimension",
+        resamples=50,
+        permutations=50,
+    ).study
+    chats = json.loads((data_folder / "conture" / "data.json").read_text(encoding="utf-8"))
+    turns = [np.mean([turn["overall impression"] for turn in chat["turns"]]) for chat in chats]
+    measured = {}
+    for subset in found.subsets:
+        name = "human (overall)" if subset["subset"] == "overall" else subset["subset"]
+        given = [[r[name] for r in chat["dialog_ratings"] if r[name] != "N/A"] for chat in chats]
+        kept = [(x, np.mean(ratings)) for x, ratings in zip(turns, given, strict=True) if ratings]
+        (row,) = [one for one in subset["correlations"] if one["source"] == "turn-ratings"]
+        assert row["n"] == len(kept)
+        wanted = stats.pearsonr(*zip(*kept, strict=True)).statistic
+        assert row["pearson"]["value"] == pytest.approx(wanted, abs=1e-9)
+        measured[subset["subset"]] = (row["pearson"]["value"], row["spearman"]["value"])
+    assert len(measured) == 11
+    assert measured["overall"] == (max(p for p, _ in measured.values()), max(s for _, s in measured.values()))
+    assert measured["overall"] == pytest.approx((0.585, 0.567), abs=5.5e-4)
+    assert found.gold is not None
+    assert (found.gold["raters"], found.gold["dimension"]) == (3, "overall")  # not the raters of turns
+
+
+def test_turn_ratings_need_dialogues_that_were_rated_both_ways(data_folder: Path) -> None:
+    with pytest.raises(UsageError, match="of turns, these ratings are the gold"):
+        benchmark("conture", ["turns"], turn_ratings=True)
+    for name in ("fed", "dstc9"):  # FED rates turns of other dialogues, DSTC9 none
+        with pytest.raises(UsageError, match="both of its turns and of the whole"):
+            benchmark(name, ["turns"], level="dialogue", turn_ratings=True)
+
+
+def test_by_dimension_takes_those_rated_at_this_level(data_folder: Path) -> None:
+    parts = benchmark("fed", ["length"], by="dimension", resamples=50, permutations=50).study.subsets
+    names = [part["subset"] for part in parts]
+    assert len(names) == 11
+    assert "depth" in names
+    assert "interesting" not in names  # FED asks that of turns only

@@ -158,6 +158,9 @@ def test_labels_show_auc_and_distributions() -> None:
     page = to_html(study(scores, **QUICK), scores, ())
     assert 'id="labels"' in page
     assert "0.5 is guessing" in page
+    assert "Classes of human / overall" in page
+    assert "Where to draw the line: human / overall, ≥ 3" in page
+    assert len(re.findall(r"dashed: threshold \S+, balanced accuracy 0\.\d\d on other dialogues", page)) == 4
     assert "The text of these dialogues was not given." in page
 
 

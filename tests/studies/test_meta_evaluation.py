@@ -196,11 +196,6 @@ def test_classes(labels: int) -> None:
         assert one["mean"] == pytest.approx(value[truth == label].mean())
 
 
-def test_ratings_with_many_values_are_no_classes() -> None:
-    rows = [row._replace(value=row.value and row.value * 1.1) for row in synthetic()]
-    assert study(Scores.of(rows), **QUICK).classes == []
-
-
 def test_worst_cases() -> None:
     rows = [Score(f"d{i:02}", None, None, "human:u", "overall", float(i)) for i in range(30)]
     values = [float(i) for i in range(30)]

@@ -21,6 +21,14 @@ from dialeval.cli.options import (
 Against = Annotated[
     str | None, typer.Option(help="Also print how far each source is above this one, with an interval.")
 ]
+By = Annotated[str | None, typer.Option(help="Also correlate inside each system, or with each dimension.")]
+Source = Annotated[list[str] | None, typer.Option(help="Only these sources; repeat for more.")]
+Classes = Annotated[
+    bool,
+    typer.Option(
+        "--classes", help="Also print how each class of the ratings scores, AUC, and where to draw the line."
+    ),
+]
 
 
 def study(
@@ -37,7 +45,7 @@ def study(
     ] = "human",
     level: Level = None,
     dimension: Annotated[str | None, typer.Option(help="Which gold dimension.")] = None,
-    source: Annotated[list[str] | None, typer.Option(help="Only these sources; repeat for more.")] = None,
+    source: Source = None,
     aggregate: Annotated[
         str, typer.Option(help="How turns become a dialogue: mean, min, max, last, median.")
     ] = "mean",
@@ -46,9 +54,8 @@ def study(
         str, typer.Option(help="A vote without a majority: null, lowest, highest, first.")
     ] = "null",
     where: Annotated[str | None, typer.Option(help='Only units such as "bleu<1 and system=mybot".')] = None,
-    by: Annotated[
-        str | None, typer.Option(help="Also correlate inside each system, or with each dimension.")
-    ] = None,
+    by: By = None,
+    classes: Classes = False,
     combine: Annotated[
         list[str] | None,
         typer.Option(help="A new source: name=mean|zmean|fit:part+part[,folds=10|dialogue|system]"),
@@ -111,7 +118,7 @@ def study(
     if json:
         print(found.to_json(), end="")
     else:
-        tables.show_study(found, against)
+        tables.show_study(found, against, classes=classes)
 
 
 def report(
@@ -161,12 +168,21 @@ def benchmark(
     peers: Annotated[
         bool, typer.Option("--peers", help="Beside them, other metrics' published scores.")
     ] = False,
+    turn_ratings: Annotated[
+        bool,
+        typer.Option(
+            "--turn-ratings", help="Beside them, people's ratings of the turns, against those of dialogues."
+        ),
+    ] = False,
     level: Level = None,
     dimension: Annotated[str | None, typer.Option(help="Which ratings; by default the set's gold.")] = None,
     part: Annotated[
         str | None, typer.Option(help="train, dev or test of the split manifest, or all; by default test.")
     ] = None,
+    source: Source = None,
     where: Annotated[str | None, typer.Option(help='Only units such as "system=Meena".')] = None,
+    by: By = None,
+    classes: Classes = False,
     combine: Annotated[
         list[str] | None, typer.Option(help="A new source: name=mean|zmean|fit:part+part")
     ] = None,
@@ -194,13 +210,16 @@ def benchmark(
             set,
             metric or (),
             peers=peers,
+            turn_ratings=turn_ratings,
             level=level,  # type: ignore[arg-type]
             dimension=dimension,
             part=part,
             out=out,
             overwrite=overwrite,
             watch=watch,
+            sources=tuple(source or ()),
             where=where,
+            by=by,
             combine=tuple(combine or ()),
             method=method,
             resamples=resamples,
@@ -218,10 +237,13 @@ def benchmark(
     tables.show_correlations(found.study, found.published)
     if against:
         tables.show_against(found.study, against)
+    if classes:
+        tables.show_classes(found.study)
+    tables.show_subsets(found.study)
     for note in found.study.notes:
         output.say(note)
-    for source, seen in found.seen.items():
-        output.say(f"{source}, training and tuning data: {seen}")
+    for name, seen in found.seen.items():
+        output.say(f"{name}, training and tuning data: {seen}")
     tables.say_signatures(found.study.signatures)
 
 

@@ -18,11 +18,13 @@ def show_summary(summary: "Summary") -> None:
     output.print_table(title, [name.removeprefix("n_") for name in header], rows)
 
 
-def show_study(study: "Study", against: str | None = None) -> None:
-    """Print what a study found: correlations, means, agreement, subsets; and differences to one source."""
+def show_study(study: "Study", against: str | None = None, *, classes: bool = False) -> None:
+    """Print what a study found; differences to one source and classes if asked for."""
     show_correlations(study)
     if against:
         show_against(study, against)
+    if classes:
+        show_classes(study)
     if study.systems:
         rows = [
             (r["system"], r["source"], r["dimension"], output.interval(r["mean"]), r["n"], r["n_unscored"])
@@ -49,13 +51,7 @@ def show_study(study: "Study", against: str | None = None) -> None:
             rows,
             further=True,
         )
-    for subset in study.subsets:
-        title = f"{subset['by']} {subset['subset']}, n={subset['n_units']}"
-        rows = [
-            (r["label"], r["n"], *(output.interval(r[m]) for m in ("pearson", "spearman", "kendall")))
-            for r in subset["correlations"]
-        ]
-        output.print_table(title, ("source", "n", "Pearson", "Spearman", "Kendall"), rows, further=True)
+    show_subsets(study)
     for note in study.notes:
         output.say(note)
     say_signatures(study.signatures)
@@ -112,6 +108,73 @@ def show_against(study: "Study", source: str) -> None:
     rows = [(label, *found[label]) for label in labels if label in found]
     title = f"{study.settings['method'].capitalize()} above that of {source}, on what both scored"
     output.print_table(title, ("source", "difference", "n", "p (Holm)"), rows, further=True)
+
+
+def show_subsets(study: "Study") -> None:
+    """Print the correlations inside each system, or with each dimension."""
+    if not study.subsets:
+        return
+    by = study.subsets[0]["by"]
+    rows = [
+        (
+            subset["subset"],
+            row["label"],
+            row["n"],
+            *(output.interval(row[m]) for m in ("pearson", "spearman", "kendall")),
+        )
+        for subset in study.subsets
+        for row in subset["correlations"]
+    ]
+    header = (by, "source", "n", "Pearson", "Spearman", "Kendall")
+    output.print_table(f"By {by}", header, rows, further=True)
+
+
+def show_classes(study: "Study") -> None:
+    """Print the classes of the gold, AUC and best line of each source, and its scores in each class."""
+    labels = study.labels
+    if not labels.get("classes"):
+        output.say("no classes: nothing was rated")
+        return
+    members = [
+        (
+            one["name"],
+            one["n"],
+            output.interval(one["share"]),
+            {True: "upper", False: "lower"}.get(one["upper"]),
+        )
+        for one in labels["classes"]
+    ]
+    output.print_table("Classes", ("class", "n", "share", "side"), members, further=True)
+    if labels["rule"] == "halves":
+        output.say(f"many values: the ratings are split at their median, {labels['median']:.4g}")
+    if labels["n_unlabelled"]:
+        output.say(f"rated units without a majority, in no class: {labels['n_unlabelled']}")
+    if labels["reason"]:
+        output.say(f"no AUC and no threshold: {labels['reason']}")
+    if study.classes:
+        _show_lines(study)
+
+
+def _show_lines(study: "Study") -> None:
+    cut, names = study.labels["cut"], {one["label"]: one["name"] for one in study.labels["classes"]}
+    lines = []
+    for row in study.classes:
+        line, at_cut = row["threshold"], next(one["auc"] for one in row["cuts"] if one["at"] == cut)
+        side = "<=" if line["upper"] == "below" else ">="
+        shown = None if line["value"] is None else f"{side} {line['value']:.3f}"
+        lines.append(
+            (row["label"], at_cut["n"], output.interval(at_cut), shown, output.interval(line["accuracy"]))
+        )
+    title = f"Upper against lower: {'upper half' if study.labels['rule'] == 'halves' else f'{cut:g} and up'}"
+    header = ("source", "n", "AUC", "threshold", "balanced accuracy, held out")
+    output.print_table(title, header, lines, further=True)
+    spread = [
+        (row["label"], names[one["label"]], one["n"], one["mean"], *one["quantiles"][1:4])
+        for row in study.classes
+        for one in row["distributions"]
+    ]
+    heads = ("source", "class", "n", "mean", "lower quartile", "median", "upper quartile")
+    output.print_table("Scores in each class", heads, spread, further=True)
 
 
 def _turned(gap: dict[str, Any]) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """A public set from end to end: load, score, study, beside the peers' vectors and published figures."""
 
+import math
 import tomllib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -13,9 +14,11 @@ from dialeval.dialogues.splits import ROLES, overlap_group, portion, selected, s
 from dialeval.errors import UsageError
 from dialeval.jobs import runs
 from dialeval.jobs.scoring import Summary, build_all, score_stream, score_to
-from dialeval.scores import Scores
+from dialeval.scores import Score, Scores, Signature, is_human
 from dialeval.studies import Study, study
-from dialeval.studies.units import Level
+from dialeval.studies.units import Level, align, human_columns, mean_over
+
+TURN_RATINGS = "turn-ratings"
 
 
 @dataclass(frozen=True)
@@ -33,6 +36,7 @@ def benchmark(
     specs: Sequence[str] = (),
     *,
     peers: bool = False,
+    turn_ratings: bool = False,
     level: Level | None = None,
     dimension: str | None = None,
     part: str | None = None,
@@ -47,6 +51,8 @@ def benchmark(
         name: A public set with ratings.
         specs: Metrics in command-line notation; by default the trivial baselines.
         peers: Whether to add other metrics' published scores for the same dialogues.
+        turn_ratings: Whether to add what people said of the turns, by mean, as a source beside the ratings of
+            whole dialogues, which stay the gold.
         level: `turn`, `dialogue` or `system`; by default that of the set's gold.
         dimension: Which ratings; by default the set's gold dimension.
         part: Which part: train, dev or test of the split manifest, a part of the set by name, some buckets of
@@ -68,6 +74,8 @@ def benchmark(
         joined.append(_of(chosen.peer_scores().where(level=at), systems))  # type: ignore[arg-type]
         if not len(joined[-1]) and not specs:
             raise UsageError(f"no peers' scores of {name} at {at} level")
+    if turn_ratings:
+        joined.append(_turn_ratings(joined[0], name, level))
     rest, metrics = Scores.concat(joined), build_all(specs)
     if out is not None:
         score_to(dialogues, specs, out, name=f"{name}/{part}", overwrite=overwrite, watch=watch)
@@ -105,6 +113,29 @@ def _of(scores: Scores, systems: dict[str, str | None]) -> Scores:
     rows = (row for row in scores if row.dialogue_id in systems)
     named = (row if row.system is not None else row._replace(system=systems[row.dialogue_id]) for row in rows)
     return Scores.of(named, scores.signatures)
+
+
+def _turn_ratings(ratings: Scores, name: str, level: Level) -> Scores:
+    """Make a source of the raters' mean at each turn, for dialogues that were rated as a whole too.
+
+    Under a name of its own: as `human` it would be one of the raters, and part of the gold.
+    """
+    if level == "turn":
+        raise UsageError(
+            "--turn-ratings is for --level dialogue or system: of turns, these ratings are the gold"
+        )
+    whole = {row.dialogue_id for row in ratings.where(level="dialogue")}
+    of_turns = ratings.where(source=is_human, level="turn")
+    units = align(of_turns, "turn")
+    rows = [
+        Score(key.dialogue_id, key.turn, key.system, TURN_RATINGS, dimension, float(value))
+        for dimension in of_turns.dimensions
+        for key, value in zip(units.keys, mean_over(units, human_columns(units, dimension)), strict=True)
+        if key.dialogue_id in whole and not math.isnan(value)
+    ]
+    if not rows:
+        raise UsageError(f"no dialogue of {name} has ratings both of its turns and of the whole")
+    return Scores.of(rows, {TURN_RATINGS: Signature(f"{TURN_RATINGS}.v1", (("set", name),))})
 
 
 def _seen(made: Any, name: str) -> str:

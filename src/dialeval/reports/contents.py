@@ -1,5 +1,6 @@
 """What is in a report, in the order of Markdown and LaTeX."""
 
+from dialeval.reports import class_tables as of_classes
 from dialeval.reports import correlation_tables as of_sources
 from dialeval.reports import matrix_tables as between
 from dialeval.reports import other_tables as others
@@ -19,8 +20,10 @@ def all_tables(study: Study, triage: Triage | None = None) -> list[Table]:
         of_sources.correlation_table(study),
         of_sources.difference_table(study),
         of_sources.subset_table(study),
-        of_sources.auc_table(study),
-        of_sources.class_table(study),
+        of_classes.label_table(study),
+        of_classes.auc_table(study),
+        of_classes.threshold_table(study),
+        of_classes.class_table(study),
         between.matrix_table(study),
         between.pair_table(study),
         of_sources.calibration_table(study),

@@ -21,7 +21,7 @@ from dialeval.reports.table import (
     undefined,
 )
 from dialeval.scores.signature import better
-from dialeval.statistics import METHODS, QUANTILES
+from dialeval.statistics import METHODS
 from dialeval.studies import Study
 
 SYMBOLS = {
@@ -205,58 +205,6 @@ def _subset_cell(row: dict[str, Any] | None, method: str) -> Cell:
     cell = estimate_cell(row[method], marked=True, tone=True)
     numbers = f"n {row['n']:,}, unscored {row['n_unscored']:,}"
     return replace(cell, small=f"{cell.small}\n{numbers}".strip())
-
-
-def auc_table(study: Study) -> Table | None:
-    """How well each source tells low labels from high ones."""
-    if not study.classes:
-        return None
-    cuts = [cut["at"] for cut in study.classes[0]["cuts"]]
-    rows = [
-        (
-            name(row["label"], strong=True),
-            *(estimate_cell(cut["auc"]) for cut in row["cuts"]),
-            count(sum(one["n"] for one in row["distributions"])),
-            count(study.gold["n"] - sum(one["n"] for one in row["distributions"]) if study.gold else 0),
-        )
-        for row in study.classes
-    ]
-    return Table(
-        "auc",
-        f"AUC: how well a score tells labels of {gold_name(study)} apart",
-        (
-            Column("Source", "name"),
-            *(Column(f"≥ {cut:g}") for cut in cuts),
-            Column("n"),
-            Column("Unscored"),
-        ),
-        tuple(rows),
-        ("The chance that a unit at or above the cut scores higher than one below it; 0.5 is guessing.",),
-        rated=True,
-    )
-
-
-def class_table(study: Study) -> Table | None:
-    """How the units of each label score."""
-    rows = [
-        (
-            name(row["label"]),
-            Cell(f"{one['label']:g}"),
-            count(one["n"]),
-            Cell(figure(one["mean"])),
-            undefined("n < 2") if one["sd"] is None else Cell(figure(one["sd"])),
-            *(Cell(figure(quantile)) for quantile in one["quantiles"]),
-        )
-        for row in study.classes
-        for one in row["distributions"]
-    ]
-    heads = ("Label", "n", "Mean", "SD", *(f"{100 * q:g} %" for q in QUANTILES))
-    title = f"Scores of the units of each label of {gold_name(study)}"
-    return (
-        Table("classes", title, (Column("Source", "name"), *map(Column, heads)), tuple(rows), rated=True)
-        if rows
-        else None
-    )
 
 
 def calibration_table(study: Study) -> Table | None:

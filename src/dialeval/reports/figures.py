@@ -81,8 +81,9 @@ def boxes(
     names: list[str],
     what: str = "score",
     which: str = "label",
+    mark: float | None = None,
 ) -> Markup:
-    """Draw a box per group: median, quartiles, 5 % and 95 %."""
+    """Draw a box per group: median, quartiles, 5 % and 95 %; and a dashed line at `mark`."""
     with drawing(height=max(1.6, 0.9 + 0.42 * len(distributions))) as (fig, axes):
         for place, one in enumerate(distributions):
             low, quarter, middle, three_quarters, high = one["quantiles"]
@@ -91,6 +92,8 @@ def boxes(
             box = {"left": quarter, "height": 0.5, "color": FILL, "edgecolor": BLUE, "linewidth": 1.2}
             axes.barh(place, width, zorder=3, **box)
             axes.plot([middle, middle], [place - 0.25, place + 0.25], color=WARM, linewidth=2.2, zorder=4)
+        if mark is not None:
+            axes.axvline(mark, color=INK, linewidth=1.4, linestyle=(0, (4, 2)), zorder=5)
         keys = placeholders(names)
         axes.set_yticks(range(len(keys)), list(keys))
         axes.set(xlabel=what, ylabel=which, ylim=(len(keys) - 0.4, -0.6))

@@ -11,7 +11,7 @@ from dialeval.studies import Study
 _LONG = 40
 _NUMBER = re.compile(r"-(?=[\d.])")
 _MINUS = "\N{MINUS SIGN}"
-_SYMBOLS = {DASH: "--", _MINUS: "$-$", "≥": r"$\geq$", "°": r"$^\circ$", "…": r"\dots{}"}
+_SYMBOLS = {DASH: "--", _MINUS: "$-$", "≥": r"$\geq$", "≤": r"$\leq$", "°": r"$^\circ$", "…": r"\dots{}"}
 _SYMBOLS |= {
     "\N{GREEK SMALL LETTER RHO}": r"$\rho$",
     "\N{GREEK SMALL LETTER TAU}": r"$\tau$",

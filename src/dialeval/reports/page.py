@@ -13,6 +13,7 @@ from markupsafe import Markup, escape
 from dialeval import statistics
 from dialeval.dialogues import Dialogue
 from dialeval.metrics.explanation import Explanation
+from dialeval.reports import class_tables as of_classes
 from dialeval.reports import correlation_tables as of_sources
 from dialeval.reports import figures
 from dialeval.reports import matrix_tables as between
@@ -103,8 +104,10 @@ def _tables(study: Study, scores: Scores) -> dict[str, Table | None]:
         "correlations": of_sources.correlation_table(study),
         "differences": of_sources.difference_table(study),
         "subsets": of_sources.subset_table(study),
-        "auc": of_sources.auc_table(study),
-        "class_table": of_sources.class_table(study),
+        "label_table": of_classes.label_table(study),
+        "auc": of_classes.auc_table(study),
+        "thresholds": of_classes.threshold_table(study),
+        "class_table": of_classes.class_table(study),
         "matrix": between.matrix_table(study),
         "pairs": between.pair_table(study),
         "calibration": of_sources.calibration_table(study),
@@ -202,19 +205,8 @@ def _gold_pictures(study: Study, observations: Observations) -> list[Picture]:
 
 
 def _class_pictures(study: Study) -> list[SourceFigures]:
-    made = []
-    for place, row in enumerate(study.classes[:_MOST_SOURCES]):
-        if row["distributions"]:
-            svg = figures.boxes(
-                row["distributions"],
-                f"b{place}-",
-                f"Scores of {row['label']} per label",
-                [f"{one['label']:g}" for one in row["distributions"]],
-            )
-            numbers = ", ".join(f"{one['n']:,}" for one in row["distributions"])
-            caption = f"Median, quartiles, 5 % and 95 %. n = {numbers}."
-            made.append(SourceFigures(row["label"], "", [Picture(svg, caption)]))
-    return made
+    pictures = of_classes.class_pictures(study, _MOST_SOURCES)
+    return [SourceFigures(label, "", [Picture(svg, caption)]) for label, svg, caption in pictures]
 
 
 def _angle_pictures(study: Study) -> list[SourceFigures]:

@@ -5,6 +5,7 @@ comes out: value, n, interval, p-value, or `None` with a reason ("constant", "n 
 warns, nothing returns NaN, and the same seed gives the same number for any number of workers.
 
 - `correlation`: Pearson, Spearman, Kendall, partial, AUC, distributions per class.
+- `classification`, `thresholds`: AUC with intervals; the best line between classes, tried on other dialogues.
 - `resampling`: intervals by resampling whole dialogues, for many sources at once.
 - `differences`: which of two metrics agrees better, for many pairs in one pass.
 - `significance`: Williams' test, permutation tests, randomisation, Holm, clusters in a ranking.
@@ -23,6 +24,7 @@ from dialeval.statistics.agreement import (
     majority,
     raw_agreement,
 )
+from dialeval.statistics.classification import bootstrap_aucs, middle_cut, upper_half
 from dialeval.statistics.correlation import (
     METHODS,
     QUANTILES,
@@ -60,6 +62,7 @@ from dialeval.statistics.significance import (
     significance_clusters,
     williams,
 )
+from dialeval.statistics.thresholds import Threshold, best_threshold, held_out_threshold
 
 __all__ = [
     "METHODS",
@@ -68,9 +71,12 @@ __all__ = [
     "ClassDistribution",
     "Estimate",
     "Line",
+    "Threshold",
     "agreement_interval",
     "angle",
     "auc",
+    "best_threshold",
+    "bootstrap_aucs",
     "bootstrap_correlations",
     "bootstrap_differences",
     "bootstrap_means",
@@ -81,6 +87,7 @@ __all__ = [
     "correlate",
     "correlation_matrix",
     "fleiss_kappa",
+    "held_out_threshold",
     "holm",
     "human_ceiling",
     "intraclass",
@@ -89,6 +96,7 @@ __all__ = [
     "kfold_groups",
     "krippendorff_alpha",
     "majority",
+    "middle_cut",
     "ols",
     "paired_bootstrap",
     "paired_randomisation",
@@ -102,6 +110,7 @@ __all__ = [
     "share",
     "significance_clusters",
     "spearman",
+    "upper_half",
     "williams",
     "zscore",
 ]

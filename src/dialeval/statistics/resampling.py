@@ -127,11 +127,12 @@ def _with_interval(
     if point.value is None:
         return point
     low, high, reason = interval(point.value, draws, left_out, confidence)
-    p = _jackknife_p(point.value, left_out) if test else point.p
+    p = jackknife_p(point.value, left_out) if test else point.p
     return Estimate(point.value, point.n, low, high, p, reason)
 
 
-def _jackknife_p(value: float, left_out: Floats) -> float | None:
+def jackknife_p(value: float, left_out: Floats) -> float | None:
+    """Two-sided p of a figure being 0, by Student's t on the figures with one cluster left out each."""
     m = left_out.size
     if m < 3 or np.isnan(left_out).any() or constant(left_out):
         return None

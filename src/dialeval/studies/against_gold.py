@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from dialeval.studies.meta_evaluation import Settings
 
 Table = list[dict[str, Any]]
-_MOST_CLASSES = 5
 _WORST = 12
 
 
@@ -79,7 +78,7 @@ def _rank(row: dict[str, Any], method: str, lower: frozenset[Column]) -> tuple[b
     return (value is None, (value or 0.0) * sign)
 
 
-def _turned(units: Units, column: Column, lower: frozenset[Column]) -> Floats:
+def turned(units: Units, column: Column, lower: frozenset[Column]) -> Floats:
     """Return a column so that more of it is better."""
     values = units.columns[column]
     return -values if column in lower else values
@@ -95,7 +94,7 @@ def differences(
     labels = units.labels(columns)
     if len(columns) < 2:
         return []
-    data = np.vstack([_turned(units, column, lower) for column in columns])
+    data = np.vstack([turned(units, column, lower) for column in columns])
     pairs = list(combinations(range(len(columns)), 2))
     permuted = statistics.permute_differences(
         data,
@@ -173,31 +172,6 @@ def matrix(units: Units, columns: list[Column], gold: Floats | None, settings: "
     return {"labels": names, "correlations": cells, "angles": degrees, "method": settings.method}
 
 
-def classes(units: Units, columns: list[Column], gold: Floats) -> Table:
-    """For labels such as 0/1 or 0/1/2 (the raters' majority): AUC at each cut, and how each class scores."""
-    known = gold[~np.isnan(gold)]
-    names = np.unique(known)
-    if not 2 <= names.size <= _MOST_CLASSES or not np.allclose(names, np.round(names)):
-        return []
-    labels = units.labels(columns)
-    table = []
-    for column in columns:
-        values = units.columns[column]
-        cuts = [
-            {
-                "at": float(cut),
-                "auc": plain(statistics.auc(values, np.where(np.isnan(gold), np.nan, gold >= cut))),
-            }
-            for cut in names[1:]
-        ]
-        spread = [
-            {**dataclasses.asdict(one), "quantiles": list(one.quantiles)}
-            for one in statistics.class_distributions(values, gold)
-        ]
-        table.append({"label": labels[column], "cuts": cuts, "distributions": spread})
-    return table
-
-
 def calibration(units: Units, columns: list[Column], gold: Floats) -> Table:
     """What a score means: the mean rating in ten bins of equally many units."""
     labels = units.labels(columns)
@@ -220,7 +194,7 @@ def worst(units: Units, columns: list[Column], gold: Floats, lower: frozenset[Co
     rows = [_case(units, columns, labels, gold, int(place), "lowest rated") for place in lowest]
     centred = statistics.zscore(gold)
     for column in columns:
-        gap = statistics.zscore(_turned(units, column, lower)) - centred
+        gap = statistics.zscore(turned(units, column, lower)) - centred
         known = np.flatnonzero(~np.isnan(gap))
         extremes = known[np.argsort(-np.abs(gap[known]), kind="stable")][:3]
         for place in extremes:

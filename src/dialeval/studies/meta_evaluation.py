@@ -15,7 +15,7 @@ from dialeval.scores import Score, Scores, Signature, is_human
 from dialeval.scores.signature import better
 from dialeval.statistics import METHODS, majority
 from dialeval.statistics.agreement import TIES
-from dialeval.studies import against_gold, between_raters, between_systems
+from dialeval.studies import against_gold, between_raters, between_systems, by_class
 from dialeval.studies.combination import Combination, combine
 from dialeval.studies.notes import apart, empty_ratings, hopeless_tests, silent_sources
 from dialeval.studies.subset import where
@@ -94,6 +94,7 @@ class Study:
     clusters: dict[str, int] = field(default_factory=dict)
     matrix: dict[str, Any] = field(default_factory=dict)
     subsets: Table = field(default_factory=list)
+    labels: dict[str, Any] = field(default_factory=dict)
     classes: Table = field(default_factory=list)
     calibration: Table = field(default_factory=list)
     systems: Table = field(default_factory=list)
@@ -222,9 +223,9 @@ def _find(
     notes = []
     if target is not None:
         raters = [units.columns[column] for column in gold_columns]
-        labels = _votes(units, gold_columns, settings.tie) if len(raters) > 1 else target
         found = against_gold.findings(units, columns, target, settings, lower)
-        found["classes"] = against_gold.classes(units, columns, labels)
+        labels = _votes(units, gold_columns, settings.tie) if by_class.few_values(raters) else None
+        found |= by_class.findings(units, columns, labels, target, settings, lower)
         found["ceiling"] = between_raters.ceiling(raters, units, settings)
         found["subsets"] = _subsets(scores, units, columns, target, settings, lower)
         if not columns:
@@ -354,7 +355,9 @@ def _subsets(
         masks = {name: np.array([key.system == name for key in units.keys]) for name in systems}
         parts = {name: (units.keep(mask), target[mask]) for name, mask in masks.items()}
     elif settings.by == "dimension":
-        names = dict.fromkeys(c.dimension for c in units.columns if _is_gold(settings, c.source))
+        gold_rows = scores.where(source=lambda source: _is_gold(settings, source))
+        own = gold_rows.where(level="turn" if settings.level == "turn" else "dialogue").dimensions
+        names = own or gold_rows.dimensions
         parts = {
             name: (units, _consensus(scores, units, _gold_columns(scores, units, settings, name), settings))
             for name in names
