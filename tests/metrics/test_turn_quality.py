@@ -98,6 +98,8 @@ def test_the_three_signals_add_up() -> None:
     assert stop[1] - mood[1] == 1
     assert stop[3] == mood[3]
     assert -TAKING_UP <= all_three[1] - mood[1] - GOING_ON <= TAKING_UP
+    both = targets("stop+uptake", chat)
+    assert both == pytest.approx({turn: all_three[turn] - mood[turn] for turn in mood})
 
 
 def test_labels_are_read_from_the_reply() -> None:
@@ -135,7 +137,7 @@ def logs(liked: str, disliked: str) -> list[Dialogue]:
     return found
 
 
-@pytest.mark.parametrize("target", ["sentiment", "sentiment+stop+uptake", "stop+uptake"])
+@pytest.mark.parametrize("target", ["sentiment", "sentiment+stop", "sentiment+stop+uptake"])
 def test_a_log_without_labels_trains_a_scorer(tmp_path: Path, target: str) -> None:
     place = log(tmp_path / "log.jsonl", logs("Gladly, here is a fact.", "Bananas shout at trains."))
     told = train_to(f"turn-quality:target={target}", [str(place)], tmp_path / "mine")
@@ -168,7 +170,7 @@ def test_an_empty_or_constant_target_leaves_no_artefact(tmp_path: Path) -> None:
         )
         for n in range(40)
     ]
-    with pytest.raises(DataError, match="nothing to learn from"):
+    with pytest.raises(DataError, match="training examples have quality 1: there is nothing to learn from"):
         train_to(
             "turn-quality:target=sentiment", [str(log(tmp_path / "same.jsonl", same))], tmp_path / "mine"
         )

@@ -206,6 +206,7 @@ def train(
                 f"{recipe.name} makes no examples of the {what} dialogues",
                 fix="give more dialogues, or others",
             )
+    _check_varies(recipe.name, examples)
     network = recipe.network(examples, settings, encoder)
     trained = fit(
         network,
@@ -238,6 +239,17 @@ def _check_target(target: Path) -> None:
     if held and (not target.is_dir() or any(target.iterdir())):
         raise DataError(
             "there is something here, and it is no artefact", file=target, fix="choose another folder"
+        )
+
+
+def _check_varies(name: str, examples: Sequence[Example]) -> None:
+    """Refuse examples that all say the same: whatever came out would be called trained."""
+    given = {(head, value) for one in examples for head, value in one.targets.items() if value is not None}
+    if len(given) == len({head for head, _ in given}):
+        told = ", ".join(f"{head} {value:g}" for head, value in sorted(given)) or "no target"
+        raise DataError(
+            f"{name}: all {len(examples):,} training examples have {told}: there is nothing to learn from",
+            fix="give dialogues in which it varies",
         )
 
 

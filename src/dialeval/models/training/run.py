@@ -46,12 +46,6 @@ class Run(Generic[E]):
         for name, values in self.targets.items():
             if np.isnan(values).all():
                 raise DataError(f"no training example has a label for the head {name!r}")
-            if len(train) > 1 and np.nanmin(values) == np.nanmax(values):
-                raise DataError(
-                    f"the target {name!r} is {np.nanmax(values):g} for all {len(train):,} training examples: "
-                    "there is nothing to learn from",
-                    fix="give dialogues in which it varies",
-                )
         self.weights = np.array([example.weight for example in train], np.float64)
         hashes = data_hash(train), data_hash(dev)
         self.fingerprint = Fingerprint(
