@@ -200,7 +200,9 @@ def benchmark(
 
     if set == "multiwoz":
         if peers or level or dimension or part or where or combine or against or out:
-            raise UsageError("benchmark multiwoz takes -m multiwoz:…, --predictions and --json: nobody rated it")
+            raise UsageError(
+                "benchmark multiwoz takes -m multiwoz:…, --predictions and --json: nobody rated it"
+            )
         return task_tables.show(metric or (), predictions or (), json)
     if predictions:
         raise UsageError("--predictions goes with multiwoz")

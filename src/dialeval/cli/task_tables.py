@@ -30,7 +30,7 @@ def show(metrics: Sequence[str], predictions: Sequence[str], json: bool) -> None
 
 def _show_systems(found: "TaskTable") -> None:
     published = any(row.published for row in found.systems)
-    header = ("system", "setting", "n", "unscored", "missing", *_HEAD)
+    header: tuple[str, ...] = ("system", "setting", "n", "unscored", "missing", *_HEAD)
     rows = [
         (row.system, row.published.get("table"), row.n, row.n_unscored, row.n_missing, *_cells(row))
         for row in found.systems
@@ -74,6 +74,12 @@ def _say(found: "TaskTable") -> None:
     output.say("(gold): the references with gold states, the ceiling of Inform and Success")
     if any(row.published for row in found.systems):
         output.say("published BLEU is against other references (MultiWOZ 2.2), so it and Combined differ")
+    for row in found.systems:
+        if row.published_sum is not None:
+            output.say(
+                f"{row.system}: the published Combined is not (Inform + Success) / 2 + BLEU of the published "
+                f"figures, which is {row.published_sum:.1f}"
+            )
     if found.references:
         output.say(f"BLEU: {found.references}, lower case, placeholders by one name; sacrebleu {found.bleu}")
     output.say(f"multiwoz: {found.signature}")

@@ -1,4 +1,4 @@
-"""Inform and Success: did a task-oriented bot find what its user was sent out for? For MultiWOZ and others."""
+"""Inform and Success: did a task-oriented bot find what its user was sent out for?"""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -22,12 +22,12 @@ _NAMED = 5  # dialogues that a remark names
 @metric("multiwoz.v1")
 @dataclass(frozen=True)
 class MultiWoz:
-    """Inform and Success of delexicalised replies, 0 or 1 a dialogue: the right venue, and all that was asked.
+    """Inform and Success of delexicalised replies, 0 or 1: the right venue, and all that was asked for.
 
-    A reply that names a venue (`[name]`) may mean any that fits the state it knew. `inform` is 1 if, for every
-    domain of the dialogue's goal, these fit the goal; `success` is 1 if also every requested slot was given.
-    `schema` is a declaration of the task (see docs/tasks.md), and `venues`, `offers`, `times` and `booked` are
-    rules in place of the declared ones. `states=gold` is the policy-only setting.
+    A reply that names a venue (`[name]`) may mean any that fits the state it knew. `inform` is 1 if, for
+    every domain of the dialogue's goal, these fit the goal; `success` is 1 if also every requested slot was
+    given. `schema` is a declaration of the task (see docs/tasks.md); `venues`, `offers`, `times` and `booked`
+    are rules in place of the declared ones. `states=gold` is the policy-only setting.
 
     >>> from dialeval.dialogues import Turn, dialogue
     >>> turns = [("user", "a cheap cafe at the harbour?"), Turn("assistant", "[name] . call [phone] .",
@@ -153,7 +153,9 @@ class Tally:
         except DialevalError:
             return found
         if missing and self._seen:
-            found.append(f"no prediction: {len(missing)} dialogue{'s' * (len(missing) > 1)}, {_some(missing)}")
+            found.append(
+                f"no prediction: {len(missing)} dialogue{'s' * (len(missing) > 1)}, {_some(missing)}"
+            )
         return found
 
 

@@ -92,9 +92,8 @@ class Judge:
         if not goal or not case.replies:
             reason = "its goal names no domain" if goal == {} else "no reply in it" if goal else NO_GOAL
             return Judged(dialogue, {}, reason)
-        reason = self._prepare(case, name)
-        if reason is not None:
-            return Judged(dialogue, {}, reason)
+        if why := self._prepare(case, name):
+            return Judged(dialogue, {}, why)
         verdicts = self._verdicts(case, goal)
         return Judged(dialogue, verdicts, "; ".join(self._notes(case)) or None)
 

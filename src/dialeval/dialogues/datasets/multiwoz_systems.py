@@ -20,7 +20,7 @@ def system_files() -> dict[str, Path]:
 
 
 def published_figures() -> dict[str, dict[str, Any]]:
-    """Return what the benchmark's home page says of each system, and in which of its tables; {} if unknown."""
+    """Return what the benchmark's home page says of each system, and in which table; {} if not at hand."""
     try:
         path = original(data_folder() / "multiwoz", "leaderboard.json")
     except DataError:

@@ -198,7 +198,9 @@ def open_task(
 def _stamp(path: Path) -> tuple[str, int, int]:
     """Tell a file from what was there before under the same name."""
     if not path.is_file():
-        raise DataError("this file of the task is missing", file=path, fix="get it, or name its folder: data=…")
+        raise DataError(
+            "this file of the task is missing", file=path, fix="get it, or name its folder: data=…"
+        )
     found = path.stat()
     return str(path), found.st_mtime_ns, found.st_size
 

@@ -2,7 +2,7 @@
 
 import csv
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,9 @@ _LIST = '[{"id": …, …}, …]'
 class Venues:
     """The venues of a domain as bits: what fits each wish is found once, what fits all is their "and"."""
 
-    def __init__(self, domain: Domain, rows: list[dict[str, Any]], schema: Schema, file: object = None) -> None:
+    def __init__(
+        self, domain: Domain, rows: list[dict[str, Any]], schema: Schema, file: object = None
+    ) -> None:
         self.ways, self._any = domain.slots, frozenset(map(plain, schema.any))
         self._exact = schema.rules.times == "exact"
         names = [str(row[domain.id]) for row in rows]
@@ -31,8 +33,15 @@ class Venues:
         blank = frozenset(map(plain, schema.blank))
         for slot in domain.slots:
             if not any(slot in row for row in rows):
-                raise DataError(f"no column {slot!r} in this table", file=file, fix="see slots in its declaration")
+                raise DataError(
+                    f"no column {slot!r} in this table", file=file, fix="see slots in its declaration"
+                )
             self._index(slot, [row.get(slot) for row in rows], blank)
+        self._limits = {
+            slot: [(_quantity(cell), held) for cell, held in self._cells[slot].items()]
+            for slot, way in self.ways.items()
+            if way in ("at-least", "at-most")
+        }
         self._wishes: dict[tuple[str, str], int] = {}
         self._queries: dict[frozenset[tuple[str, str]], int] = {}
 
@@ -49,7 +58,7 @@ class Venues:
         self._cells[slot], self._free[slot] = held, free
 
     def query(self, wishes: Mapping[str, str]) -> int:
-        """Return the venues that fit all wishes, as bits by their place in `ids`; other slots do not count."""
+        """Return the venues that fit all wishes, as bits by their place in `ids`; only known slots count."""
         key = frozenset(item for item in wishes.items() if item[0] in self.ways)
         found = self._queries.get(key)
         if found is None:
@@ -86,28 +95,32 @@ class Venues:
         found = self._free[slot]
         if way == "equal":
             return found | cells.get(value, 0)
-        if way == "close":
-            fits = (held for cell, held in cells.items() if close(value, cell))
-        else:
-            fits = (held for cell, held in cells.items() if self._in_limit(cell, value, way))
-        for held in fits:
+        near = (held for cell, held in cells.items() if close(value, cell))
+        for held in near if way == "close" else self._in_limit(slot, value, way):
             found |= held
         return found
 
-    def _in_limit(self, cell: str, wish: str, way: str) -> bool:
-        """Compare two times of day, or two numbers; a limit that cannot be read is zero (midnight)."""
-        pair: list[Any] = [minutes(cell, True), minutes(wish, self._exact)]
-        if pair[0] is None:
-            pair = [number(cell), number(wish)]
-        if pair[0] is None:
-            return False
-        limit = pair[1] or 0
-        return bool(pair[0] >= limit if way == "at-least" else pair[0] <= limit)
+    def _in_limit(self, slot: str, wish: str, way: str) -> Iterator[int]:
+        """Find the cells on the right side of a limit; one that cannot be read is zero (midnight)."""
+        limits = {True: minutes(wish, self._exact) or 0, False: number(wish) or 0}
+        for (is_time, quantity), held in self._limits[slot]:
+            if quantity is not None:
+                limit = limits[is_time]
+                if quantity >= limit if way == "at-least" else quantity <= limit:
+                    yield held
 
 
-def open_venues(path: Path, domain: Domain, schema: Schema, slot_name: Any) -> Venues:
+def _quantity(cell: str) -> tuple[bool, float | None]:
+    """Read a cell as a time of day if it is one, else as a number."""
+    time = minutes(cell, exact=True)
+    return (True, time) if time is not None else (False, number(cell))
+
+
+def open_venues(path: Path, domain: Domain, schema: Schema, slot_name: Callable[[str], str]) -> Venues:
     """Read a table of venues: a JSON list, JSON lines, or CSV; columns are named as slots are."""
-    rows = [{slot_name(key): cell for key, cell in row.items()} for row in _rows(path)]
+    read = _rows(path)
+    names = {key: slot_name(str(key)) for key in dict.fromkeys(key for row in read for key in row)}
+    rows = [{names[key]: cell for key, cell in row.items()} for row in read]
     column = slot_name(domain.id)
     for place, row in enumerate(rows, 1):
         if row.get(column) in (None, ""):

@@ -1,14 +1,20 @@
 """How a wish in words fits a cell of a table: equal, close in spelling, at least or at most."""
 
+import functools
 import re
-from collections import Counter
 
 _TIME = re.compile(r"(\d{1,2})\s*[:.]\s*(\d{2})(?!\d)")
 _COMPACT = re.compile(r"(?<!\d)(\d{1,2})(\d{2})(?!\d)")
 _HOUR = re.compile(r"\d{1,2}")
 _EXACT = re.compile(r"(\d\d):(\d\d)")
 _HALF = re.compile(r"([ap])\.?\s?m\b\.?")
-_PARTS_OF_DAY = {"morning": 8 * 60, "noon": 12 * 60, "mid-day": 12 * 60, "lunch": 12 * 60, "afternoon": 13 * 60}
+_PARTS_OF_DAY = {
+    "morning": 8 * 60,
+    "noon": 12 * 60,
+    "mid-day": 12 * 60,
+    "lunch": 12 * 60,
+    "afternoon": 13 * 60,
+}
 CLOSE = 0.9  # the share of a shorter text that must be found in a longer one
 
 
@@ -62,32 +68,41 @@ def closeness(one: str, other: str) -> float:
     >>> round(closeness("city center", "city centre"), 3)
     0.909
     """
-    short, long = sorted((one, other), key=len)
+    short, long = (one, other) if len(one) <= len(other) else (other, one)
     if not short or short in long:
         return float(bool(short))
-    places = {letter: 0 for letter in short}
-    for place, letter in enumerate(short):
-        places[letter] |= 1 << place
-    size = len(short)
-    return max(_in_order(places, size, long[at : at + size]) for at in range(len(long) - size + 1)) / size
+    size, places = len(short), _places(short)
+    stretches = (long[at : at + size] for at in range(len(long) - size + 1))
+    return max(_in_order(places, size, stretch) for stretch in stretches) / size
 
 
 def close(one: str, other: str) -> bool:
-    """Say whether two texts are close; a look at the letters alone spares most comparisons.
+    """Say whether two texts are close; a look at the longer one as a whole spares most comparisons.
 
     >>> close("city center", "city centre"), close("city centre", "river bar")
     (True, False)
     """
-    size = min(len(one), len(other))
-    shared = (Counter(one) & Counter(other)).total() if size else 0
-    return shared >= CLOSE * size > 0 and closeness(one, other) >= CLOSE
+    short, long = (one, other) if len(one) <= len(other) else (other, one)
+    if not short or short in long:
+        return bool(short)
+    return (
+        _in_order(_places(short), len(short), long) >= CLOSE * len(short) and closeness(one, other) >= CLOSE
+    )
+
+
+@functools.lru_cache(maxsize=4096)
+def _places(text: str) -> dict[str, int]:
+    """Note where each letter stands, as bits."""
+    places: dict[str, int] = {}
+    for place, letter in enumerate(text):
+        places[letter] = places.get(letter, 0) | 1 << place
+    return places
 
 
 def _in_order(places: dict[str, int], size: int, text: str) -> int:
     """Count the letters of the longest common subsequence, all rows of the usual table in one number."""
-    full = (1 << size) - 1
-    row = full
+    row = full = (1 << size) - 1
     for letter in text:
-        match = row & places.get(letter, 0)
-        row = ((row + match) | (row - match)) & full
+        if match := row & places.get(letter, 0):
+            row = ((row + match) | (row - match)) & full
     return size - row.bit_count()
