@@ -212,17 +212,18 @@ class Judge:
     def _notes(self, case: _Case) -> list[str]:
         """Name what a reader of the score should know of the file, kind by kind."""
         known = self.task.known_slots
-        unknown = {
-            f"{domain}.{slot}" if domain in known else f"{domain}"
+        domains = {domain for state in case.states for domain in state}
+        slots = {
+            f"{domain}.{slot}"
             for state in case.states
-            for domain, slots in state.items()
-            for slot in (slots or {"": ""} if domain not in known else slots)
-            if domain not in known or slot not in known[domain]
+            for domain in state.keys() & known.keys()
+            for slot in state[domain].keys() - known[domain]
         }
         notes = list(case.notes)
         empty = sum(not turn.text.strip() for turn in case.replies)
         parts = {
-            "unknown slots": sorted(unknown),
+            "unknown domains": sorted(domains - known.keys()),
+            "unknown slots": sorted(slots),
             "unknown placeholders": sorted(case.placeholders),
             "wrong types": sorted(name for name, count in case.odd.items() if count),
             "empty replies": [str(empty)] if empty else [],
