@@ -1,4 +1,4 @@
-"""Files of predictions: found by their shape, read with every oddity noted, refused only where one is lost."""
+"""Files of predictions: found by their shape, read with oddities noted, refused where one would be lost."""
 
 import json
 from pathlib import Path

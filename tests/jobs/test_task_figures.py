@@ -27,7 +27,7 @@ def test_figures_of_the_example() -> None:
     assert mine.combined == pytest.approx((800 / 9 + 600 / 9) / 2 + mine.bleu)
     assert mine.domains["cafe"] == {"n": 5, "inform": pytest.approx(80), "success": pytest.approx(40)}
     assert mine.domains["boat"] == {"n": 4, "inform": 100, "success": 100}
-    assert mine.n_bleu == 11  # without the extra turn and the unknown dialogue
+    assert mine.n_bleu == 12  # without the extra turn and the unknown dialogue
     assert mine.inform.low < mine.inform.value < mine.inform.high
     assert mine.published == {}
 

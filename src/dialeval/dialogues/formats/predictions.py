@@ -1,8 +1,8 @@
 """What a task-oriented system predicts for a test set.
 
 The common evaluation format of MultiWOZ: `{dialogue id: [{response, state?, active_domains?}]}`. Only the
-system's replies are in it, so a dialogue is a sequence of assistant turns. People's files are not clean, and a
-file of a thousand dialogues is not refused for one of them: what is not of the expected type becomes an empty
+system's replies are in it, so a dialogue is a sequence of assistant turns. People's files are not clean, and
+one bad reply is no reason to refuse a thousand dialogues: what is not of the expected type becomes an empty
 turn with a note.
 """
 
