@@ -128,35 +128,34 @@ class Tally:
     """What is odd about a whole file of predictions: each kind counted, and dialogues that are not there."""
 
     def __init__(self, made: MultiWoz) -> None:
-        self._made = made
-        self._seen: set[str] = set()
-        self._ids: dict[str, list[str]] = {}
+        try:
+            self._missing = set(made.task().expected)
+        except DialevalError:  # the scores say so
+            self._missing = set()
+        self._count: Counter[str] = Counter()
+        self._first: dict[str, list[str]] = {}
         self._what: dict[str, Counter[str]] = {}
 
     def add(self, dialogues: Sequence[Dialogue], scores: Scores) -> None:
         """Take in what was scored next."""
-        self._seen.update(canonical_id(one.id) for one in dialogues)
+        self._missing.difference_update(canonical_id(one.id) for one in dialogues)
         for row in scores.where(dimension=INFORM):
             for part in (row.note or "").split("; ") if row.note else ():
                 kind, _, what = part.partition(": ")
-                self._ids.setdefault(kind, []).append(row.dialogue_id)
+                self._count[kind] += 1
+                if self._count[kind] <= _NAMED:
+                    self._first.setdefault(kind, []).append(row.dialogue_id)
                 self._what.setdefault(kind, Counter()).update(what.split(", ") if what else ())
 
     def remarks(self) -> list[str]:
         """Say each oddity once: what, in how many dialogues, and in which."""
-        found = [
-            f"{kind}{_listed(self._what[kind])}: {len(ids)} dialogue{'s' * (len(ids) > 1)}, {_some(ids)}"
-            for kind, ids in self._ids.items()
-        ]
-        try:
-            missing = sorted(self._made.task().expected - self._seen)
-        except DialevalError:
-            return found
-        if missing and self._seen:
-            found.append(
-                f"no prediction: {len(missing)} dialogue{'s' * (len(missing) > 1)}, {_some(missing)}"
-            )
-        return found
+        kinds = {
+            f"{kind}{_listed(self._what[kind])}": (count, self._first[kind])
+            for kind, count in self._count.items()
+        }
+        if self._missing:
+            kinds["no prediction"] = (len(self._missing), sorted(self._missing))
+        return [f"{kind}: {_named(*found)}" for kind, found in kinds.items()]
 
 
 def _listed(what: Counter[str]) -> str:
@@ -164,5 +163,7 @@ def _listed(what: Counter[str]) -> str:
     return f" ({', '.join(names)})" if names else ""
 
 
-def _some(ids: Sequence[str]) -> str:
-    return ", ".join(ids[:_NAMED]) + (", …" if len(ids) > _NAMED else "")
+def _named(count: int, ids: Sequence[str]) -> str:
+    """Say how many dialogues, and name the first."""
+    more = ", …" if count > _NAMED else ""
+    return f"{count} dialogue{'s' * (count > 1)}, {', '.join(ids[:_NAMED])}{more}"
