@@ -5,6 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from dialeval.dialogues import Dialogue, Turn, dialogue, formats
 from dialeval.dialogues.datasets.multiwoz_systems import published_figures, system_files
@@ -160,6 +162,33 @@ def test_odd_domains(domains: Any) -> None:
     )
     wrong = replies("ex01", (SHUT, CHEAP), ("[name] [phone]", CHEAP), active_domains=7)
     assert judged(wrong) == (0, 0, "wrong types: active_domains is not a list")
+
+
+JSON = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False)
+    | st.sampled_from(["", "cafe", "x"]),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(["cafe", "area", "Boat", "fare", "leave", "", "zoo"]), inner, max_size=3
+        )
+    ),
+    max_leaves=8,
+)
+
+
+@given(state=JSON, domains=JSON, goal=JSON, text=st.text(alphabet="[]_namephor \n"))
+def test_whatever_a_turn_holds_is_judged(state: Any, domains: Any, goal: Any, text: str) -> None:
+    meta = {"state": state, "active_domains": domains}
+    turns = [Turn("assistant", text, meta), Turn("assistant", "[name] [phone]", meta)]
+    for name in ("ex01", "ex07", "other"):
+        inform, success, note = judged(dialogue(turns, name, meta={"goal": goal}))
+        assert (inform is None) == (success is None)
+        assert note or inform is not None
+        assert (success or 0) <= (inform or 0)
 
 
 def test_a_file_is_told_what_is_odd_about_it(tmp_path: Path) -> None:
