@@ -68,10 +68,13 @@ def _pair(figures: dict[str, Any] | None) -> str:
 
 
 def _say(found: "TaskTable") -> None:
+    from dialeval.jobs.task_figures import GOLD
+
     for row in found.systems:
         for remark in row.remarks:
             output.say(f"{row.system}: {remark}")
-    output.say("(gold): the references with gold states, the ceiling of Inform and Success")
+    if any(row.system == GOLD for row in found.systems):
+        output.say(f"{GOLD}: the references with gold states, the ceiling of Inform and Success")
     if any(row.published for row in found.systems):
         output.say("published BLEU is against other references (MultiWOZ 2.2), so it and Combined differ")
     for row in found.systems:
