@@ -65,6 +65,7 @@ benchmarks: .venv/dev  ## speed, each as a ratio to a peer in one run
 	$(BIN)/python benchmarks/segment_acts.py
 	$(BIN)/python benchmarks/user_reaction.py
 	$(BIN)/python benchmarks/floweval.py
+	$(BIN)/python benchmarks/multiwoz.py
 
 lowest: requirements/lowest.txt  ## the tests with the lowest versions that are allowed
 	python3.11 -m venv .venv-lowest

@@ -152,7 +152,7 @@ def test_convert_there_and_back(tmp_path: Path) -> None:
 def test_list_and_verify(tmp_path: Path) -> None:
     assert {row["name"] for row in table(run("list", cwd=tmp_path))} >= {"bleu.v1", "repetition.v1"}
     assert len(json.loads(run("list", "sets", "--json", cwd=tmp_path).stdout)) == 19
-    assert len(table(run("list", "formats", cwd=tmp_path))) == 6
+    assert len(table(run("list", "formats", cwd=tmp_path))) == 7
     assert all(row["differing"] == "0" for row in table(run("verify", cwd=tmp_path)))
 
 

@@ -106,6 +106,11 @@ def score(
         )
     for note, count in summary.input_notes.items():
         output.say(f"{output.counted(count, 'turn')}: {note}")
+    for note, count in summary.dialogue_notes.items():
+        output.say(f"{output.counted(count, 'dialogue')}: {note}")
+    for source, remarks in summary.remarks.items():
+        for remark in remarks:
+            output.say(f"{source}: {remark}")
     if not summary.dialogues:
         output.say(f"{chats}: no dialogue in it")
     for source in summary.signatures if summary.dialogues else ():

@@ -62,6 +62,7 @@ def _formats() -> list[dict[str, Any]]:
         {"name": "sharegpt", "what": "ShareGPT: conversations with from and value"},
         {"name": "convlab", "what": "ConvLab unified: turns with speaker and utterance"},
         {"name": "parlai", "what": "ParlAI conversations: dialog with id and text"},
+        {"name": "predictions", "what": "a task-oriented system's replies: {id: [{response, state, …}]}"},
         {"name": "table", "what": "CSV, TSV or Parquet with one turn a row; name columns with --columns"},
         {"name": "text", "what": "plain text with User: and System: lines, a blank line between dialogues"},
     ]

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from dialeval.cli import output, tables
+from dialeval.cli import output, tables, task_tables
 from dialeval.cli.options import (
     Cache,
     Confidence,
@@ -163,7 +163,9 @@ def report(
 
 
 def benchmark(
-    set: Annotated[str, typer.Argument(help="A public set with ratings (see: dialeval list sets).")],
+    set: Annotated[
+        str, typer.Argument(help="A public set with ratings (see: dialeval list sets), or multiwoz.")
+    ],
     metric: Metrics = None,
     peers: Annotated[
         bool, typer.Option("--peers", help="Beside them, other metrics' published scores.")
@@ -180,6 +182,10 @@ def benchmark(
         str | None, typer.Option(help="train, dev or test of the split manifest, or all; by default test.")
     ] = None,
     source: Source = None,
+    predictions: Annotated[
+        list[str] | None,
+        typer.Option(help="With multiwoz: a system's replies, [name=]FILE; repeat for more."),
+    ] = None,
     where: Annotated[str | None, typer.Option(help='Only units such as "system=Meena".')] = None,
     by: By = None,
     classes: Classes = False,
@@ -201,10 +207,21 @@ def benchmark(
 ) -> None:
     """Measure metrics on a public set against human ratings, beside peers and published figures.
 
+    With multiwoz: Inform, Success, BLEU and Combined of ten systems, and of yours (--predictions FILE).
+
     Example: dialeval benchmark fed -m repetition --peers
     """
+    from dialeval.errors import UsageError
     from dialeval.jobs.benchmark import benchmark as run_benchmark
 
+    if set == "multiwoz":
+        if peers or level or dimension or part or where or combine or against or out:
+            raise UsageError(
+                "benchmark multiwoz takes -m multiwoz:…, --predictions and --json: nobody rated it"
+            )
+        return task_tables.show(metric or (), predictions or (), json)
+    if predictions:
+        raise UsageError("--predictions goes with multiwoz")
     with output.progress("dialogues scored") as watch:
         found = run_benchmark(
             set,

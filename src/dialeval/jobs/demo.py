@@ -6,6 +6,7 @@ from pathlib import Path
 
 from dialeval import __version__
 from dialeval.dialogues import Dialogue, formats
+from dialeval.dialogues.tasks import SHIPPED
 from dialeval.jobs import runs
 from dialeval.jobs.scoring import score_to
 from dialeval.reports import write_report
@@ -29,6 +30,11 @@ def example_dialogues() -> list[Dialogue]:
     """Return the sixty dialogues of our own writing that come with the package."""
     with as_file(files("dialeval.dialogues") / "examples" / "dialogues.jsonl") as path:
         return list(formats.read(path))
+
+
+def example_predictions() -> list[Dialogue]:
+    """Return what an imaginary bot replied to the goals of the task `example`, awkward parts included."""
+    return list(formats.read(SHIPPED["example"].with_name("predictions.json")))
 
 
 def example_ratings() -> Scores:

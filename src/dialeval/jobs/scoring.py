@@ -38,6 +38,8 @@ class Summary:
     turns: int = 0
     signatures: dict[str, Signature] = field(default_factory=dict)
     input_notes: Counter[str] = field(default_factory=Counter)
+    dialogue_notes: Counter[str] = field(default_factory=Counter)
+    remarks: dict[str, list[str]] = field(default_factory=dict)
     explanations: list[why.Explanation] = field(default_factory=list)
     _sums: dict[tuple[Any, ...], list[float]] = field(
         default_factory=lambda: defaultdict(lambda: [0.0, 0, 0])
@@ -48,6 +50,8 @@ class Summary:
         self.dialogues += len(dialogues)
         for dialogue in dialogues:
             self.turns += len(dialogue.turns)
+            if "note" in dialogue.meta:
+                self.dialogue_notes[str(dialogue.meta["note"])] += 1
             self.input_notes.update(turn.meta["note"] for turn in dialogue.turns if "note" in turn.meta)
         for row in scores.summary():
             total = self._sums[row["source"], row["dimension"], row["level"], row["system"]]
@@ -78,6 +82,8 @@ class Summary:
             "dialogues": self.dialogues,
             "turns": self.turns,
             "input_notes": dict(self.input_notes),
+            "dialogue_notes": dict(self.dialogue_notes),
+            "remarks": self.remarks,
             "signatures": {source: str(signature) for source, signature in self.signatures.items()},
             "scores": self.rows(),
         }
@@ -97,12 +103,21 @@ def build_all(specs: Sequence[str]) -> dict[str, Any]:
 def score_stream(
     dialogues: Iterable[Dialogue], metrics: dict[str, Any], summary: Summary, watch: Watch | None = None
 ) -> Stream:
-    """Score chunk by chunk; a chunk is whole dialogues, all metrics together."""
+    """Score chunk by chunk; a chunk is whole dialogues, all metrics together.
+
+    A metric that has something to say about the whole input has a method `tally`: what that returns is handed
+    every chunk with its scores (`add`) and asked at the end (`remarks`).
+    """
     summary.signatures = {source: signature_of(made) for source, made in metrics.items()}
+    tallies = {source: made.tally() for source, made in metrics.items() if hasattr(made, "tally")}
     stream = iter(dialogues)
     while chunk := list(islice(stream, _CHUNK)):
-        scores = Scores.concat(made.score(chunk).renamed(source) for source, made in metrics.items())
+        parts = {source: made.score(chunk).renamed(source) for source, made in metrics.items()}
+        scores = Scores.concat(parts.values())
         summary.add(chunk, scores)
+        for source, tally in tallies.items():
+            tally.add(chunk, parts[source])
+            summary.remarks[source] = tally.remarks()
         yield chunk, scores
         if watch:
             watch(len(chunk))

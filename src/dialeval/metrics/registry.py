@@ -41,6 +41,7 @@ _MODULES = {
     "floweval": "floweval",
     "floweval-seg": "floweval",
     "length": "baselines",
+    "multiwoz": "multiwoz",
     "repetition": "baselines",
     "similarity": "similarity",
     "turns": "baselines",

@@ -13,11 +13,11 @@ import msgspec
 
 from dialeval import files
 from dialeval.dialogues.dialogue import Dialogue, content_id
-from dialeval.dialogues.formats import tables, transcript
+from dialeval.dialogues.formats import predictions, tables, transcript
 from dialeval.dialogues.formats.records import SHAPES, Shape, parse_record
 from dialeval.errors import DataError, UsageError
 
-FORMATS = (*(shape.name for shape in SHAPES), "table", "text")
+FORMATS = (*(shape.name for shape in SHAPES), "predictions", "table", "text")
 _CHUNK = 1 << 16
 _MAX_RECORD = 1 << 28  # characters of one dialogue in a JSON array; more is not a dialogue
 _decode = msgspec.json.Decoder(Dialogue).decode
@@ -35,7 +35,7 @@ def read(
     content; the second one with the same content gets `-2`, and so on.
 
     Args:
-        path: JSONL, JSON array, Parquet, CSV, TSV or plain text, possibly gzipped.
+        path: JSONL, JSON array, predictions by id, Parquet, CSV, TSV or plain text, possibly gzipped.
         format: One of `FORMATS` instead of looking.
         columns: Which columns of a turn table hold what.
 
@@ -123,6 +123,8 @@ def _numbered(path: str | Path, format: str | None, columns: tables.TurnColumns 
     shape = next((shape for shape in SHAPES if shape.name == format), None)
     file = files.open_binary(path)
     start = _first_line(path, file)
+    if format == "predictions" or (suffix == ".json" and shape is None and predictions.looks_like(start)):
+        return predictions.read_predictions(path, file, start)
     return (_read_array if start.lstrip()[:1] == b"[" else _read_lines)(path, file, start, shape)
 
 

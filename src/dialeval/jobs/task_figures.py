@@ -1,0 +1,210 @@
+"""The figures of task-oriented systems over a whole test set: Inform, Success, BLEU and Combined.
+
+Inform and Success are means of rows that `dialeval score` writes; BLEU is a figure of the whole corpus and
+Combined = (Inform + Success) / 2 + BLEU, so that both are computed here. All are over the dialogues that a
+file holds, as published figures are, with the number of missing ones beside. The gold ceiling is what the
+log's own replies reach with gold states: by these rules, even people do not reach 100.
+"""
+
+import dataclasses
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dialeval import __version__
+from dialeval.dialogues import Dialogue, Turn, formats
+from dialeval.dialogues.datasets.multiwoz import canonical_id
+from dialeval.dialogues.datasets.multiwoz_systems import FIGURES, published_figures, system_files
+from dialeval.dialogues.tasks import Task
+from dialeval.dialogues.tasks.replies import Reader
+from dialeval.errors import UsageError
+from dialeval.metrics import Rows, build, signature_of
+from dialeval.metrics.multiwoz import INFORM, SUCCESS, MultiWoz
+from dialeval.metrics.task_success import Judged
+from dialeval.statistics import Estimate, share
+
+GOLD = "(gold)"
+_ROUNDING = 0.15  # of figures with one decimal, added up
+
+
+@dataclass(frozen=True)
+class SystemFigures:
+    """One system: its figures from 0 to 100, those of each domain, and what is odd about its file.
+
+    `n` dialogues were judged, `n_unscored` were not, `n_missing` should have been there; `n_bleu` replies
+    were compared with a reference. `published` holds other people's figures, where there are any.
+    """
+
+    system: str
+    n: int
+    n_unscored: int
+    n_missing: int
+    n_bleu: int
+    inform: Estimate
+    success: Estimate
+    bleu: float | None
+    combined: float | None
+    domains: dict[str, dict[str, Any]]
+    published: dict[str, Any]
+    remarks: list[str]
+
+    @property
+    def published_sum(self) -> float | None:
+        """What Combined would be of the other published figures, where it is not what was published."""
+        if not all(key in self.published for key in FIGURES):
+            return None
+        inform, success, bleu, combined = (float(self.published[key]) for key in FIGURES)
+        found = (inform + success) / 2 + bleu
+        return found if abs(found - combined) > _ROUNDING else None
+
+
+@dataclass(frozen=True)
+class TaskTable:
+    """The figures of all systems, and how they were made."""
+
+    systems: list[SystemFigures]
+    signature: str
+    bleu: str
+    references: str | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as plain dictionaries and lists, for JSON."""
+        return {"version": "task-figures.v1", "dialeval": __version__, **dataclasses.asdict(self)}
+
+
+def task_table(
+    spec: str = "multiwoz",
+    predictions: Sequence[str | Path] = (),
+    watch: Callable[[int], None] | None = None,
+) -> TaskTable:
+    """Compute the figures of files of predictions, beside the gold ceiling and published figures.
+
+    Args:
+        spec: The metric `multiwoz` in command-line notation, with its fields.
+        predictions: Files to judge, `[name=]path`. For MultiWOZ they come above the ten systems at hand.
+        watch: Called with the number of dialogues of each file.
+    """
+    made = build(spec)
+    if not isinstance(made, MultiWoz):
+        raise UsageError(f"only multiwoz has figures of this kind, not {spec}")
+    given = dict(_named(str(one)) for one in predictions)
+    published: dict[str, dict[str, Any]] = {}
+    if made.schema == "multiwoz":
+        published, known = published_figures(), system_files()
+        if both := sorted(given.keys() & known.keys()):
+            raise UsageError(f"there is a system called {both[0]!r} already: --predictions other=FILE")
+        given |= {name: str(path) for name, path in known.items()}
+    task = made.task()
+    reader = Reader(task)
+    rows = []
+    if task.references is not None and task.states is not None:
+        gold = dataclasses.replace(made, states="gold", domains="states")
+        rows.append(_figures(GOLD, gold, _gold_dialogues(task), reader, {}))
+    for name, path in given.items():
+        dialogues = list(formats.read(path))
+        rows.append(_figures(name, made, dialogues, reader, published.get(name, {})))
+        if watch:
+            watch(len(dialogues))
+    first = [row for row in rows if row.system == GOLD]
+    rest = sorted((row for row in rows if row.system != GOLD), key=_rank)
+    references = task.schema.files.references
+    return TaskTable([*first, *rest], str(signature_of(made)), _bleu()[1], references)
+
+
+def _named(text: str) -> tuple[str, str]:
+    """Split `[name=]path`; a file without a name is called as its file.
+
+    >>> _named("mine=out/run3.json"), _named("out/run3.json")
+    (('mine', 'out/run3.json'), ('run3', 'out/run3.json'))
+    """
+    name, sign, path = text.partition("=")
+    return (name, path) if sign else (Path(text).name.partition(".")[0], text)
+
+
+def _rank(row: SystemFigures) -> tuple[bool, float]:
+    figure = row.combined if row.combined is not None else row.success.value
+    return figure is None, -(figure or 0.0)
+
+
+def _gold_dialogues(task: Task) -> list[Dialogue]:
+    """Make predictions of the log's own replies."""
+    return [
+        Dialogue(name, tuple(Turn("assistant", text) for text in (task.references or {})[name]))
+        for name in sorted(task.expected & (task.references or {}).keys())
+    ]
+
+
+def _figures(
+    name: str, made: MultiWoz, dialogues: Sequence[Dialogue], reader: Reader, published: dict[str, Any]
+) -> SystemFigures:
+    judged = list(made.judged(dialogues))
+    scored = [one for one in judged if one.verdicts]
+    inform, success = (
+        _percent(sum(getattr(one, key) for one in scored), len(scored)) for key in (INFORM, SUCCESS)
+    )
+    bleu, n_bleu = _corpus_bleu(made, dialogues, reader)
+    parts = (inform.value, success.value, bleu)
+    combined = None if None in parts else (parts[0] + parts[1]) / 2 + parts[2]  # type: ignore[operator]
+    seen = {canonical_id(one.id) for one in dialogues}
+    missing = len(reader.task.expected - seen)
+    remarks = _remarks(made, judged)
+    counts = (len(scored), len(judged) - len(scored), missing, n_bleu)
+    return SystemFigures(
+        name, *counts, inform, success, bleu, combined, _by_domain(scored), published, remarks
+    )
+
+
+def _percent(hits: int, n: int) -> Estimate:
+    found = share(hits, n)
+    ends = (None if end is None else 100 * end for end in (found.value, found.low, found.high))
+    value, low, high = ends
+    return dataclasses.replace(found, value=value, low=low, high=high)
+
+
+def _by_domain(scored: Iterable[Judged]) -> dict[str, dict[str, Any]]:
+    """Give Inform and Success of each domain over the dialogues whose goal has it."""
+    found = defaultdict(list)
+    for one in scored:
+        for domain, verdict in one.verdicts.items():
+            found[domain].append(verdict)
+    return {
+        domain: {
+            "n": len(some),
+            INFORM: 100 * sum(one.informed for one in some) / len(some),
+            SUCCESS: 100 * sum(one.success for one in some) / len(some),
+        }
+        for domain, some in sorted(found.items())
+    }
+
+
+def _remarks(made: MultiWoz, judged: Iterable[Judged]) -> list[str]:
+    """Say what is odd about a file, as `dialeval score` does."""
+    tally, rows = made.tally(), Rows(made)
+    judged = list(judged)
+    for one in judged:
+        rows.add(one.dialogue, None, INFORM, float(one.inform) if one.verdicts else None, one.note)
+    tally.add([one.dialogue for one in judged], rows.scores())
+    return tally.remarks()
+
+
+def _bleu() -> tuple[Any, str]:
+    """Return sacrebleu at its defaults (13a), and its signature for one reference."""
+    from sacrebleu.metrics.bleu import BLEU
+
+    bleu = BLEU(force=True)  # both sides are tokenised alike: no need to be told
+    bleu.corpus_score(["a"], [["a"]])
+    return bleu, str(bleu.get_signature())
+
+
+def _corpus_bleu(made: MultiWoz, dialogues: Sequence[Dialogue], reader: Reader) -> tuple[float | None, int]:
+    """Compare all replies that have a reference with it, both written in one way."""
+    references = reader.task.references or {}
+    said, wanted = [], []
+    for dialogue in dialogues:
+        replies = [turn.text for turn in dialogue.turns if turn.speaker == (made.speaker or "assistant")]
+        for reply, reference in zip(replies, references.get(canonical_id(dialogue.id), ()), strict=False):
+            said.append(reader.text(reply))
+            wanted.append(reader.text(reference))
+    return (float(_bleu()[0].corpus_score(said, [wanted]).score) if said else None), len(said)

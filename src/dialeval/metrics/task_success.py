@@ -1,0 +1,237 @@
+"""Did the user get what the goal asked for? The judge behind `multiwoz`, for any declared task."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple
+
+import msgspec
+
+from dialeval.dialogues import Dialogue, Turn
+from dialeval.dialogues.datasets.multiwoz import canonical_id
+from dialeval.dialogues.tasks import Domain, Goal, Task
+from dialeval.dialogues.tasks.replies import Reader, active_domains
+from dialeval.dialogues.tasks.task import State
+from dialeval.errors import DataError
+
+States = Literal["auto", "file", "gold"]
+Domains = Literal["auto", "file", "states"]
+NO_GOAL = "no goal is known for this dialogue"
+_SHOWN = 5  # unknown names that a note lists
+
+
+class Verdict(NamedTuple):
+    """How a dialogue did in one domain of its goal: informed, or `why` not; what was asked for in vain."""
+
+    informed: bool
+    missing: tuple[str, ...]
+    why: str | None
+
+    @property
+    def success(self) -> bool:
+        """Whether a right venue was offered and all that was asked for was told."""
+        return self.informed and not self.missing
+
+
+class Judged(NamedTuple):
+    """A dialogue with a verdict for each domain of its goal; without any, `note` says why."""
+
+    dialogue: Dialogue
+    verdicts: Mapping[str, Verdict]
+    note: str | None
+
+    @property
+    def inform(self) -> bool:
+        """Whether every domain was informed."""
+        return all(one.informed for one in self.verdicts.values())
+
+    @property
+    def success(self) -> bool:
+        """Whether every domain succeeded."""
+        return all(one.success for one in self.verdicts.values())
+
+
+@dataclass
+class _Case:
+    """What the replies of one dialogue said and knew, and what was odd about them."""
+
+    replies: list[Turn]
+    states: list[State] = field(default_factory=list)
+    domains: list[Sequence[str]] = field(default_factory=list)
+    booked: list[list[str]] | None = None
+    odd: Counter[str] = field(default_factory=Counter)
+    placeholders: Counter[str] = field(default_factory=Counter)
+    notes: list[str] = field(default_factory=list)
+
+
+class Judge:
+    """Judges dialogues by the goals of a task.
+
+    Args:
+        task: Goals, venues and rules.
+        states: What the replies knew: as the `file` says, or `gold`; `auto` takes gold where a reply of the
+            dialogue comes without one.
+        domains: What each reply is about: as the `file` says, or by which of the `states` changed; `auto`
+            takes the latter where a reply does not say.
+        speaker: Whose turns are the replies; by default the assistant's.
+    """
+
+    def __init__(self, task: Task, states: States, domains: Domains, speaker: str | None) -> None:
+        self.task, self.states, self.domains = task, states, domains
+        self.speaker = speaker or "assistant"
+        self.reader = Reader(task)
+
+    def judge(self, dialogue: Dialogue) -> Judged:
+        """Give a verdict for each domain of the dialogue's goal."""
+        name = canonical_id(dialogue.id)
+        try:
+            goal = self._goal(dialogue, name)
+        except DataError as error:
+            return Judged(dialogue, {}, str(error))
+        case = _Case(self.replies(dialogue))
+        if not goal or not case.replies:
+            reason = "its goal names no domain" if goal == {} else "no reply in it" if goal else NO_GOAL
+            return Judged(dialogue, {}, reason)
+        if why := self._prepare(case, name):
+            return Judged(dialogue, {}, why)
+        verdicts = self._verdicts(case, goal)
+        return Judged(dialogue, verdicts, "; ".join(self._notes(case)) or None)
+
+    def replies(self, dialogue: Dialogue) -> list[Turn]:
+        """Return the turns that are judged; the first of a dialogue may be one."""
+        return [turn for turn in dialogue.turns if turn.speaker == self.speaker]
+
+    def _goal(self, dialogue: Dialogue, name: str) -> Mapping[str, Goal] | None:
+        """Take the goal from the task's file, else from the dialogue's own meta."""
+        if name in self.task.goals:
+            return self.task.goals[name]
+        own = dialogue.meta.get("goal")
+        if own is None:
+            return None
+        try:
+            goal = msgspec.convert(own, dict[str, Goal])
+        except msgspec.ValidationError as error:
+            raise DataError(f"its goal cannot be read: {error}") from None
+        self.task.check_goal(goal, None, "goal")
+        return goal
+
+    def _prepare(self, case: _Case, name: str) -> str | None:
+        """Find states, domains and bookings of the replies; return why that cannot be done, if so."""
+        self._fit_to_log(case, name)
+        given: list[Any] = [turn.meta.get("state") for turn in case.replies]
+        lacking = sum(one is None for one in given)
+        if self.states == "gold" or (self.states == "auto" and lacking):
+            gold = (self.task.states or {}).get(name)
+            if gold is None:
+                return "no state in the file, and no gold state for this dialogue"
+            if self.states == "auto":
+                case.notes.append(f"gold states, since turns lack one: {lacking}")
+            given = list(gold)
+        before: tuple[Any, State] = (None, {})
+        for raw, _ in zip(given, case.replies, strict=False):
+            before = (raw, self.reader.state(raw, before, case.odd))
+            case.states.append(before[1])
+        case.domains = self._active(case)
+        if self.task.schema.rules.booked == "logged":
+            case.booked = (self.task.booked or {}).get(name)
+            if case.booked is None:
+                case.booked = []
+                case.notes.append("no record of what was booked")
+        return None
+
+    def _fit_to_log(self, case: _Case, name: str) -> None:
+        """Leave out replies beyond the end of the log, since nobody knows what they answer; note fewer."""
+        log = self.task.replies_in_log(name)
+        if log is None or log == len(case.replies):
+            return
+        if len(case.replies) > log:
+            case.notes.append(f"extra turns, left out: {len(case.replies) - log}")
+            case.replies = case.replies[:log]
+        else:
+            case.notes.append(f"missing turns: {log - len(case.replies)}")
+
+    def _active(self, case: _Case) -> list[Sequence[str]]:
+        said = [turn.meta.get("active_domains") for turn in case.replies]
+        if self.domains == "states" or (self.domains == "auto" and None in said):
+            return list(active_domains(case.states))
+        found: list[Sequence[str]] = []
+        for one in said:
+            listed = [one] if isinstance(one, str) else one if isinstance(one, list) else []
+            case.odd["active_domains is not a list"] += not (one is None or isinstance(one, str | list))
+            found.append([str(domain).lower() for domain in listed])
+        return found
+
+    def _verdicts(self, case: _Case, goal: Mapping[str, Goal]) -> dict[str, Verdict]:
+        offered = dict.fromkeys(goal, 0)
+        given: dict[str, set[str]] = {domain: set() for domain in goal}
+        keep = self.task.schema.rules.offers == "narrowest"
+        for place, (turn, state, about) in enumerate(
+            zip(case.replies, case.states, case.domains, strict=False)
+        ):
+            said = self.reader.placeholders(turn.text, case.placeholders)
+            for domain in goal if said else ():
+                if domain not in about:
+                    continue
+                declared = self.task.schema.domain[domain]
+                if declared.table is not None and declared.offer in said:
+                    found = self.task.venues[domain].query(state[domain]) if domain in state else 0
+                    if not keep or not offered[domain] or offered[domain] & ~found:
+                        offered[domain] = found
+                given[domain] |= said
+                if declared.reference in said and not self._is_booked(case, place, domain, declared):
+                    given[domain].discard(str(declared.reference))
+        return {
+            domain: Verdict(*self._informed(domain, wanted, offered[domain], given[domain]))
+            for domain, wanted in goal.items()
+        }
+
+    def _is_booked(self, case: _Case, place: int, domain: str, declared: Domain) -> bool:
+        """Say whether a booking could have been made by this reply."""
+        rule = self.task.schema.rules.booked
+        if rule == "slots":
+            filled = case.states[place].get(domain, {})
+            return all(filled.get(slot) for slot in declared.booking)
+        booked = case.booked or []
+        return rule == "said" or (place < len(booked) and domain in booked[place])
+
+    def _informed(
+        self, domain: str, wanted: Goal, offered: int, given: set[str]
+    ) -> tuple[bool, tuple[str, ...], str | None]:
+        declared = self.task.schema.domain[domain]
+        missing = tuple(sorted(wanted.asked - given))
+        if declared.table is None or any(slot in wanted.informable for slot in declared.told):
+            return True, missing, None
+        if not offered:
+            free = declared.optional and declared.offer not in wanted.asked
+            return free, missing, None if free else "no venue was offered"
+        fitting = self.task.venues[domain].query(self.task.wishes(wanted))
+        every = self.task.schema.rules.venues == "all"
+        fits = not offered & ~fitting if every else bool(offered & fitting)
+        return fits, missing, None if fits else "what was offered does not fit the goal"
+
+    def _notes(self, case: _Case) -> list[str]:
+        """Name what a reader of the score should know of the file, kind by kind."""
+        known = self.task.known_slots
+        domains = {domain for state in case.states for domain in state}
+        slots = {
+            f"{domain}.{slot}"
+            for state in case.states
+            for domain in state.keys() & known.keys()
+            for slot in state[domain].keys() - known[domain]
+        }
+        notes = list(case.notes)
+        empty = sum(not turn.text.strip() for turn in case.replies)
+        parts = {
+            "unknown domains": sorted(domains - known.keys()),
+            "unknown slots": sorted(slots),
+            "unknown placeholders": sorted(case.placeholders),
+            "wrong types": sorted(name for name, count in case.odd.items() if count),
+            "empty replies": [str(empty)] if empty else [],
+        }
+        for kind, names in parts.items():
+            if names:
+                more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+                notes.append(f"{kind}: {', '.join(names[:_SHOWN])}{more}")
+        if not any("[" in turn.text for turn in case.replies):
+            notes.append("no placeholder in any reply")
+        return notes
