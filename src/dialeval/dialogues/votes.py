@@ -6,6 +6,7 @@ for one turn. The same choice twice is one vote.
     {"dialogue_id": "d1", "turn": 1, "rater": "ann", "utterance": "Hello! How can I help?"}
 """
 
+import functools
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
@@ -16,6 +17,7 @@ from dialeval import files
 from dialeval.dialogues.dialogue import clean_text
 from dialeval.errors import DataError
 
+EXAMPLES = Path(__file__).parent / "examples" / "votes.jsonl"
 _TEXTS = ("dialogue_id", "rater", "utterance")
 _FIX = '{"dialogue_id": "…", "turn": 1, "rater": "…", "utterance": "…"}'
 
@@ -90,3 +92,40 @@ def write_votes(votes: Iterable[Vote], path: str | Path) -> int:
     lines = [json.dumps(asdict(vote), ensure_ascii=False) + "\n" for vote in votes]
     files.write_text(path, "".join(lines))
     return len(lines)
+
+
+def load_votes(name: str) -> tuple[Vote, ...]:
+    """Open the votes that a field names: a file, or `examples` for the invented ones of the package.
+
+    A file that was opened before and has not changed since is not read again.
+    """
+    path = EXAMPLES if name == "examples" else Path(name).absolute() if name == "-" else Path(name)
+    return _loaded(str(path), _stamp(path))
+
+
+def votes_mark(name: str) -> str:
+    """Name votes in signatures by what is in the file; what cannot be read keeps its name.
+
+    >>> votes_mark("nowhere.jsonl")
+    'nowhere.jsonl'
+    """
+    path = EXAMPLES if name == "examples" else Path(name)
+    stamp = _stamp(path)
+    return name if stamp is None else f"{path.stem}@{_hashed(str(path), stamp)[:12]}"
+
+
+def _stamp(path: Path) -> tuple[int, int] | None:
+    try:
+        return (path.stat().st_mtime_ns, path.stat().st_size) if path.is_file() else None
+    except (OSError, ValueError):  # no such file, or no such name
+        return None
+
+
+@functools.lru_cache(maxsize=4)
+def _loaded(path: str, _: tuple[int, int] | None) -> tuple[Vote, ...]:
+    return tuple(read_votes(Path(path)))
+
+
+@functools.lru_cache(maxsize=16)
+def _hashed(path: str, _: tuple[int, int]) -> str:
+    return files.sha256(path)

@@ -45,6 +45,8 @@ _MODULES = {
     "similarity": "similarity",
     "turns": "baselines",
     "user-reaction": "user_reaction",
+    "voted-appropriateness": "votes",
+    "weak-agreement": "votes",
 }
 _REGISTERED: dict[str, type[Any]] = {}
 M = TypeVar("M")
