@@ -105,7 +105,7 @@ def _exchange(one: Path, other: Path) -> None:
 
 @contextlib.contextmanager
 def appending(path: str | Path) -> Iterator[BinaryIO]:
-    """Open a file of lines to add to, alone; a line that a pulled plug left unfinished is cut off first.
+    r"""Open a file of lines to add to, alone; a line that a pulled plug left unfinished is cut off first.
 
     What is written and flushed stays, whatever happens to the process. Who opens it second is refused.
 

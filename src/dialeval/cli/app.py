@@ -122,6 +122,8 @@ def score(
     for source in summary.signatures if summary.dialogues else ():
         if not any(row["source"] == source and row["n"] for row in summary.rows()):
             output.say(f"{source} scored nothing: see the notes of its rows, or its fields")
+    for warning in summary.warnings():
+        output.say(warning)
     if out == "-":
         return
     if json:

@@ -103,6 +103,8 @@ def respond(
         output.say(f"{output.counted(count, 'failure')}: {why}")
     if not done.contexts:
         output.say(f"{contexts}: no turn to answer; --speaker says whose turns the system plays")
+    if done.left_out:
+        output.say(f"{output.counted(done.left_out, 'context')} left out: no wizard chose anything there")
     if done.failed and not retry:
         output.say("--retry asks again where it failed")
     output.say(f"{done.system}: {done.signature}")

@@ -51,7 +51,10 @@ def study(
     ] = None,
     combine: Annotated[
         list[str] | None,
-        typer.Option(help="A new source: name=mean|zmean|fit:part+part[,folds=10|dialogue|system]"),
+        typer.Option(help="A new source: name=mean|zmean|fit|line:part+part[,folds=10|dialogue|system]"),
+    ] = None,
+    context: Annotated[
+        str | None, typer.Option(help="How contexts came about, for the record: static or dynamic.")
     ] = None,
     method: Annotated[
         str, typer.Option(help="Correlation that ranks and tests: pearson, spearman, kendall.")
@@ -96,6 +99,7 @@ def study(
         where=where,
         by=by,
         combine=tuple(combine or ()),
+        context=context,
         method=method,
         resamples=resamples,
         permutations=resamples,

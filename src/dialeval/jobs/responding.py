@@ -2,8 +2,8 @@
 
 Replies are kept as they come, in a journal beside the output (`replies.jsonl.part`), so that the same command
 goes on where it stopped. When all contexts have been asked, the output takes its place in the order of the
-input. A context at which the system fails is an empty reply with a note: it is not lost, and it is asked again
-only when that is wanted.
+input. A context at which the system fails is an empty reply with a note: it is not lost, and it is asked
+again only when that is wanted. Wizards are asked only where they voted.
 """
 
 import json
@@ -23,17 +23,19 @@ from dialeval.dialogues.formats.writing import to_json
 from dialeval.errors import DataError, UsageError
 from dialeval.systems import System
 from dialeval.systems.conversation import reason
+from dialeval.systems.wizards import Wizards
 
 Watch = Callable[[int], None]
 
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """What came of it: how many contexts, how many were answered before, how many failed and why."""
+    """What came of it: contexts asked, those wizards know nothing of, answers, failures and why."""
 
     system: str
     signature: str
     contexts: int
+    left_out: int
     answered: int
     failed: int
     earlier: int
@@ -74,7 +76,8 @@ def respond_to(
     target, journal = Path(out), Path(f"{out}.part")
     if target.suffix.lower() != ".jsonl":
         raise UsageError(f"cannot write {out}: the name must end in .jsonl")
-    asked = list(contexts(dialogues, speaker))
+    every = list(contexts(dialogues, speaker))
+    asked = [one for one in every if not isinstance(system, Wizards) or system.knows(one)]
     if overwrite:
         for path in (target, journal):
             path.unlink(missing_ok=True)
@@ -99,6 +102,7 @@ def respond_to(
         system=system.name,
         signature=str(system.signature),
         contexts=len(asked),
+        left_out=len(every) - len(asked),
         answered=len(asked) - failed,
         failed=failed,
         earlier=len(asked) - len(todo),

@@ -60,17 +60,17 @@ def count_votes(
     if not 0 < threshold <= 1:
         raise UsageError(f"threshold {threshold}: a cosine above 0 and up to 1 is expected")
     cast = None if votes is None else _by_place(load_votes(votes))
-    same = {
-        "exact": lambda some: [_by_text(one, lambda text: text.strip()) for one in some],
+    ways: dict[Match, Callable[[Sequence[Question]], list[int]]] = {
+        "exact": lambda some: [_by_text(one, str.strip) for one in some],
         "normalised": lambda some: [_by_text(one, _letters) for one in some],
         "encoder": lambda some: _by_vector(some, encoder, threshold),
         "act": lambda some: _by_act(some, acts),
-    }[match]
+    }
     stream = iter(dialogues)
     while chunk := list(islice(stream, _AT_ONCE)):
         places = [(one, turn) for one in chunk for turn in scored_turns(one, speaker)]
         found = [_question(one, turn, cast) for one, turn in places]
-        counts = iter(same([one for one in found if isinstance(one, Question)]))
+        counts = iter(ways[match]([one for one in found if isinstance(one, Question)]))
         for (one, turn), asked in zip(places, found, strict=True):
             if isinstance(asked, Question):
                 number = next(counts)

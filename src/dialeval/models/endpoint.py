@@ -75,7 +75,7 @@ class Endpoint:
     @property
     def path(self) -> str:
         """The path that is posted to."""
-        path = _parts(self.address).path.rstrip("/")
+        path = str(_parts(self.address).path).rstrip("/")
         return path if path.endswith(_PATH) else path + _PATH
 
     def complete(self, messages: Sequence[Mapping[str, str]]) -> str:

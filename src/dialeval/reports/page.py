@@ -20,10 +20,12 @@ from dialeval.reports import other_tables as others
 from dialeval.reports.cases import Case, choose, collect
 from dialeval.reports.contents import ILLUSTRATIVE
 from dialeval.reports.explanations import explain
+from dialeval.reports.line_tables import line_table
 from dialeval.reports.observations import Observations, observe
 from dialeval.reports.score_tables import coverage_table, note_table
 from dialeval.reports.strips import Palette, palette
 from dialeval.reports.summary import sentences, tiles
+from dialeval.reports.system_figures import system_pictures
 from dialeval.reports.table import DASH, Table, decimal
 from dialeval.reports.text import visible
 from dialeval.reports.triage import Survey
@@ -83,6 +85,10 @@ def to_html(
         "rankings": [
             others.ranking_table(study, column) for column in others.ordered_columns(study)[:_MOST_RANKINGS]
         ],
+        "between_systems": [
+            SourceFigures(label, small, [Picture(svg, caption)])
+            for label, small, svg, caption in system_pictures(study)
+        ],
         "sources": _source_figures(study, observations),
         "gold_pictures": _gold_pictures(study, observations),
         "classes": _class_pictures(study),
@@ -115,6 +121,8 @@ def _tables(study: Study, scores: Scores) -> dict[str, Table | None]:
         "worst": others.worst_table(study),
         "signatures": others.signature_table({**signatures, **study.signatures}),
         "settings": others.settings_table(study),
+        "schema": others.schema_table(study),
+        "lines": line_table(study),
         "coverage": coverage_table(scores),
         "score_notes": note_table(scores),
     }
@@ -173,6 +181,8 @@ def _scatter(observations: Observations, label: str, place: int, most: int) -> l
     svg = figures.scatter(x, y, f"s{place}-", f"{label} against rating, {x.size} units", most)
     fitted = statistics.ols(x, y).reason is None
     caption = f"Score against rating{', line: least squares' if fitted else ''}. "
+    if figures.jittered(x):
+        caption += "Equal scores are drawn a little apart. "
     caption += f"n = {x.size:,}, unscored {rated - x.size:,}."
     if x.size > most:
         caption += f" {most:,} points shown, evenly spaced in order of score; the line uses all."

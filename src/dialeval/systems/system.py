@@ -8,17 +8,22 @@ from dialeval.scores import Signature
 
 @runtime_checkable
 class System(Protocol):
-    """Something that answers.
+    """Something that answers."""
 
-    Attributes:
-        name: What it is called in scores and reports.
-        at_once: How many replies may be asked for at the same time.
-        fixed_only: Whether it can answer contexts of known dialogues only, so that nobody can talk to it.
-    """
+    @property
+    def name(self) -> str:
+        """What it is called in scores and reports."""
+        ...
 
-    name: str
-    at_once: int
-    fixed_only: bool
+    @property
+    def at_once(self) -> int:
+        """How many replies may be asked for at the same time."""
+        ...
+
+    @property
+    def fixed_only(self) -> bool:
+        """Whether it knows contexts of given dialogues only, so that nobody can talk to it."""
+        ...
 
     @property
     def signature(self) -> Signature:

@@ -45,6 +45,10 @@ class Wizards:
     def _choices(self) -> Mapping[tuple[str, int], Sequence[tuple[str, int]]]:
         return choices(load_votes(self.votes))
 
+    def knows(self, context: Context) -> bool:
+        """Say whether a wizard chose anything here."""
+        return (context.dialogue_id, context.turn) in self._choices
+
     def reply(self, context: Context) -> str:
         """Say what wizards chose here."""
         if context.dialogue_id is None or context.turn is None:
