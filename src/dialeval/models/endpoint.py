@@ -9,6 +9,7 @@ A key is taken from the environment variable `DIALEVAL_API_KEY`. It is sent to t
 signature, message or file.
 """
 
+import contextlib
 import hashlib
 import http.client
 import json
@@ -106,11 +107,13 @@ class Endpoint:
         parts = _parts(self.address)
         kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
         line = kind(str(parts.hostname), parts.port, timeout=self.timeout)
-        late = threading.Event()
-        watch = threading.Timer(self.timeout, _cut, (line, late))
+        late, sockets = threading.Event(), list[socket.socket]()
+        watch = threading.Timer(self.timeout, _cut, (sockets, late))
         watch.daemon = True
         watch.start()
         try:
+            line.connect()
+            sockets.append(line.sock)  # kept: the line forgets it when the server will close it
             line.request("POST", self.path, packed, self._headers())
             answer = line.getresponse()
             read = answer.read(LARGEST + 1)
@@ -121,10 +124,12 @@ class Endpoint:
         finally:
             watch.cancel()
             line.close()
-        if late.is_set():  # cut off in the middle of an answer without a length
+        if late.is_set():  # cut off in the middle of an answer
             raise EndpointError(f"no answer in {self.timeout:g} s", self.address, again=True)
         if len(read) > LARGEST:
             raise EndpointError(f"an answer of more than {LARGEST >> 20} MB", self.address)
+        if answer.length:
+            raise EndpointError("the answer breaks off", self.address, again=True)
         self._check(answer, read)
         return read
 
@@ -159,14 +164,12 @@ def _parts(address: str) -> Any:
     raise UsageError(f"not an address: {address!r}; expected for example http://localhost:8000/v1")
 
 
-def _cut(line: http.client.HTTPConnection, late: threading.Event) -> None:
+def _cut(sockets: Sequence[socket.socket], late: threading.Event) -> None:
     """End a call from outside: a server that sends a byte now and then would else never time out."""
     late.set()
-    if line.sock is not None:
-        try:
-            line.sock.shutdown(socket.SHUT_RDWR)
-        except OSError:
-            return
+    for one in sockets:
+        with contextlib.suppress(OSError):
+            one.shutdown(socket.SHUT_RDWR)
 
 
 def _why(error: Exception) -> str:
