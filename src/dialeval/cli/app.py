@@ -5,7 +5,18 @@ from typing import Annotated, Any
 
 import typer
 
-from dialeval.cli import acts, coverage, explanations, models, output, studies, tables, training, tuning
+from dialeval.cli import (
+    acts,
+    annotation,
+    coverage,
+    explanations,
+    models,
+    output,
+    studies,
+    tables,
+    training,
+    tuning,
+)
 from dialeval.cli.options import (
     Cache,
     Columns,
@@ -236,15 +247,16 @@ app.command()(training.train)
 app.command()(tuning.tune)
 app.command()(acts.acts)
 app.command()(coverage.coverage)
+app.command()(annotation.annotate)
 
 
 @app.command("list")
 def list_(
-    what: Annotated[str, typer.Argument(help="metrics, sets or formats.")] = "metrics",
+    what: Annotated[str, typer.Argument(help="metrics, sets, formats or schemes.")] = "metrics",
     download: Annotated[str | None, typer.Option(help="Fetch this public set from its home.")] = None,
     json: Json = False,
 ) -> None:
-    """List metrics, public sets or formats.
+    """List metrics, public sets, formats or schemes.
 
     Example: dialeval list sets
     """
