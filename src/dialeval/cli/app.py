@@ -7,6 +7,7 @@ import typer
 
 from dialeval.cli import (
     acts,
+    annotation,
     coverage,
     explanations,
     models,
@@ -250,15 +251,16 @@ app.command()(tuning.tune)
 app.command()(acts.acts)
 app.command()(coverage.coverage)
 app.command()(responding.respond)
+app.command()(annotation.annotate)
 
 
 @app.command("list")
 def list_(
-    what: Annotated[str, typer.Argument(help="metrics, sets or formats.")] = "metrics",
+    what: Annotated[str, typer.Argument(help="metrics, sets, formats or schemes.")] = "metrics",
     download: Annotated[str | None, typer.Option(help="Fetch this public set from its home.")] = None,
     json: Json = False,
 ) -> None:
-    """List metrics, public sets or formats.
+    """List metrics, public sets, formats or schemes.
 
     Example: dialeval list sets
     """

@@ -46,9 +46,18 @@ def decide(rounds: Sequence[Sequence[Vote]]) -> str | None:
     >>> decide([["inform", "question", "directive"], ["question", None, "apology"]])
     'question'
     """
+    return majority_of([[canonical(vote) if vote else None for vote in votes] for votes in rounds])
+
+
+def majority_of(rounds: Sequence[Sequence[Vote]]) -> str | None:
+    """Return the answer with more votes than any other, and at least two, after the first round that has one.
+
+    >>> majority_of([["yes", "no", None], ["no"]])
+    'no'
+    """
     counts: Counter[str] = Counter()
     for votes in rounds:
-        counts.update(canonical(vote) for vote in votes if vote)
+        counts.update(vote for vote in votes if vote)
         first, second = [*(count for _, count in counts.most_common(2)), 0, 0][:2]
         if first >= 2 and first > second:
             return counts.most_common(1)[0][0]

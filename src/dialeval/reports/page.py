@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from markupsafe import Markup, escape
+from markupsafe import Markup
 
 from dialeval import statistics
 from dialeval.dialogues import Dialogue
+from dialeval.dialogues.visibility import shown
 from dialeval.metrics.explanation import Explanation
 from dialeval.reports import correlation_tables as of_sources
 from dialeval.reports import figures
@@ -27,7 +28,6 @@ from dialeval.reports.strips import Palette, palette
 from dialeval.reports.summary import sentences, tiles
 from dialeval.reports.system_figures import system_pictures
 from dialeval.reports.table import DASH, Table, decimal
-from dialeval.reports.text import visible
 from dialeval.reports.triage import Survey
 from dialeval.reports.triage_tables import triage_section
 from dialeval.scores import Scores
@@ -254,15 +254,6 @@ def _angle_pictures(study: Study) -> list[SourceFigures]:
     return made
 
 
-def _show(value: Any) -> Any:
-    """Make what a template prints safe to carry: nothing vanishes, nothing is markup."""
-    if value is None or isinstance(value, Markup):
-        return value
-    text = visible(str(value))
-    # A parser would turn a bare carriage return into a line feed.
-    return Markup(str(escape(text)).replace("\r", "&#13;")) if "\r" in text else text  # noqa: S704
-
-
 @functools.cache
 def _environment() -> Any:
     from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -270,7 +261,7 @@ def _environment() -> Any:
     environment = Environment(
         loader=PackageLoader("dialeval.reports"),
         autoescape=True,
-        finalize=_show,
+        finalize=shown,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,

@@ -1,0 +1,126 @@
+"""The one file that holds a study: SQLite, written so that an answer that was acknowledged is on the disk.
+
+Journal in WAL mode, `synchronous` FULL: a commit returns when the answer has been synced. Readers see one
+consistent state for as long as they look, also while others write. A full disk is an error of its own
+(`FullError`), and leaves everything as it was.
+"""
+
+import contextlib
+import sqlite3
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+from dialeval.errors import DataError, DialevalError
+
+VERSION = 1
+_TABLES = """
+CREATE TABLE settings (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;
+CREATE TABLE dialogues (number INTEGER PRIMARY KEY, id TEXT NOT NULL, system TEXT, body BLOB NOT NULL) STRICT;
+CREATE TABLE candidates (number INTEGER PRIMARY KEY, text TEXT NOT NULL) STRICT;
+CREATE TABLE people (
+    name TEXT PRIMARY KEY, role TEXT NOT NULL, token TEXT NOT NULL UNIQUE, added REAL NOT NULL
+) STRICT;
+CREATE TABLE items (
+    number INTEGER PRIMARY KEY, places TEXT NOT NULL, other TEXT, gold TEXT,
+    wanted INTEGER NOT NULL, round INTEGER NOT NULL DEFAULT 1
+) STRICT;
+CREATE TABLE seats (
+    item INTEGER NOT NULL REFERENCES items, rater TEXT NOT NULL REFERENCES people, place INTEGER NOT NULL,
+    round INTEGER NOT NULL, state TEXT NOT NULL DEFAULT 'open', day TEXT, PRIMARY KEY (item, rater)
+) STRICT, WITHOUT ROWID;
+CREATE UNIQUE INDEX seat_of_rater ON seats (rater, place);
+CREATE INDEX open_seats ON seats (rater, state, place);
+CREATE TABLE answers (
+    item INTEGER NOT NULL, rater TEXT NOT NULL, body TEXT NOT NULL, at REAL NOT NULL, seconds REAL,
+    PRIMARY KEY (item, rater)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE drafts (
+    item INTEGER NOT NULL, rater TEXT NOT NULL, body TEXT NOT NULL, PRIMARY KEY (item, rater)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE verdicts (item INTEGER PRIMARY KEY, body TEXT NOT NULL, at REAL NOT NULL) STRICT;
+CREATE TABLE earlier (
+    rater TEXT NOT NULL, role TEXT NOT NULL, study TEXT NOT NULL, dialogue TEXT NOT NULL, turn INTEGER, at REAL
+) STRICT;
+CREATE TABLE log (
+    number INTEGER PRIMARY KEY, at REAL NOT NULL, who TEXT NOT NULL, item INTEGER, action TEXT NOT NULL,
+    ticket TEXT NOT NULL, body TEXT, UNIQUE (who, item, ticket)
+) STRICT;
+"""
+_FULL = {sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR}
+
+
+class FullError(DialevalError):
+    """The disk takes no more; nothing was changed."""
+
+
+class Store:
+    """Connections to one study file: one for each thread, one writer at a time."""
+
+    def __init__(self, path: str | Path, *, create: bool = False) -> None:
+        self.path = Path(path)
+        if not create and not self.path.is_file():
+            raise DataError("no study here", file=self.path)
+        self._own = threading.local()
+        self._open: list[sqlite3.Connection] = []
+        self._writing = threading.Lock()  # SQLite's own wait for a lock sleeps; this one wakes at once
+        if create:
+            self.path.touch(mode=0o600)
+            self._connection().executescript(f"PRAGMA user_version={VERSION};BEGIN;{_TABLES}COMMIT;")
+        try:
+            found = self._connection().execute("PRAGMA user_version").fetchone()[0]
+        except sqlite3.DatabaseError as error:
+            raise DataError(f"not a study: {error}", file=self.path) from None
+        if found != VERSION:
+            raise DataError(f"a study of version {found}; this is dialeval for version {VERSION}", file=path)
+
+    def _connection(self) -> sqlite3.Connection:
+        found: sqlite3.Connection | None = getattr(self._own, "connection", None)
+        if found is None:
+            found = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False, timeout=10)
+            found.row_factory = sqlite3.Row
+            for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON"):
+                found.execute(f"PRAGMA {pragma}")
+            self._own.connection = found
+            self._open.append(found)
+        return found
+
+    @contextlib.contextmanager
+    def reading(self) -> Iterator[sqlite3.Connection]:
+        """See one consistent state, whatever others write meanwhile."""
+        connection = self._connection()
+        connection.execute("BEGIN")
+        try:
+            yield connection
+        finally:
+            connection.execute("ROLLBACK")
+
+    @contextlib.contextmanager
+    def writing(self) -> Iterator[sqlite3.Connection]:
+        """Change something: all of it is on the disk when the block has ended, or nothing is."""
+        connection = self._connection()
+        with self._writing:
+            try:
+                connection.execute("BEGIN IMMEDIATE")
+                yield connection
+                connection.execute("COMMIT")
+            except sqlite3.OperationalError as error:
+                self._undo(connection)
+                if error.sqlite_errorcode & 0xFF in _FULL:
+                    raise FullError("the disk is full; nothing was changed") from error
+                raise
+            except BaseException:
+                self._undo(connection)
+                raise
+
+    @staticmethod
+    def _undo(connection: sqlite3.Connection) -> None:
+        if connection.in_transaction:
+            with contextlib.suppress(sqlite3.OperationalError):  # a full disk has ended it already
+                connection.execute("ROLLBACK")
+
+    def close(self) -> None:
+        """Close all connections; the last one folds the journal into the file."""
+        while self._open:
+            self._open.pop().close()
+        self._own = threading.local()
