@@ -56,11 +56,12 @@ def _rows(seen: Snapshot, one: Given, source: str) -> Iterator[Score]:
                 yield from _preferences(seen, one, source, question, answer)
                 continue
             for place in item.places:
-                for dimension, value, note in _values(question, answer):
+                for dimension, value, note in values_of(question, answer):
                     yield _score(seen, place, source, dimension, value, note)
 
 
-def _values(question: Question, answer: Any) -> list[tuple[str, float | None, str | None]]:
+def values_of(question: Question, answer: Any) -> list[tuple[str, float | None, str | None]]:
+    """Return what an answer says: dimension, number and note of each row."""
     if question.type == "text":
         return [(question.name, None, str(answer))]
     if question.type == "mark":

@@ -12,6 +12,7 @@ import json
 import random
 import secrets
 import time
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -69,15 +70,14 @@ class Study:
 
     @cached_property
     def names(self) -> list[tuple[str, str | None]]:
-        """Id and system of every dialogue; an id that two of them have gets its system's name."""
+        """Id and system of every dialogue; what two of them have in common gets their number as well."""
         with self.store.reading() as db:
             found = [
                 (row[0], row[1]) for row in db.execute("SELECT id, system FROM dialogues ORDER BY number")
             ]
-        ids = [name for name, _ in found]
-        twice = {name for name in ids if ids.count(name) > 1} if len(set(ids)) < len(ids) else set()
+        counts = Counter(found)  # several systems may have answered the same context: that is no clash
         return [
-            (f"{name}@{system or number}" if name in twice else name, system)
+            (f"{name}@{number}" if counts[name, system] > 1 else name, system)
             for number, (name, system) in enumerate(found)
         ]
 

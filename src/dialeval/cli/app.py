@@ -8,6 +8,7 @@ import typer
 from dialeval.cli import (
     acts,
     annotation,
+    chat,
     coverage,
     explanations,
     models,
@@ -252,6 +253,7 @@ app.command()(acts.acts)
 app.command()(coverage.coverage)
 app.command()(responding.respond)
 app.command()(annotation.annotate)
+app.command()(chat.chat)
 
 
 @app.command("list")

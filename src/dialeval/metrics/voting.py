@@ -92,7 +92,7 @@ def _question(dialogue: Dialogue, turn: int, cast: dict[tuple[str, int], Choices
         return NO_FILE
     if turn == len(dialogue.turns) - 1 and (why := failure_of(dialogue)) is not None:
         return f"the system failed: {why}"
-    choices = cast.get(place_of(dialogue, turn))
+    choices = cast.get((dialogue.id, turn)) or cast.get(place_of(dialogue, turn))
     if choices is None:
         return "no votes for this turn"
     before = context_of(dialogue, turn)

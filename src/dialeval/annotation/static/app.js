@@ -119,4 +119,14 @@
       if (following !== box) following.scrollIntoView({ block: "nearest" });
     }
   });
+
+  // In a conversation the return key sends; with shift it breaks the line.
+  const say = document.querySelector(".say textarea");
+  if (say) {
+    say.addEventListener("keydown", (event) => {
+      if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
+      event.preventDefault();
+      if (say.value.trim()) say.form.requestSubmit(say.form.querySelector("button.first"));
+    });
+  }
 })();
