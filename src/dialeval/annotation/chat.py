@@ -114,11 +114,11 @@ class Chat:
     def _keep(self, talk: Talk) -> Talk:
         try:
             self.talks.keep(talk)
-            return talk
         except DataError:
             raise Refusal(
                 507, "Not saved", "The disk of the server takes no more. Tell whoever sent you here."
             ) from None
+        return talk
 
     def _page(self, visit: Visit, talk: Talk | None, alert: str = "", status: int = 200) -> Response:
         return pages.page(

@@ -1,8 +1,8 @@
 """Conversations that people hold with a system: what was said, how it was rated, and where it is kept.
 
 A folder holds one small file for each conversation, replaced as a whole after every turn, so that nothing
-that was said is lost, and beside them what everybody else reads: `dialogues.jsonl`, and `ratings.csv` with the
-ratings of those who took part (`human:user`).
+that was said is lost, and beside them what everybody else reads: `dialogues.jsonl`, and `ratings.csv` with
+the ratings of those who took part (`human:user`).
 """
 
 import hashlib
@@ -106,11 +106,9 @@ class Talks:
         return [one for one in found if person in (None, one.person)]
 
     def begin(self, person: str, system: str, by: str) -> Talk:
-        """Begin a conversation."""
+        """Make a conversation in which nothing has been said; it is not kept yet."""
         number = 1 + sum(one.person == person for one in self._talks.values())
-        one = Talk(f"{person}-{number}", person, system, by, time.time())
-        self.keep(one)
-        return one
+        return Talk(f"{person}-{number}", person, system, by, time.time())
 
     def keep(self, one: Talk) -> None:
         """Put a conversation on the disk, whole; when it was rated, also what everybody else reads."""
