@@ -80,7 +80,7 @@ def test_a_conversation_by_keyboard(browser: Any, server: Server, tmp_path: Path
         page.wait_for_selector("text=How was it?")
         assert serious(page) == []
         page.keyboard.press("4")
-        page.keyboard.press("2")
+        page.keyboard.press("1")
         page.screenshot(path=tmp_path / "judge.png", full_page=True)
         page.keyboard.press("Enter")
         page.wait_for_selector("text=1 conversation rated")

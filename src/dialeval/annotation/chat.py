@@ -89,7 +89,7 @@ class Chat:
             self._keep(replace(talk, failures=(*talk.failures, (len(talk.turns), why))))
         else:
             self._keep(replace(talk, turns=(*talk.turns, reply)))
-        return RedirectResponse("/chat#end", 303)
+        return RedirectResponse("/chat", 303)
 
     def ask(self, visit: Visit) -> Response:
         """Ask how it was."""
