@@ -72,6 +72,12 @@ def test_the_context_is_reset_each_time(tmp_path: Path) -> None:
     ]
 
 
+def test_replies_can_be_answered_by_another_system(tmp_path: Path) -> None:
+    respond_to(talks(2), counting()[0], tmp_path / "r.jsonl")
+    first = [(one.name, one.turns) for one in contexts(talks(2))]
+    assert [(one.name, one.turns) for one in contexts(formats.read(tmp_path / "r.jsonl"))] == first
+
+
 def test_two_people_and_a_chosen_speaker() -> None:
     talk = dialogue([("A", "Hi"), ("B", "Hi"), ("A", "So?"), ("B", "Well.")], "d")
     assert [one.turn for one in contexts([talk])] == [1, 2, 3]

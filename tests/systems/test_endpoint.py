@@ -40,8 +40,16 @@ def test_what_is_sent_and_what_comes_back(server: Server, monkeypatch: pytest.Mo
     assert "s3cret" not in repr(endpoint)
 
 
-def test_a_whole_path_is_kept() -> None:
+def test_a_whole_path_and_a_query_are_kept() -> None:
     assert Endpoint("https://x.org/a/chat/completions").path == "/a/chat/completions"
+    assert Endpoint("https://x.org/v1/?version=2").path == "/v1/chat/completions?version=2"
+
+
+def test_a_broken_key_is_not_shown(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DIALEVAL_API_KEY", "s3cret\nX-Evil: 1")
+    with pytest.raises(EndpointError, match="DIALEVAL_API_KEY has characters") as caught:
+        quick(server, "shown").complete(HELLO)
+    assert "s3cret" not in str(caught.value)
 
 
 def test_failures_that_pass_are_tried_again(server: Server) -> None:
@@ -104,7 +112,17 @@ def test_nobody_there() -> None:
 
 
 @pytest.mark.parametrize(
-    "address", ["", "localhost:80", "ftp://x.org", "http://", "http://x.org:99999", "http://me:pw@x.org"]
+    "address",
+    [
+        "",
+        "localhost:80",
+        "ftp://x.org",
+        "http://",
+        "http://x.org:99999",
+        "http://me:pw@x.org",
+        "http://x.org/a b",
+        "http://x.org/\n",
+    ],
 )
 def test_no_address_at_all_is_refused(address: str) -> None:
     with pytest.raises(UsageError, match=r"not an address|no password"):

@@ -36,6 +36,8 @@ def test_what_cannot_be_a_system_is_refused(spec: str, said: str) -> None:
 def test_options_of_an_address_go_with_no_other() -> None:
     with pytest.raises(UsageError, match="temperature goes with an address"):
         build("retrieval", temperature=1.0)
+    with pytest.raises(UsageError, match="concurrency goes with an address"):
+        build("retrieval", at_once=3)
 
 
 def test_a_missing_file_of_votes_is_named_at_once(tmp_path: Path) -> None:

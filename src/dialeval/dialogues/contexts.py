@@ -55,7 +55,8 @@ def contexts(dialogues: Iterable[Dialogue], speaker: str | None = None) -> Itera
     for dialogue in dialogues:
         for number in scored_turns(dialogue, speaker):
             if context_of(dialogue, number):
-                yield Context(dialogue.turns[:number], dialogue.turns[number].speaker, dialogue.id, number)
+                place = place_of(dialogue, number)
+                yield Context(dialogue.turns[:number], dialogue.turns[number].speaker, *place)
 
 
 def answered(
@@ -79,7 +80,9 @@ def answered(
 def failure_of(dialogue: Dialogue) -> str | None:
     """Return why a system gave no reply, or None where it gave one."""
     note = dialogue.turns[-1].meta.get("note") if dialogue.turns else None
-    return note.removeprefix(f"{FAILED}: ") if isinstance(note, str) and note.startswith(FAILED) else None
+    return (
+        note.removeprefix(f"{FAILED}: ") if isinstance(note, str) and note.startswith(f"{FAILED}: ") else None
+    )
 
 
 def place_of(dialogue: Dialogue, turn: int) -> tuple[str, int]:
@@ -96,5 +99,5 @@ def conversation_of(name: str) -> str:
     >>> conversation_of("d1@turn-3"), conversation_of("d1")
     ('d1', 'd1')
     """
-    found = _NAME.fullmatch(name)
+    found = _NAME.fullmatch(name) if "@turn-" in name else None
     return found["dialogue"] if found else name

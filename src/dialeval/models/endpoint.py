@@ -76,8 +76,10 @@ class Endpoint:
     @property
     def path(self) -> str:
         """The path that is posted to."""
-        path = str(_parts(self.address).path).rstrip("/")
-        return path if path.endswith(_PATH) else path + _PATH
+        parts = _parts(self.address)
+        path = str(parts.path).rstrip("/")
+        path = path if path.endswith(_PATH) else path + _PATH
+        return f"{path}?{parts.query}" if parts.query else path
 
     def complete(self, messages: Sequence[Mapping[str, str]]) -> str:
         """Send messages (`role`, `content`) and return the text of the answer.
@@ -136,7 +138,9 @@ class Endpoint:
     def _headers(self) -> dict[str, str]:
         headers = {"Content-Type": "application/json", "Accept": "application/json"}
         headers["User-Agent"] = f"dialeval/{__version__}"
-        key = os.environ.get(KEY)
+        key = os.environ.get(KEY, "").strip()
+        if not (key.isascii() and key.isprintable()):  # or the library would complain, and show it
+            raise EndpointError(f"{KEY} has characters that a key cannot have", self.address)
         return headers | ({"Authorization": f"Bearer {key}"} if key else {})
 
     def _check(self, answer: http.client.HTTPResponse, read: bytes) -> None:
@@ -156,7 +160,9 @@ class Endpoint:
 
 def _parts(address: str) -> Any:
     try:
-        parts = urlsplit(address)
+        parts = urlsplit(
+            address if address.isascii() and address.isprintable() and " " not in address else ""
+        )
         if parts.scheme in ("http", "https") and parts.hostname and (parts.port is None or parts.port > 0):
             return parts
     except ValueError:

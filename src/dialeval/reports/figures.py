@@ -36,8 +36,8 @@ def jitter(x: Floats) -> Floats:
     """Move points that would hide each other a little aside, in the same way every time."""
     if not jittered(x):
         return np.zeros_like(x)
-    gap = float(np.diff(np.unique(x)).min())
-    return np.random.default_rng(0).uniform(-0.15 * gap, 0.15 * gap, x.size)
+    reach = min(0.15 * float(np.diff(np.unique(x)).min()), 0.04 * float(np.ptp(x)))
+    return np.random.default_rng(0).uniform(-reach, reach, x.size)
 
 
 def scatter(x: Floats, y: Floats, prefix: str, label: str, most: int = MOST_POINTS) -> Markup:

@@ -38,7 +38,8 @@ def build(
         endpoint = Endpoint(spec, **{key: value for key, value in asked.items() if value is not None})
         return Remote(endpoint, name or endpoint.model or spec, instructions, at_once or AT_ONCE)
     own, _, options = spec.partition(":")
-    wrong = [key for key, value in {**asked, "instructions": instructions}.items() if value is not None]
+    others = {**asked, "instructions": instructions, "concurrency": at_once}
+    wrong = [key for key, value in others.items() if value is not None]
     if wrong:
         raise UsageError(f"{wrong[0]} goes with an address, not with {spec}")
     if own in NAMES:

@@ -1,8 +1,8 @@
 """A system that says nothing new: it takes, from a corpus, the reply to the most similar context.
 
-This is the selection paradigm, in which a system chooses among what people once said. A context is the mean
-of the vectors of its last turns. The conversation that the context comes from is never chosen from: it would
-give away what was said there.
+This is the selection paradigm, in which a system chooses among what people once said. Contexts are
+alike by the vectors of their last turns, and half as much by the turns before those (`window` in all). The
+conversation that the context comes from is never chosen from: it would give away what was said there.
 """
 
 from dataclasses import dataclass
@@ -21,6 +21,8 @@ from dialeval.models.encoder import DEFAULT, Encoder, mark
 from dialeval.models.network import Floats
 from dialeval.scores import Signature
 
+_EARLIER = 0.5**0.5  # in both factors of a product: half
+
 
 @dataclass(frozen=True)
 class Retrieval:
@@ -28,8 +30,8 @@ class Retrieval:
 
     >>> from dialeval.dialogues import Turn
     >>> system = Retrieval("retrieval", "examples")
-    >>> system.reply(Context((Turn("user", "My washing machine has broken down."),)))
-    'Oh no. Is there water on the floor?'
+    >>> system.reply(Context((Turn("user", "What did you think of the film?"),)))
+    'The one about the lighthouse keeper? We did, last night.'
     """
 
     name: str
@@ -66,7 +68,7 @@ class Retrieval:
         said = [turn.text for turn in context.said][-self.window :]
         if not said:
             raise DataError("nothing was said that could be answered")
-        likeness = self._corpus.vectors @ _mean(Encoder.load(self.encoder).vectors(said))
+        likeness = self._corpus.vectors @ _features(Encoder.load(self.encoder).vectors(said))
         if context.dialogue_id is not None:
             own = conversation_of(context.dialogue_id)
             likeness[[name == own for name in self._corpus.conversations]] = -np.inf
@@ -78,7 +80,7 @@ class Retrieval:
 
 @dataclass(frozen=True)
 class _Corpus:
-    """Contexts as vectors of length one, and what was said after each."""
+    """Contexts as vectors, and what was said after each."""
 
     vectors: Floats
     replies: list[str]
@@ -94,13 +96,15 @@ class _Corpus:
             for number in range(1, len(turns)):
                 if turns[number].speaker != turns[number - 1].speaker:
                     before = turns[max(0, number - window) : number]
-                    vectors.append(_mean(np.stack([rows[turn.text] for turn in before])))
+                    vectors.append(_features(np.stack([rows[turn.text] for turn in before])))
                     replies.append(turns[number].text)
                     conversations.append(conversation_of(dialogue.id))
-        made = np.stack(vectors) if vectors else np.zeros((0, encoder.width), np.float32)
+        made = np.stack(vectors) if vectors else np.zeros((0, 2 * encoder.width), np.float32)
         return cls(made, replies, conversations)
 
 
-def _mean(vectors: Floats) -> Floats:
-    mean = vectors.mean(axis=0)
-    return np.asarray(mean / max(float(np.linalg.norm(mean)), 1e-12), np.float32)
+def _features(vectors: Floats) -> Floats:
+    """Describe a context: its last turn, and the mean of those before it at half the weight."""
+    unit = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
+    before = unit[:-1].mean(axis=0) if len(unit) > 1 else np.zeros_like(unit[-1])
+    return np.concatenate([unit[-1], _EARLIER * before]).astype(np.float32)
