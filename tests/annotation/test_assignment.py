@@ -90,7 +90,11 @@ def test_pairs_come_from_ids_or_a_meta_field() -> None:
 
 def test_segments_are_items(tmp_path: Path) -> None:
     chats = [dialogue([("user", "Hey, how are you?"), ("assistant", "Fine.")])]
-    assert [one.place for one in make_items(read_scheme("segment-acts"), chats)] == [(0, 0, 0), (0, 0, 1), (0, 1, 0)]
+    assert [one.place for one in make_items(read_scheme("segment-acts"), chats)] == [
+        (0, 0, 0),
+        (0, 0, 1),
+        (0, 1, 0),
+    ]
 
 
 def answer_all(study: Study, rater: str, value: object, count: int | None = None) -> int:

@@ -26,7 +26,9 @@ tickets = itertools.count()
 
 def give(study: Study, rater: str, item: int, **answers: object) -> None:
     with study.store.reading() as db:
-        place = db.execute("SELECT place FROM seats WHERE item = ? AND rater = ?", (item, rater)).fetchone()[0]
+        place = db.execute("SELECT place FROM seats WHERE item = ? AND rater = ?", (item, rater)).fetchone()[
+            0
+        ]
     seat = act.look(study, rater, place)
     assert seat is not None
     given = {name.replace("_", "-"): value for name, value in answers.items()}
@@ -198,14 +200,20 @@ def test_acts_go_on_to_the_acts_room(tmp_path: Path) -> None:
         ("d1_1_0", "inform", 3),
     ]
     rows = [row for row in scores_of(snapshot(study)) if row.source == "human:ann"]
-    assert [(row.turn, row.dimension, row.value) for row in rows] == [(0, "act.0", 4.0), (0, "act.1", 1.0), (1, "act.0", 0.0)]
+    assert [(row.turn, row.dimension, row.value) for row in rows] == [
+        (0, "act.0", 4.0),
+        (0, "act.1", 1.0),
+        (1, "act.0", 0.0),
+    ]
     study.close()
 
 
 def test_preferences_count_for_the_system_whatever_side_it_was_on(tmp_path: Path) -> None:
     def half(system: str) -> list[object]:
         texts = "Lovely!" if system == "good" else "Hm."
-        return [dialogue([("user", f"Hi {n}!"), ("assistant", texts)], f"d{n}", system=system) for n in range(12)]
+        return [
+            dialogue([("user", f"Hi {n}!"), ("assistant", texts)], f"d{n}", system=system) for n in range(12)
+        ]
 
     folder = make_study(tmp_path / "s", "pairwise", [*half("good"), *half("bad")], raters=["ann", "bob"])  # type: ignore[list-item]
     with Server(folder) as server:
@@ -223,5 +231,8 @@ def test_preferences_count_for_the_system_whatever_side_it_was_on(tmp_path: Path
         means = {row["system"]: row["mean"] for row in scores.summary() if row["dimension"] == "preference"}
         assert means == {"good": 1.0, "bad": 0.0}
         assert not scores.duplicates()
-        assert all(found.kappa is not None and found.kappa.reason == "constant" for found in agreements(snapshot(study)))
+        assert all(
+            found.kappa is not None and found.kappa.reason == "constant"
+            for found in agreements(snapshot(study))
+        )
         study.close()

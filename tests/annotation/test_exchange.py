@@ -17,7 +17,7 @@ from dialeval.dialogues import dialogue
 from dialeval.errors import DataError, UsageError
 from dialeval.scores import Scores
 
-HOSTILE = '<b>&"\' ]]> {{ 7*7 }} </Choice>'
+HOSTILE = "<b>&\"' ]]> {{ 7*7 }} </Choice>"
 
 
 def filled(folder: Path, scheme: str) -> Study:
@@ -49,7 +49,9 @@ def test_there_and_back(tmp_path: Path, scheme: str, tool: str) -> None:
     study = filled(tmp_path / "study", scheme)
     seen = snapshot(study)
     (tmp_path / tool).write_bytes(rendered(seen, tool))
-    empty = Study(make_study(tmp_path / "empty", study.scheme, [study.dialogue(n) for n in range(len(study.names))]))
+    empty = Study(
+        make_study(tmp_path / "empty", study.scheme, [study.dialogue(n) for n in range(len(study.names))])
+    )
     taken, there = load(empty, tmp_path / tool)
     assert (taken, there) == (sum(1 for _ in seen.answered()), 0)
     assert load(empty, tmp_path / tool) == (0, taken)
@@ -87,7 +89,9 @@ def test_every_export_can_be_read(tmp_path: Path, scheme: str) -> None:
 
 def test_what_label_studio_makes_itself(tmp_path: Path) -> None:
     study = Study(make_study(tmp_path / "s", "appropriateness"))
-    result = [{"from_name": "appropriateness", "to_name": "dialogue", "type": "rating", "value": {"rating": 4}}]
+    result = [
+        {"from_name": "appropriateness", "to_name": "dialogue", "type": "rating", "value": {"rating": 4}}
+    ]
     annotations = [
         {"completed_by": 7, "result": result, "was_cancelled": False, "lead_time": 3.5},
         {"completed_by": {"id": 8, "email": "dora@example.org"}, "result": result},

@@ -69,7 +69,10 @@ def test_every_route_for_everybody(
             for wrong in ("", "0" * 32, code_of(server.client(BOB if name == ANN else ANN), "any")):
                 assert client.post(path, {"code": wrong}).status == 403
             assert client.post(path, {}).status == 403
-            assert client.ask("POST", path, "code=" + fields["code"], content_type="text/plain").status in (403, 415)
+            assert client.ask("POST", path, "code=" + fields["code"], content_type="text/plain").status in (
+                403,
+                415,
+            )
             elsewhere = client.post(path, fields, origin="http://evil.invalid")
             assert elsewhere.status == 403
         client.close()
@@ -105,7 +108,9 @@ def assert_headers(answer: Any) -> None:
     policy = answer.headers["content-security-policy"]
     assert policy.startswith("default-src 'none';")
     assert "unsafe" not in policy and "http" not in policy and "*" not in policy
-    assert "frame-ancestors 'none'" in policy and "base-uri 'none'" in policy and "form-action 'self'" in policy
+    assert (
+        "frame-ancestors 'none'" in policy and "base-uri 'none'" in policy and "form-action 'self'" in policy
+    )
     assert answer.headers["x-content-type-options"] == "nosniff"
     assert answer.headers["x-frame-options"] == "DENY"
     assert answer.headers["cache-control"] == "no-store"
@@ -214,7 +219,12 @@ text = "Say."
 def test_pages_of_a_rater_are_blind(tmp_path: Path) -> None:
     chats = [
         dialogue(
-            [("system", "You are SECRET-prompt"), ("user", "Hi!"), ("SECRET-speaker", "Hello!"), ("user", "So?")],
+            [
+                ("system", "You are SECRET-prompt"),
+                ("user", "Hi!"),
+                ("SECRET-speaker", "Hello!"),
+                ("user", "So?"),
+            ],
             f"SECRET-id-{number}",
             system="SECRET-system",
             references={2: ["SECRET-reference"]},

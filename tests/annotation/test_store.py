@@ -71,7 +71,7 @@ def test_undo_brings_the_answer_back_and_answering_again_replaces_it(study: Stud
 def test_a_full_disk_changes_nothing_and_is_got_over(study: Study) -> None:
     seat = act.look(study, "ann", 1)
     assert seat is not None
-    with study.store.reading() as db:
+    with study.store.writing() as db:
         pages = db.execute("PRAGMA page_count").fetchone()[0]
         db.execute(f"PRAGMA max_page_count = {pages}")
     long = {"turn-quality": 1, "words": "x" * 50_000}
@@ -79,7 +79,7 @@ def test_a_full_disk_changes_nothing_and_is_got_over(study: Study) -> None:
         act.answer(study, "ann", seat, long, "t1", 0.0)
     assert rows(study, "answers") == rows(study, "log") == 0
     assert act.current(study, "ann") == 1
-    with study.store.reading() as db:
+    with study.store.writing() as db:
         db.execute("PRAGMA max_page_count = 1000000")
     assert act.answer(study, "ann", seat, long, "t1", 0.0)
     assert rows(study, "answers") == 1
@@ -127,3 +127,63 @@ def test_everything_that_happened_is_in_the_log(study: Study) -> None:
     with study.store.reading() as db:
         found = [(row["action"], row["body"]) for row in db.execute("SELECT * FROM log ORDER BY number")]
     assert found == [("done", json.dumps({"turn-quality": 2})), ("undo", None), ("skipped", "{}")]
+
+
+def test_one_that_fails_takes_nothing_of_the_others_with_it(study: Study) -> None:
+    """Writers at the same time share a commit: half of them fail on the way."""
+    start, failed = threading.Barrier(12), []
+
+    def write(number: int) -> None:
+        start.wait()
+        for turn in range(10):
+            try:
+                with study.store.writing() as db:
+                    row = (0.0, f"w{number}", None, "x", f"{number} {turn}", None)
+                    db.execute(
+                        "INSERT INTO log (at, who, item, action, ticket, body) VALUES (?,?,?,?,?,?)", row
+                    )
+                    if number % 2:
+                        raise KeyError(number)  # noqa: TRY301
+            except KeyError:
+                failed.append(number)
+
+    threads = [threading.Thread(target=write, args=(number,)) for number in range(12)]
+    for one in threads:
+        one.start()
+    for one in threads:
+        one.join()
+    assert len(failed) == 60
+    with study.store.reading() as db:
+        who = [row[0] for row in db.execute("SELECT who FROM log")]
+    assert len(who) == 60
+    assert {name for name in who if int(name[1:]) % 2} == set()
+
+
+def test_a_full_disk_is_told_to_everybody_in_the_commit(study: Study) -> None:
+    with study.store.writing() as db:
+        pages = db.execute("PRAGMA page_count").fetchone()[0]
+        db.execute(f"PRAGMA max_page_count = {pages + 30}")
+    start, kept, refused = threading.Barrier(8), [], []
+
+    def write(number: int) -> None:
+        start.wait()
+        for turn in range(20):
+            try:
+                with study.store.writing() as db:
+                    row = (0.0, f"w{number}", None, "x", f"{number} {turn}", "y" * 9000)
+                    db.execute(
+                        "INSERT INTO log (at, who, item, action, ticket, body) VALUES (?,?,?,?,?,?)", row
+                    )
+            except FullError:
+                refused.append((number, turn))
+            else:
+                kept.append(f"{number} {turn}")
+
+    threads = [threading.Thread(target=write, args=(number,)) for number in range(8)]
+    for one in threads:
+        one.start()
+    for one in threads:
+        one.join()
+    assert kept and refused
+    with study.store.reading() as db:
+        assert {row[0] for row in db.execute("SELECT ticket FROM log")} == set(kept)
