@@ -73,7 +73,8 @@ def _read(question: Question, given: Sequence[str], candidates: int) -> Any:
         text = clean_text("".join(given).replace("\r\n", "\n"))[0]
         return text[:_LONGEST] if text.strip() else ""
     limit = candidates if question.type == "mark" else len(question.options)
-    numbers = sorted({int(one) for one in given if one.isascii() and one.isdigit() and int(one) < limit})
+    digits = (one for one in given if one.isascii() and one.isdigit() and len(one) < 10)
+    numbers = sorted({number for number in map(int, digits) if number < limit})
     if question.type == "mark":
         return numbers
     values = [question.options[number].value for number in numbers]

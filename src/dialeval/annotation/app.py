@@ -94,7 +94,8 @@ class Rating:
             )
         except FullError:
             return self._page(visit, seat, visit.fields, {}, status=507, alert=_FULL)
-        return RedirectResponse("/rate", 303)
+        following = submission.current(self.study, visit.person.name)
+        return RedirectResponse("/rate" if following is None else f"/rate/{following}", 303)
 
     def undo(self, visit: Visit) -> Response:
         """Open the last answer again."""

@@ -77,7 +77,7 @@ def load(study: Study, path: str | Path) -> tuple[int, int]:
     from dialeval.annotation import label_studio, potato
 
     records = _records(path)
-    is_potato = bool(records) and "label_annotations" in records[0]
+    is_potato = bool(records) and isinstance(records[0], dict) and "label_annotations" in records[0]
     taken = there = 0
     try:
         found = list(

@@ -61,7 +61,7 @@ def questions_of(
             wanted = [number for number, one in enumerate(asked.options) if one.value in when.one_of]
             condition = {
                 "field": f"q{names.index(when.question)}",
-                "values": " ".join(map(str, wanted)),
+                "wanted": " ".join(map(str, wanted)),
                 "words": f"{asked.text} {' / '.join(asked.options[number].label for number in wanted)}",
             }
         keys = keys_of(question)

@@ -9,6 +9,7 @@ import contextlib
 import sqlite3
 import threading
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from dialeval.errors import DataError, DialevalError
@@ -54,8 +55,23 @@ class FullError(DialevalError):
     """The disk takes no more; nothing was changed."""
 
 
+@dataclass(slots=True)
+class _Batch:
+    """Changes that are committed together, and how that went."""
+
+    is_settled: bool = False
+    error: BaseException | None = None
+
+
+def _readable(error: BaseException) -> BaseException:
+    """Say that the disk is full where that is the matter."""
+    if isinstance(error, sqlite3.OperationalError) and error.sqlite_errorcode & 0xFF in _FULL:
+        return FullError("the disk is full; nothing was changed")
+    return error
+
+
 class Store:
-    """Connections to one study file: one for each thread, one writer at a time."""
+    """Connections to one study file: one for each thread to read, one for all to write."""
 
     def __init__(self, path: str | Path, *, create: bool = False) -> None:
         self.path = Path(path)
@@ -63,7 +79,9 @@ class Store:
             raise DataError("no study here", file=self.path)
         self._own = threading.local()
         self._open: list[sqlite3.Connection] = []
-        self._writing = threading.Lock()  # SQLite's own wait for a lock sleeps; this one wakes at once
+        self._writer: sqlite3.Connection | None = None
+        self._batch: _Batch | None = None
+        self._turn, self._committing = threading.Lock(), threading.Lock()
         if create:
             self.path.touch(mode=0o600)
             self._connection().executescript(f"PRAGMA user_version={VERSION};BEGIN;{_TABLES}COMMIT;")
@@ -77,13 +95,16 @@ class Store:
     def _connection(self) -> sqlite3.Connection:
         found: sqlite3.Connection | None = getattr(self._own, "connection", None)
         if found is None:
-            found = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False, timeout=10)
-            found.row_factory = sqlite3.Row
-            for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON"):
-                found.execute(f"PRAGMA {pragma}")
-            self._own.connection = found
-            self._open.append(found)
+            found = self._own.connection = self._connect()
         return found
+
+    def _connect(self) -> sqlite3.Connection:
+        made = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False, timeout=10)
+        made.row_factory = sqlite3.Row
+        for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON"):
+            made.execute(f"PRAGMA {pragma}")
+        self._open.append(made)
+        return made
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
@@ -97,30 +118,62 @@ class Store:
 
     @contextlib.contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
-        """Change something: all of it is on the disk when the block has ended, or nothing is."""
-        connection = self._connection()
-        with self._writing:
-            try:
-                connection.execute("BEGIN IMMEDIATE")
-                yield connection
-                connection.execute("COMMIT")
-            except sqlite3.OperationalError as error:
-                self._undo(connection)
-                if error.sqlite_errorcode & 0xFF in _FULL:
-                    raise FullError("the disk is full; nothing was changed") from error
-                raise
-            except BaseException:
-                self._undo(connection)
-                raise
+        """Change something: all of it is on the disk when the block has ended, or nothing is.
 
-    @staticmethod
-    def _undo(connection: sqlite3.Connection) -> None:
-        if connection.in_transaction:
-            with contextlib.suppress(sqlite3.OperationalError):  # a full disk has ended it already
-                connection.execute("ROLLBACK")
+        Those who write at the same time share one commit, since a disk syncs once for twenty as quickly as for
+        one. Each is a savepoint of its own: one that fails takes nothing of the others with it.
+        """
+        failure: BaseException | None = None
+        with self._turn:
+            batch, db = self._joined()
+            try:
+                db.execute("SAVEPOINT one")
+                yield db
+                db.execute("RELEASE one")
+            except BaseException as error:
+                failure = error
+                self._withdraw(db, batch, error)
+        self._settle(batch)
+        if failure is not None:
+            raise _readable(failure)
+
+    def _joined(self) -> tuple["_Batch", sqlite3.Connection]:
+        if self._writer is None:
+            self._writer = self._connect()
+        if self._batch is None:
+            self._writer.execute("BEGIN IMMEDIATE")
+            self._batch = _Batch()
+        return self._batch, self._writer
+
+    def _withdraw(self, db: sqlite3.Connection, batch: "_Batch", error: BaseException) -> None:
+        if db.in_transaction:
+            db.execute("ROLLBACK TO one")
+            db.execute("RELEASE one")
+        else:  # a full disk ends the whole transaction, whoever was in it
+            batch.error, batch.is_settled, self._batch = error, True, None
+
+    def _settle(self, batch: "_Batch") -> None:
+        """Commit once for all who have joined; the first to come does it, the others find it done."""
+        with self._committing:
+            if not batch.is_settled:
+                with self._turn:
+                    self._commit(batch)
+        if batch.error is not None:
+            raise _readable(batch.error)
+
+    def _commit(self, batch: "_Batch") -> None:
+        if batch.is_settled or self._writer is None:
+            return
+        try:
+            self._writer.execute("COMMIT")
+        except sqlite3.Error as error:
+            batch.error = error
+            if self._writer.in_transaction:
+                self._writer.execute("ROLLBACK")
+        batch.is_settled, self._batch = True, None
 
     def close(self) -> None:
         """Close all connections; the last one folds the journal into the file."""
         while self._open:
             self._open.pop().close()
-        self._own = threading.local()
+        self._own, self._writer = threading.local(), None

@@ -15,6 +15,7 @@ from dialeval.annotation import seats
 from dialeval.annotation.study import Study
 
 _LONGEST_LOOK = 3600.0
+_MOST_PLACES = 1 << 31
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +51,8 @@ def look(study: Study, rater: str, place: int) -> Seat | None:
                LEFT JOIN answers AS a ON a.item = s.item AND a.rater = s.rater
                LEFT JOIN drafts AS d ON d.item = s.item AND d.rater = s.rater
                WHERE s.rater = ? AND s.place = ? AND s.state <> 'rejected'"""
+    if place > _MOST_PLACES:
+        return None
     with study.store.reading() as db:
         row = db.execute(query, (rater, place)).fetchone()
     return None if row is None else Seat(row["item"], row["place"], row["state"], json.loads(row["body"]))
