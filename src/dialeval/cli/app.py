@@ -123,7 +123,7 @@ def score(
         output.say(f"{chats}: no dialogue in it")
     for source in summary.signatures if summary.dialogues else ():
         if not any(row["source"] == source and row["n"] for row in summary.rows()):
-            output.say(f"{source} scored nothing: see the notes of its rows, or its fields")
+            output.say(f"{source} scored nothing: {summary.why_silent(source)}")
     for warning in summary.warnings():
         output.say(warning)
     if out == "-":

@@ -53,7 +53,7 @@ def chat(
     from dialeval.annotation.server import address_of, check_host, listen, serve
     from dialeval.annotation.talks import DIALOGUES, RATINGS, Talks
     from dialeval.errors import UsageError
-    from dialeval.systems import build
+    from dialeval.systems import Conversation, build
 
     try:
         from dialeval.annotation.chat import make_chat
@@ -61,6 +61,7 @@ def chat(
         raise UsageError(f"{error.name} is missing: pip install 'dialeval[serve]'") from None
     asked: dict[str, Any] = {"model": model, "temperature": temperature, "max_tokens": max_tokens}
     made = build(system, name=name, instructions=instructions, timeout=timeout, tries=tries, **asked)
+    Conversation(made)  # refuses one that nobody can talk to, before a folder is made
     names = check_host(host, [one.lower() for one in allow_host or []])
     talks = Talks(out, [one for one in people.split(",") if one.strip()], scheme)
     app = make_chat(talks, made, names)

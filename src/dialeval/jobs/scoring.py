@@ -41,6 +41,7 @@ class Summary:
     input_notes: Counter[str] = field(default_factory=Counter)
     explanations: list[why.Explanation] = field(default_factory=list)
     score_notes: Counter[tuple[str, str, str]] = field(default_factory=Counter)
+    unscored_notes: Counter[tuple[str, str]] = field(default_factory=Counter)
     _sums: dict[tuple[Any, ...], list[float]] = field(
         default_factory=lambda: defaultdict(lambda: [0.0, 0, 0])
     )
@@ -57,6 +58,8 @@ class Summary:
         self.score_notes.update(
             zip(*(noted[name].to_pylist() for name in ("source", "dimension", "note")), strict=True)
         )
+        silent = scores.table.filter(pc.is_null(scores.table["value"]))
+        self.unscored_notes.update(zip(silent["source"].to_pylist(), silent["note"].to_pylist(), strict=True))
         for row in scores.summary():
             total = self._sums[row["source"], row["dimension"], row["level"], row["system"]]
             total[0] += (row["mean"] or 0.0) * row["n"]
@@ -74,6 +77,11 @@ class Summary:
             if count > totals[source, dimension] / 2
         }
         return list(found.values())
+
+    def why_silent(self, source: str) -> str:
+        """Say why a source scored nothing, if there is one reason."""
+        notes = [note for name, note in self.unscored_notes if name == source]
+        return notes[0] if len(notes) == 1 else "see the notes of its rows, or its fields"
 
     def rows(self) -> list[dict[str, Any]]:
         """Means per source, dimension, level and system; null where nothing was scored."""
