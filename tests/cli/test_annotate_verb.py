@@ -109,7 +109,7 @@ def test_candidates_from_a_file(folder: Path) -> None:
             "no two dialogues",
         ),
         ((*MAKE[:-1], "chats.jsonl", "--raters", "a"), 2, "choose another name"),
-        ((*MAKE, "--raters", "a", "--host", "0.0.0.0"), 2, "--allow-host"),  # noqa: S104
+        ((*MAKE, "--raters", "a", "--host", "0.0.0.0"), 2, "--allow-host"),
         ((*MAKE, "--raters", "a", "--export", "x.docx"), 2, "cannot export"),
         ((*MAKE, "--raters", "a", "--host", "no.such.host.invalid"), 2, "no.such.host.invalid"),
     ],

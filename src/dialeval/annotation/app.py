@@ -22,7 +22,7 @@ from dialeval.annotation.web import Door, Guard, Page, Refusal, Visit
 RATERS = ("rater", "expert")
 _MOST_SHOWN = 300
 _LONGEST_QUERY = 200
-_FULL = "Not saved: the disk of the server is full. Leave this page open, tell the coordinator, and send it again."
+_FULL = "Not saved: the server's disk is full. Leave this page open, tell the coordinator, and send it again."
 
 
 def make_app(study: Study, hosts: Collection[str] = ()) -> Guard:

@@ -119,7 +119,7 @@ def _state(
 
 
 def disagree(seen: Snapshot, found: Sequence[Given]) -> bool:
-    """Say whether answers are too far apart to stand: no majority, more than half a scale, nothing in common."""
+    """Say whether answers are too far apart: no majority, more than half a scale, nothing in common."""
     if len(found) < 2:
         return False
     return any(_differs(question, found) for question in seen.study.scheme.questions)
