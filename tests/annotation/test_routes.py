@@ -294,7 +294,7 @@ def test_search_and_mark_without_script(tmp_path: Path) -> None:
 
 def test_outside_names_must_be_given(tmp_path: Path) -> None:
     folder = make_study(tmp_path / "s")
-    with Server(folder, "--host", "0.0.0.0", "--allow-host", "Rating.Example") as server:  # noqa: S104
+    with Server(folder, "--host", "0.0.0.0", "--allow-host", "Rating.Example") as server:
         assert server.links["ann"].startswith("http://rating.example:")
         assert server.client().get("/rate", host="rating.example").status == 401
         assert server.client().get("/rate", host="other.example").status == 421

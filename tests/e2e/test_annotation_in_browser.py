@@ -261,20 +261,28 @@ def filled(folder: Path, scheme: str) -> Path:
             question = study.scheme.questions[0]
             value: Any = [shift] if question.type == "mark" else question.options[shift % 2].value
             answers = {question.name: value}
-            answers |= {one.name: one.options[0].value for one in study.scheme.questions[1:] if one.type != "text"}
+            answers |= {
+                one.name: one.options[0].value for one in study.scheme.questions[1:] if one.type != "text"
+            }
             act.answer(study, rater, seat, answers, f"t{place}", 0.0)
     study.close()
     return folder
 
 
-@pytest.mark.parametrize("scheme", ["turn-quality", "dialogue", "wizard", "pairwise", "segment-acts", "appropriateness"])
+@pytest.mark.parametrize(
+    "scheme", ["turn-quality", "dialogue", "wizard", "pairwise", "segment-acts", "appropriateness"]
+)
 def test_accessible_and_nothing_overflows(browser: Any, tmp_path: Path, scheme: str) -> None:
     from axe_playwright_python.sync_playwright import Axe
 
     pictures = Path(tmp_path)
     with Server(filled(tmp_path / "study", scheme)) as server:
         for width, colours in SCREENS if scheme == "turn-quality" else SCREENS[:2]:
-            for name, paths in {"ann": ["/rate"], "eve": ["/rate"], "coordinator": ["/study", "/study/item/0"]}.items():
+            for name, paths in {
+                "ann": ["/rate"],
+                "eve": ["/rate"],
+                "coordinator": ["/study", "/study/item/0"],
+            }.items():
                 with Visit(browser, server.links[name], width=width, scheme=colours) as visit:
                     for path in paths:
                         visit.page.goto(visit.home + path)
@@ -317,5 +325,3 @@ def test_the_policy_stops_what_would_run(browser: Any, tmp_path: Path) -> None:
         told = [event for event in visit.events if not event.startswith("request")]
         assert len(told) == 2
         assert all("Content Security Policy" in event for event in told), told
-
-

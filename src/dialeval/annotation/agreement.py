@@ -110,7 +110,7 @@ def gold_accuracy(seen: Snapshot) -> dict[str, Estimate]:
 
 
 def expert_accuracy(seen: Snapshot) -> dict[str, Estimate]:
-    """Share of the expert's sample on which each rater, and the majority of them, answered as the expert did."""
+    """Share of the expert's sample that each rater, and the majority of them, answered as the expert did."""
     scheme, expert = seen.study.scheme, seen.by_item("expert")
     found: dict[str, list[bool]] = {"majority": [], **{name: [] for name in seen.raters()}}
     for item, answers in seen.by_item().items():

@@ -1,9 +1,9 @@
 """From the fields of a form to answers, checked; and what answers say when they are compared.
 
 Answers are a mapping from question to value: a choice's value, a number, a text, or a list (several choices,
-numbers of marked candidates). A question that was not asked, because its condition does not hold, is not in it.
-Fields of a form are called by the place of the question, `q0`, and choices by their place, so that no word of a
-scheme ever has to be a name in a page.
+numbers of marked candidates). A question that was not asked, because its condition does not hold, is not in
+it. Fields of a form are called by the place of the question, `q0`, and choices by their place, so that no
+word of a scheme ever has to be a name in a page.
 """
 
 from collections.abc import Collection, Mapping, Sequence

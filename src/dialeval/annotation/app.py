@@ -22,7 +22,7 @@ from dialeval.annotation.web import Door, Guard, Page, Refusal, Visit
 RATERS = ("rater", "expert")
 _MOST_SHOWN = 300
 _LONGEST_QUERY = 200
-_FULL = "Not saved: the disk of the server is full. Leave this page open, tell the coordinator, and send it again."
+_FULL = "Not saved: the server's disk is full. Leave this page open, tell the coordinator, and send it again."
 
 
 def make_app(study: Study, hosts: Collection[str] = ()) -> Guard:
@@ -135,12 +135,11 @@ class Rating:
         alert: str = "",
     ) -> Response:
         scheme, seen = self.study.scheme, self._view(visit, seat)
-        asked = pages.questions_of(scheme, fields, missing)
-        asked = [one for one in asked if _may_be_asked(one["question"], seen.meta)]
+        asked = pages.questions_of(scheme, fields, missing, seen.meta)
         query = (visit.first("q") or visit.query.get("q", ""))[:_LONGEST_QUERY]
         found: list[tuple[int, str]] = []
         if scheme.marks is not None:
-            marked = set(asked[scheme.questions.index(scheme.marks)]["chosen"])
+            marked = fields.get(f"q{scheme.questions.index(scheme.marks)}", ())
             found = find(self.study.candidates, query, marked, _MOST_SHOWN)
         return pages.page(
             "item",
@@ -159,12 +158,6 @@ class Rating:
             shown=visit.first("shown") if status != 200 else f"{time.time():.1f}",
             alert=alert,
         )
-
-
-def _may_be_asked(question: Any, meta: Collection[str]) -> bool:
-    """Leave out what this dialogue is never asked; what depends on answers is for the page to show."""
-    when = question.when
-    return when is None or when.meta is None or (when.meta in meta) == when.present
 
 
 def _seconds(text: str) -> float:

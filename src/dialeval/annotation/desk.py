@@ -83,7 +83,9 @@ class Desk:
         number = self._number(visit)
         seen = snapshot(self.study)
         scheme, item = self.study.scheme, seen.items[number]
-        talks = [Talk(lines_of(self.study.dialogue(item.place[0]), item.place, scheme))]
+        dialogue = self.study.dialogue(item.place[0])
+        meta = [key for key, value in dialogue.meta.items() if value]
+        talks = [Talk(lines_of(dialogue, item.place, scheme))]
         if item.other is not None:
             other = Talk(lines_of(self.study.dialogue(item.other[0]), item.other, scheme), "Second")
             talks = [Talk(talks[0].lines, "First"), other]
@@ -104,7 +106,7 @@ class Desk:
             settled=overview.settled(seen, number, seen.by_item().get(number, [])),
             talks=talks,
             given=given,
-            questions=pages.questions_of(scheme, fields, missing or {}),
+            questions=pages.questions_of(scheme, fields, missing or {}, meta),
             candidates=list(enumerate(self.study.candidates))[:300],
         )
 

@@ -1,7 +1,7 @@
 """What raters did before: whoever was a wizard on the same items is no independent judge of them.
 
-In the study of Gandhe and Traum two of the four judges had been wizards, three months before. Such things happen;
-they must be known. Earlier studies, or files of votes, are named when a study is made.
+In the study of Gandhe and Traum two of the four judges had been wizards, three months before. Such things
+happen; they must be known. Earlier studies, or files of votes, are named when a study is made.
 """
 
 import time

@@ -1,8 +1,9 @@
 """From answers to scores, votes and labelled dialogues: what a study gives away, at any moment.
 
 One row for each rater, item and question. Raters are `human:<rater>`, experts `expert:<name>`, and what the
-coordinator decided is `adjudicated`, so that a study of raters is not mixed with those who check them. An answer
-that the rater could not give is a null with the note `skipped`; a text is a null whose note is the text.
+coordinator decided is `adjudicated`, so that a study of raters is not mixed with those who check them. An
+answer that the rater could not give is a null with the note `skipped`; a text is a null whose note is the
+text.
 """
 
 import io
@@ -109,7 +110,7 @@ def votes_of(seen: Snapshot) -> list[Vote]:
 
 
 def dialogues_of(seen: Snapshot) -> list[Dialogue]:
-    """Return the dialogues with raters' votes on each segment, and the act of the majority where there is one."""
+    """Return the dialogues with votes on each segment, and the act of the majority where there is one."""
     study = seen.study
     if study.scheme.unit != "segment":
         raise UsageError("dialogues with votes come from a scheme whose unit is a segment")

@@ -1,7 +1,8 @@
 """What one rater judges at a time: a reply, a context, a segment, a dialogue, or a pair of them.
 
-An item points into the study's dialogues. Its twins are other places that look exactly the same to a rater (the
-same reply after the same context, given by several systems): they are judged once, and the answer counts for all.
+An item points into the study's dialogues. Its twins are other places that look exactly the same to a rater
+(the same reply after the same context, given by several systems): they are judged once, and the answer counts
+for all.
 """
 
 import itertools

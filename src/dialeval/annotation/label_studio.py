@@ -1,7 +1,8 @@
 """Label Studio: a study's items and answers as its tasks, a labelling configuration, and the way back.
 
-A question becomes `Choices` (one or several; marks choose among the candidates) or a `TextArea`. Values of choices
-are the words stored here, so nothing has to be looked up. Coming back, a `Rating` or a `Number` is understood too.
+A question becomes `Choices` (one or several; marks choose among the candidates) or a `TextArea`. Values of
+choices are the words stored here, so nothing has to be looked up. Coming back, a `Rating` or a `Number` is
+understood too.
 """
 
 from collections.abc import Iterable, Iterator

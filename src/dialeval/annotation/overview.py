@@ -13,12 +13,12 @@ from dialeval.annotation.snapshot import Given, Snapshot
 from dialeval.statistics import Estimate
 
 STATES = {
-    "to adjudicate": "all have answered, and they do not agree",
-    "another round": "no majority yet; further raters are looking",
-    "lacks a rater": "nobody is left to take it: add a rater",
-    "open": "not everybody has answered yet",
-    "settled": "all have answered, and they agree enough",
-    "adjudicated": "decided by the coordinator",
+    "to adjudicate": "All have answered, and they do not agree.",
+    "another round": "No majority yet; further raters are looking.",
+    "lacks a rater": "Nobody is left to take it: add a rater.",
+    "open": "Not everybody has answered yet.",
+    "settled": "All have answered, and they agree enough.",
+    "adjudicated": "Decided by the coordinator.",
 }
 
 
@@ -119,7 +119,7 @@ def _state(
 
 
 def disagree(seen: Snapshot, found: Sequence[Given]) -> bool:
-    """Say whether answers are too far apart to stand: no majority, more than half a scale, nothing in common."""
+    """Say whether answers are too far apart: no majority, more than half a scale, nothing in common."""
     if len(found) < 2:
         return False
     return any(_differs(question, found) for question in seen.study.scheme.questions)

@@ -1,7 +1,7 @@
 """Pages made of templates: every word from data is escaped, and nothing in a page comes from elsewhere."""
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from importlib.resources import files
 from typing import Any
 
@@ -48,41 +48,64 @@ def keys_of(question: Question) -> list[str]:
 
 
 def questions_of(
-    scheme: Scheme, fields: Mapping[str, Sequence[str]], missing: Mapping[int, str]
-) -> list[Any]:
-    """Return the questions as the template of a form wants them, with what is filled in already."""
-    made = []
-    names = [one.name for one in scheme.questions]
-    for place, question in enumerate(scheme.questions):
-        when = question.when
-        condition = None
-        if when is not None and when.question is not None:
-            asked = scheme.question(when.question)
-            wanted = [number for number, one in enumerate(asked.options) if one.value in when.one_of]
-            condition = {
-                "field": f"q{names.index(when.question)}",
-                "wanted": " ".join(map(str, wanted)),
-                "words": f"{asked.text} {' / '.join(asked.options[number].label for number in wanted)}",
-            }
-        keys = keys_of(question)
-        chosen = set(fields.get(f"q{place}", ()))
-        made.append(
-            {
-                "place": place,
-                "field": f"q{place}",
-                "question": question,
-                "missing": missing.get(place),
-                "condition": condition,
-                "options": [
-                    {"number": n, "choice": one, "key": keys[n], "chosen": str(n) in chosen}
-                    for n, one in enumerate(question.options)
-                ],
-                "text": next(iter(fields.get(f"q{place}", ())), ""),
-                "none": bool(fields.get(f"q{place}.{NONE}")),
-                "chosen": chosen,
-            }
-        )
-    return made
+    scheme: Scheme, fields: Mapping[str, Sequence[str]], missing: Mapping[int, str], meta: Collection[str]
+) -> list[dict[str, Any]]:
+    """Return the questions as the template of a form wants them, with what is filled in already.
+
+    What this dialogue is never asked is left out; what depends on an answer is for the page to show.
+    """
+    return [
+        _question_of(scheme, place, question, fields, missing)
+        for place, question in enumerate(scheme.questions)
+        if question.when is None
+        or question.when.meta is None
+        or (question.when.meta in meta) == question.when.present
+    ]
+
+
+def _question_of(
+    scheme: Scheme,
+    place: int,
+    question: Question,
+    fields: Mapping[str, Sequence[str]],
+    missing: Mapping[int, str],
+) -> dict[str, Any]:
+    keys, chosen = keys_of(question), set(fields.get(f"q{place}", ()))
+    return {
+        "field": f"q{place}",
+        "question": question,
+        "missing": missing.get(place),
+        "condition": _condition_of(scheme, question),
+        "options": [
+            {"number": number, "choice": one, "key": keys[number], "chosen": str(number) in chosen}
+            for number, one in enumerate(question.options)
+        ],
+        "text": next(iter(fields.get(f"q{place}", ())), ""),
+        "none": bool(fields.get(f"q{place}.{NONE}")),
+        "chosen": chosen,
+        "is_short": _is_short(question),
+    }
+
+
+def _condition_of(scheme: Scheme, question: Question) -> dict[str, str] | None:
+    """Say on which answers a question depends: for the script by place, for people in words."""
+    when = question.when
+    if when is None or when.question is None:
+        return None
+    asked = scheme.question(when.question)
+    wanted = [number for number, one in enumerate(asked.options) if one.value in when.one_of]
+    labels = " / ".join(asked.options[number].label for number in wanted)
+    return {
+        "field": f"q{scheme.questions.index(asked)}",
+        "wanted": " ".join(map(str, wanted)),
+        "words": f"{asked.text} {labels}",
+    }
+
+
+def _is_short(question: Question) -> bool:
+    """Say whether all options fit in one row."""
+    labels = [one.label + one.help for one in question.choices]
+    return 1 < len(labels) <= 3 and sum(map(len, labels)) <= 24
 
 
 def figure(estimate: Estimate | None) -> str:

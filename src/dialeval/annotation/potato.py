@@ -85,7 +85,7 @@ def instances(seen: Snapshot) -> bytes:
 
 
 def read(records: Iterable[Any], rater: str | None = None) -> Iterator[Foreign]:
-    """Read annotated instances; `rater` is for files that do not name one, as each has a folder of its own."""
+    """Read annotated instances; `rater` is for files that name none, as each has a folder of its own."""
     for record in records:
         given = {}
         for question, labels in record["label_annotations"].items():

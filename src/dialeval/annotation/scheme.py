@@ -1,7 +1,7 @@
 """A study of people in one TOML file: what they see, what they are asked, how many look at each item.
 
-A scheme is read from a file, or by the name of a ready one (`SCHEMES`). Everything in it is checked when it is
-read, and a mistake is named by its place: `scheme.toml: questions[1].when: …`.
+A scheme is read from a file, or by the name of a ready one (`SCHEMES`). Everything in it is checked when it
+is read, and a mistake is named by its place: `scheme.toml: questions[1].when: …`.
 """
 
 import tomllib

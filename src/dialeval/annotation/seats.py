@@ -1,7 +1,7 @@
 """Seats: an item wants so many raters, and each of them has a seat at it.
 
-A seat is `open`, `done`, `skipped` (the rater could not judge) or `rejected` (the coordinator took it away). The
-first two count; where fewer count than are wanted, `fill` hands the item to somebody who has not had it.
+A seat is `open`, `done`, `skipped` (the rater could not judge) or `rejected` (the coordinator took it away).
+The first two count; where fewer count than are wanted, `fill` hands the item to somebody who has not had it.
 Rejections, skips, further rounds and raters who join later are all that one step.
 """
 
@@ -16,14 +16,14 @@ from dialeval.annotation.assignment import deal, order_for
 from dialeval.annotation.scheme import Scheme
 from dialeval.dialogues.act_votes import majority_of
 
-_COUNTED = "s.state IN ('open', 'done')"
+_LOADS = "SELECT rater, count(*) AS n FROM seats WHERE state IN ('open', 'done') GROUP BY rater"
 
 
 def fill(db: sqlite3.Connection, scheme: Scheme, seed: int, item: int | None = None) -> int:
     """Give every item, or one, the raters it wants and does not have; return how many seats were given."""
     raters = [row["name"] for row in db.execute("SELECT name FROM people WHERE role = 'rater'")]
     load = Counter(dict.fromkeys(raters, 0))
-    for row in db.execute(f"SELECT rater, count(*) AS n FROM seats AS s WHERE {_COUNTED} GROUP BY rater"):
+    for row in db.execute(_LOADS):
         if row["rater"] in load:
             load[row["rater"]] = row["n"]
     where, given = ("WHERE number = ?", (item,)) if item is not None else ("", ())

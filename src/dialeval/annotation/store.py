@@ -41,7 +41,8 @@ CREATE TABLE drafts (
 ) STRICT, WITHOUT ROWID;
 CREATE TABLE verdicts (item INTEGER PRIMARY KEY, body TEXT NOT NULL, at REAL NOT NULL) STRICT;
 CREATE TABLE earlier (
-    rater TEXT NOT NULL, role TEXT NOT NULL, study TEXT NOT NULL, dialogue TEXT NOT NULL, turn INTEGER, at REAL
+    rater TEXT NOT NULL, role TEXT NOT NULL, study TEXT NOT NULL, dialogue TEXT NOT NULL, turn INTEGER,
+    at REAL
 ) STRICT;
 CREATE TABLE log (
     number INTEGER PRIMARY KEY, at REAL NOT NULL, who TEXT NOT NULL, item INTEGER, action TEXT NOT NULL,
@@ -120,8 +121,8 @@ class Store:
     def writing(self) -> Iterator[sqlite3.Connection]:
         """Change something: all of it is on the disk when the block has ended, or nothing is.
 
-        Those who write at the same time share one commit, since a disk syncs once for twenty as quickly as for
-        one. Each is a savepoint of its own: one that fails takes nothing of the others with it.
+        Those who write at the same time share one commit, since a disk syncs once for twenty as quickly as
+        for one. Each is a savepoint of its own: one that fails takes nothing of the others with it.
         """
         failure: BaseException | None = None
         with self._turn:

@@ -1,7 +1,7 @@
 """What a rater does: look at the next item, answer, skip, go back, search.
 
-Every change is one transaction, and returns only when it is on the disk. A form carries a ticket; the same ticket
-again changes nothing, so a double click is one answer.
+Every change is one transaction, and returns only when it is on the disk. A form carries a ticket; the same
+ticket again changes nothing, so a double click is one answer.
 """
 
 import json

@@ -1,7 +1,7 @@
 """What a rater sees of an item: who said what, and which part is meant. Nothing else of the data gets out.
 
-Blind: no ids, no system's name, no meta that the scheme does not show; speakers are User, Assistant or a letter,
-because a log may call them by the system's name. System prompts and tools' answers are left out.
+Blind: no ids, no system's name, no meta that the scheme does not show; speakers are User, Assistant or a
+letter, because a log may call them by the system's name. System prompts and tools' answers are left out.
 """
 
 from dataclasses import dataclass, field, replace
@@ -20,7 +20,7 @@ _KNOWN = {"user": "User", "assistant": "Assistant"}
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One turn: the speaker, which side it stands on, its text in three parts of which the middle is meant."""
+    """One turn: the speaker, the side it stands on, its text in three parts of which the middle is meant."""
 
     who: str
     side: int

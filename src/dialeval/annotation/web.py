@@ -5,11 +5,14 @@
 - the `Host` header must be one of the names the server goes by, so that no other site can borrow it;
 - everybody needs a personal link with a token of 128 bits, compared in constant time; the link leaves it in a
   cookie that scripts cannot read. There are no passwords and nobody can register;
-- every form carries a code made from its owner's token; a post without it, or from another origin, is refused;
+- every form carries a code made from its owner's token; a post without it, or from another origin, is
+  refused;
 - a body larger than `limit` is refused before it is read, and only forms are read;
-- every answer forbids all content but the server's own, framing, sniffing, caching, and sending addresses away.
+- every answer forbids all content but the server's own, framing, sniffing, caching, and sending addresses
+  away.
 
-A handler is a function from `Visit` to a Starlette response. It runs in a thread, so it may wait for the disk.
+A handler is a function from `Visit` to a Starlette response. It runs in a thread, so it may wait for the
+disk.
 """
 
 import hashlib

@@ -126,7 +126,7 @@ def _made(
         if study.settings["source"] != source:
             study.close()
             raise UsageError(
-                f"{out} was made of other dialogues or another scheme: dialeval annotate {out} goes on with it"
+                f"{out} was made of other dialogues or another scheme; go on with it: dialeval annotate {out}"
             )
         return study
     read = formats.TurnColumns.parse(columns) if columns else None
