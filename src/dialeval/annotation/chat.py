@@ -5,7 +5,7 @@ says is on the disk before the system is asked. The page never names the system.
 """
 
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 
 from msgspec.structs import replace
 from starlette.responses import RedirectResponse, Response
@@ -137,7 +137,12 @@ class Chat:
         )
 
     def _questions(
-        self, visit: Visit, talk: Talk, fields: object, missing: object, status: int = 200
+        self,
+        visit: Visit,
+        talk: Talk,
+        fields: Mapping[str, Sequence[str]],
+        missing: Mapping[int, str],
+        status: int = 200,
     ) -> Response:
         return pages.page(
             "judge",
@@ -146,7 +151,7 @@ class Chat:
             person=visit.person,
             code=visit.code,
             talk=_shown(talk),
-            questions=pages.questions_of(self.talks.scheme, fields, missing),  # type: ignore[arg-type]
+            questions=pages.questions_of(self.talks.scheme, fields, missing, ()),
         )
 
 
