@@ -1,5 +1,6 @@
 """A conversation held and rated in Chromium: by keyboard, and once more with script off on a phone."""
 
+import json
 import shutil
 import sys
 from collections.abc import Iterator
@@ -9,10 +10,14 @@ from typing import Any
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "annotation"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "reports"))
 from chatting import chatting
+from payloads import PAYLOADS
 from serving import Server, serving
 
 from dialeval.dialogues import formats
+from dialeval.dialogues.dialogue import clean_text
+from dialeval.dialogues.visibility import visible
 from dialeval.scores import Scores
 
 pytestmark = pytest.mark.browser
@@ -93,6 +98,39 @@ def test_a_conversation_by_keyboard(browser: Any, server: Server, tmp_path: Path
     assert rated == {"overall": 4.0, "again": 1.0}
     connected = set((tmp_path / "connected.txt").read_text().splitlines())
     assert connected == {f"('127.0.0.1', {server.port})"}, "the server connected elsewhere"
+
+
+def test_hostile_text_stays_text(browser: Any, server: Server, tmp_path: Path) -> None:
+    """Of a person, and of a system, which says it again; in names and in what is asked."""
+    scheme = tmp_path / "scheme.toml"
+    texts = [json.dumps(text) for text in PAYLOADS if text.isprintable()]
+    asked = "".join(
+        f"[[questions]]\nname = 'q{place}'\ntype = 'text'\ntext = {text}\nhelp = {text}\nrequired = false\n"
+        for place, text in enumerate(texts)
+    )
+    head = f"name = 'hostile'\ntitle = {texts[0]}\nunit = 'dialogue'\ninstructions = {texts[1]}\n"
+    scheme.write_text(head + asked, encoding="utf-8")
+    who = "<img src=x onerror=alert(9)>"
+    with chatting(tmp_path / "talks", server.at("echo"), "--scheme", str(scheme), people=who) as links:
+        context = browser.new_context()
+        page, events = watched(context, links[who].partition("/in/")[0])
+        page.goto(links[who])
+        for text in PAYLOADS:
+            page.locator("#text").fill(f"[{text}]")
+            sent = clean_text(page.locator("#text").input_value())[0]
+            count = page.locator(".line").count()
+            page.get_by_role("button", name="Send").click()
+            page.wait_for_function("n => document.querySelectorAll('.line').length === n", arg=count + 2)
+            said = page.locator(".said").all_text_contents()[-2:]
+            assert said[0] == visible(sent)
+            assert said[1].endswith(visible(sent))
+        assert who in page.locator(".me").inner_text()
+        page.get_by_role("button", name="End and rate").click()
+        page.wait_for_selector("text=How was it?")
+        page.get_by_role("button", name="Save").click()
+        page.wait_for_selector("text=1 conversation rated")
+        assert events == []
+        context.close()
 
 
 def test_a_conversation_with_script_off_on_a_phone(browser: Any, server: Server, tmp_path: Path) -> None:
