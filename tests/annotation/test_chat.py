@@ -92,6 +92,23 @@ def test_a_system_that_fails_can_be_asked_again(server: Server, tmp_path: Path) 
     assert "HTTP 400" in talk.meta["failures"][0]["why"]
 
 
+def test_what_could_not_be_saved_was_not_said(server: Server, tmp_path: Path) -> None:
+    kept = tmp_path / "talks" / "talks"
+    with chatting(tmp_path / "talks", server.at("echo")) as links:
+        ann = Client(links["ann"])
+        ann.say("First words")
+        fields = ann.hidden()
+        kept.rename(tmp_path / "aside")
+        kept.write_text("in the way")
+        ann.open("/chat", {**fields, "text": "Lost words", "action": "say"})
+        assert (ann.status, "Not saved" in ann.text) == (507, True)
+        assert "Lost words" not in ann.open("/chat")
+        kept.unlink()
+        (tmp_path / "aside").rename(kept)
+        ann.open("/chat", {**fields, "text": "Found words", "action": "say"})
+        assert "3 user Found words" in ann.text
+
+
 def test_sent_twice_is_said_once(server: Server, tmp_path: Path) -> None:
     with chatting(tmp_path / "talks", server.at("brief")) as links:
         clients = [Client(links["ann"]) for _ in range(4)]

@@ -12,6 +12,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[1] / "systems"))
 from serving import Server, serving
 
+from dialeval import files
 from dialeval.dialogues import Dialogue, dialogue, formats, scored_turns
 from dialeval.dialogues.contexts import Context, contexts, conversation_of, failure_of, place_of
 from dialeval.errors import DataError, UsageError
@@ -125,6 +126,31 @@ def test_failures_are_kept_counted_and_asked_again_only_when_wanted(tmp_path: Pa
     assert respond_to(talks(), system, out, retry=True).failed == 0
     assert asked == ["So 1?"]
     assert [one.id for one in formats.read(out)] == [one.name for one in contexts(talks())]
+
+
+def test_a_retry_that_was_stopped_is_not_forgotten(tmp_path: Path) -> None:
+    out = tmp_path / "r.jsonl"
+    respond_to(talks(), counting({"So 1?", "So 2?"})[0], out)
+    system, asked = counting()
+
+    def stop(messages: list[dict[str, str]]) -> str:
+        if len(asked) == 1:
+            raise KeyboardInterrupt
+        return system.answer(messages)
+
+    with pytest.raises(KeyboardInterrupt):
+        respond_to(talks(), Function("bot", stop), out, retry=True)
+    assert sum(bool(failure_of(one)) for one in formats.read(out)) == 2, "the old output stands"
+    assert respond_to(talks(), system, out).failed == 1
+    assert sum(bool(failure_of(one)) for one in formats.read(out)) == 1
+    assert not Path(f"{out}.part").exists()
+
+
+def test_two_at_once_are_not_mixed(tmp_path: Path) -> None:
+    out = tmp_path / "r.jsonl"
+    with files.appending(f"{out}.part"), pytest.raises(DataError, match="somebody else is writing"):
+        respond_to(talks(), counting()[0], out)
+    assert respond_to(talks(), counting()[0], out).answered == 6
 
 
 def test_too_many_failures_in_a_row_end_it(tmp_path: Path) -> None:

@@ -172,7 +172,7 @@ def benchmark(
     ] = None,
     where: Annotated[str | None, typer.Option(help='Only units such as "system=Meena".')] = None,
     combine: Annotated[
-        list[str] | None, typer.Option(help="A new source: name=mean|zmean|fit:part+part")
+        list[str] | None, typer.Option(help="A new source: name=mean|zmean|fit|line:part+part")
     ] = None,
     method: Annotated[
         str, typer.Option(help="Correlation that ranks and tests: pearson, spearman, kendall.")

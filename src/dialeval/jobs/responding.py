@@ -87,7 +87,7 @@ def respond_to(
     todo = [one for one in asked if one.name not in kept]
     if watch:
         watch(len(kept))
-    if todo or not target.is_file():
+    if todo or journal.is_file() or not target.is_file():
         with files.appending(journal) as file:
             fresh = {one.id: one for one in _ask(todo, system, file, give_up, watch)}
         formats.write((({**kept, **fresh})[one.name] for one in asked), target)
