@@ -12,6 +12,7 @@ import json
 import random
 import secrets
 import time
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -74,10 +75,9 @@ class Study:
             found = [
                 (row[0], row[1]) for row in db.execute("SELECT id, system FROM dialogues ORDER BY number")
             ]
-        ids = [name for name, _ in found]
-        twice = {name for name in ids if ids.count(name) > 1} if len(set(ids)) < len(ids) else set()
+        times = Counter(name for name, _ in found)
         return [
-            (f"{name}@{system or number}" if name in twice else name, system)
+            (f"{name}@{system or number}" if times[name] > 1 else name, system)
             for number, (name, system) in enumerate(found)
         ]
 
