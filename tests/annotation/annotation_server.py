@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -97,6 +98,34 @@ class Server:
             self.process.send_signal(signal.SIGINT)
             _, said = self.process.communicate(timeout=20)
             assert "Traceback" not in said, said
+
+
+class LocalServer:
+    """The same application in a thread of the test: for tests that need many of them."""
+
+    def __init__(self, folder: Path) -> None:
+        import uvicorn
+
+        from dialeval.annotation import Study
+        from dialeval.annotation.app import make_app
+        from dialeval.annotation.server import address_of, listen
+
+        self.study = Study(folder)
+        taken = listen("127.0.0.1", 0)
+        address = address_of(taken)
+        self.links = {name: f"{address}/in/{token}" for name, (_, token) in self.study.people().items()}
+        config = uvicorn.Config(make_app(self.study), log_level="warning", access_log=False)
+        self.server = uvicorn.Server(config)
+        self.thread = threading.Thread(target=self.server.run, kwargs={"sockets": [taken]})
+        self.thread.start()
+
+    def __enter__(self) -> "LocalServer":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.server.should_exit = True
+        self.thread.join()
+        self.study.close()
 
 
 class Answer:

@@ -107,13 +107,16 @@ class Poster(threading.Thread):
 def test_fifty_kills(tmp_path: Path) -> None:
     folder = study_for(tmp_path / "study", CLIENTS, 4000)
     chance, kept, starts, sent = random.Random(0), set[str](), [], 0
-    for _ in range(KILLS):
+    for kill in range(KILLS):
         server = Server(folder)
         starts.append(server.seconds)
         posters = [Poster(server, f"r{number}") for number in range(CLIENTS)]
         for one in posters:
             one.start()
-        time.sleep(chance.uniform(0.05, 1.2))
+        if kill % 5:  # else somewhere in the beginning
+            while not any(one.kept for one in posters):
+                time.sleep(0.01)
+        time.sleep(chance.uniform(0.0, 0.8))
         server.process.kill()
         for one in posters:
             one.join()

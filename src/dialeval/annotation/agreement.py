@@ -13,7 +13,7 @@ import numpy as np
 from dialeval.annotation.answers import agrees, is_accepted
 from dialeval.annotation.scheme import Question
 from dialeval.annotation.snapshot import Given, Snapshot
-from dialeval.dialogues.act_votes import majority_of
+from dialeval.dialogues.majority import majority_of
 from dialeval.statistics import Estimate, agreement_interval, bootstrap_statistic, share
 
 _RESAMPLES = 500

@@ -25,10 +25,10 @@ _LONGEST_QUERY = 200
 _FULL = "Not saved: the server's disk is full. Leave this page open, tell the coordinator, and send it again."
 
 
-def make_app(study: Study, hosts: Collection[str] = ()) -> Guard:
+def make_app(study: Study, hosts: Collection[str] = (), *, is_secure: bool = False) -> Guard:
     """Return the application of a study."""
     home = {"rater": "/rate", "expert": "/rate", COORDINATOR: "/study"}
-    door = Door(study.people, study.secret, study.name, pages.refusal, home, hosts)
+    door = Door(study.people, study.secret, study.name, pages.refusal, home, hosts, is_secure)
     rating, desk = Rating(study), Desk(study)
     return door.app(
         [

@@ -26,11 +26,11 @@ LONGEST = 5_000
 _PERSON = ("person",)
 
 
-def make_chat(talks: Talks, system: System, hosts: Collection[str] = ()) -> Guard:
+def make_chat(talks: Talks, system: System, hosts: Collection[str] = (), *, is_secure: bool = False) -> Guard:
     """Return the application in which people talk to a system."""
     if system.fixed_only:
         raise UsageError(f"nobody can talk to {system.name}: it answers fixed contexts only")
-    door = Door(talks.people, talks.secret, talks.name, pages.refusal, {"person": "/chat"}, hosts)
+    door = Door(talks.people, talks.secret, talks.name, pages.refusal, {"person": "/chat"}, hosts, is_secure)
     chat = Chat(talks, system)
     return door.app(
         [

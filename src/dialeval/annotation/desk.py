@@ -1,13 +1,15 @@
-"""The coordinator's desk: progress, agreement, disagreements, rejections, exports."""
+"""The coordinator's desk: progress, agreement, disagreements, rejections, exports.
+
+Statistics and tables are imported when the coordinator first looks: raters need not wait for them to start.
+"""
 
 import json
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from starlette.responses import RedirectResponse, Response
 
-from dialeval.annotation import export, overview, pages, seats
-from dialeval.annotation.agreement import Agreement, agreements, expert_accuracy
+from dialeval.annotation import pages, seats
 from dialeval.annotation.answers import fields_of, parse
 from dialeval.annotation.earlier import overlaps
 from dialeval.annotation.snapshot import Snapshot, snapshot
@@ -15,6 +17,9 @@ from dialeval.annotation.store import FullError
 from dialeval.annotation.study import COORDINATOR, Study
 from dialeval.annotation.transcript import Talk, lines_of
 from dialeval.annotation.web import Page, Refusal, Visit
+
+if TYPE_CHECKING:
+    from dialeval.annotation.agreement import Agreement
 
 _ROWS = 50
 _KINDS = {".parquet": "application/vnd.apache.parquet", ".csv": "text/csv", ".xml": "application/xml"}
@@ -40,6 +45,9 @@ class Desk:
 
     def show(self, visit: Visit) -> Response:
         """Show everything at once, and the items of one state."""
+        from dialeval.annotation import export, overview
+        from dialeval.annotation.agreement import expert_accuracy
+
         seen = snapshot(self.study)
         rows = overview.item_rows(seen)
         counts = {state: sum(row.state == state for row in rows) for state in overview.STATES}
@@ -70,8 +78,10 @@ class Desk:
             exports=export.names_for(seen),
         )
 
-    def _measured(self, seen: Snapshot) -> list[Agreement]:
+    def _measured(self, seen: Snapshot) -> list["Agreement"]:
         """Measure again only when something has happened."""
+        from dialeval.annotation.agreement import agreements
+
         with self.study.store.reading() as db:
             last: int = db.execute("SELECT coalesce(max(number), 0) FROM log").fetchone()[0]
         if self._agreements[0] != last:
@@ -80,6 +90,8 @@ class Desk:
 
     def show_item(self, visit: Visit, missing: dict[int, str] | None = None) -> Response:
         """Show one item with everybody's answers."""
+        from dialeval.annotation import overview
+
         number = self._number(visit)
         seen = snapshot(self.study)
         scheme, item = self.study.scheme, seen.items[number]
@@ -141,6 +153,8 @@ class Desk:
 
     def export(self, visit: Visit) -> Response:
         """Give away one consistent state as a file."""
+        from dialeval.annotation import export
+
         seen, name = snapshot(self.study), visit.path["name"]
         if name not in export.names_for(seen):
             raise Refusal(404, "There is no such export", "")

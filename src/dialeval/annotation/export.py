@@ -7,7 +7,8 @@ text.
 """
 
 import io
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -34,16 +35,17 @@ _PREFIX = {"rater": "human", "expert": "expert"}
 def scores_of(seen: Snapshot) -> Scores:
     """Return everything that was answered as one table of scores."""
     rows: list[Score] = []
+    met = Counter(place for item in seen.items if item.other for place in (item.place, item.other))
     for one in seen.given:
         if one.state in ("done", "skipped"):
-            rows += _rows(seen, one, f"{_PREFIX[one.role]}:{one.rater}")
+            rows += _rows(seen, one, f"{_PREFIX[one.role]}:{one.rater}", met)
     for item, answers in seen.verdicts.items():
         verdict = Given(item, "", "adjudicated", "done", 1, answers, None, None, None)
-        rows += _rows(seen, verdict, "adjudicated")
+        rows += _rows(seen, verdict, "adjudicated", met)
     return Scores.of(rows)
 
 
-def _rows(seen: Snapshot, one: Given, source: str) -> Iterator[Score]:
+def _rows(seen: Snapshot, one: Given, source: str, met: Mapping[Place, int]) -> Iterator[Score]:
     item = seen.items[one.item]
     for number, question in enumerate(seen.study.scheme.questions):
         if one.state == "skipped":
@@ -54,7 +56,7 @@ def _rows(seen: Snapshot, one: Given, source: str) -> Iterator[Score]:
         elif question.name in one.answers:
             answer = one.answers[question.name]
             if item.other is not None and number == 0:
-                yield from _preferences(seen, one, source, question, answer)
+                yield from _preferences(seen, one, source, question, met)
                 continue
             for place in item.places:
                 for dimension, value, note in values_of(question, answer):
@@ -81,16 +83,15 @@ def _score(
     return Score(name, turn, system, source, dimension, value, note)
 
 
-def _preferences(seen: Snapshot, one: Given, source: str, question: Question, answer: str) -> Iterator[Score]:
+def _preferences(
+    seen: Snapshot, one: Given, source: str, question: Question, met: Mapping[Place, int]
+) -> Iterator[Score]:
     """Each side of a pair gets 1, 0 or a half; the name of the other one where a side met several."""
     item = seen.items[one.item]
     sides = [item.place, item.other or item.place]
-    met: dict[Place, int] = {}
-    for each in seen.items:
-        for place in (each.place, each.other):
-            if place is not None:
-                met[place] = met.get(place, 0) + 1
-    for value, place, other in zip(_PREFERENCE[answer], sides, reversed(sides), strict=True):
+    for value, place, other in zip(
+        _PREFERENCE[one.answers[question.name]], sides, reversed(sides), strict=True
+    ):
         name, system = seen.study.names[other[0]]
         dimension = question.name if met[place] == 1 else f"{question.name}.{system or name}"
         yield _score(seen, place, source, dimension, value, None)

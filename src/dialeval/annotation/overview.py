@@ -122,7 +122,10 @@ def disagree(seen: Snapshot, found: Sequence[Given]) -> bool:
     """Say whether answers are too far apart: no majority, more than half a scale, nothing in common."""
     if len(found) < 2:
         return False
-    return any(_differs(question, found) for question in seen.study.scheme.questions)
+    first, *others = seen.study.scheme.questions
+    if seen.study.scheme.rounds is not None:  # what ends the rounds settles the item
+        return majority(seen, list(found)) is None or any(_differs(one, found) for one in others)
+    return any(_differs(one, found) for one in (first, *others))
 
 
 def _differs(question: Question, found: Sequence[Given]) -> bool:

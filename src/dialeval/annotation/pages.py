@@ -3,7 +3,7 @@
 import functools
 from collections.abc import Collection, Mapping, Sequence
 from importlib.resources import files
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from starlette.responses import Response
 
@@ -11,7 +11,9 @@ from dialeval.annotation.answers import NONE, worded
 from dialeval.annotation.scheme import Question, Scheme
 from dialeval.annotation.snapshot import Given
 from dialeval.dialogues.visibility import shown
-from dialeval.statistics import Estimate
+
+if TYPE_CHECKING:
+    from dialeval.statistics import Estimate
 
 _KEYS = "1234567890qwertiop"  # u goes back, s saves
 STATIC = {"/style.css": ("style.css", "text/css"), "/app.js": ("app.js", "text/javascript")}
@@ -108,9 +110,10 @@ def _is_short(question: Question) -> bool:
     return 1 < len(labels) <= 3 and sum(map(len, labels)) <= 24
 
 
-def figure(estimate: Estimate | None) -> str:
+def figure(estimate: "Estimate | None") -> str:
     """Write an estimate with its interval, or why there is none.
 
+    >>> from dialeval.statistics import Estimate
     >>> figure(Estimate(0.5312, 40, 0.301, 0.7)), figure(Estimate.undefined("one rater"))
     ('.531 [.301, .700]', '– (one rater)')
     """  # noqa: RUF002

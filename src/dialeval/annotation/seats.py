@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 from dialeval.annotation.assignment import deal, order_for
 from dialeval.annotation.scheme import Scheme
-from dialeval.dialogues.act_votes import majority_of
+from dialeval.dialogues.majority import majority_of
 
 _LOADS = "SELECT rater, count(*) AS n FROM seats WHERE state IN ('open', 'done') GROUP BY rater"
 

@@ -48,6 +48,18 @@ def check_host(host: str, hosts: Collection[str]) -> list[str]:
     return [*hosts, *([] if everywhere else [host.lower()])]
 
 
+def outside(address: str | None) -> tuple[list[str], bool]:
+    """Return the name in the address that people use from outside, and whether it is encrypted.
+
+    >>> outside("https://rate.example.org/"), outside(None)
+    ((['rate.example.org'], True), ([], False))
+    """
+    parts = urlsplit(address or "")
+    if address and (parts.scheme not in ("http", "https") or not parts.hostname):
+        raise UsageError(f"--address {address}: expected https://NAME")
+    return [parts.hostname] if parts.hostname else [], parts.scheme == "https"
+
+
 def listen(host: str, port: int) -> socket.socket:
     """Take a port, before anybody is told about it."""
     try:

@@ -106,6 +106,8 @@ class Door:
         hosts: Names the server goes by, beside those of this machine to itself.
         show: Makes a page of a status, a title and a message.
         home: Where a link leads, by role.
+        is_secure: Whether people reach it by HTTPS, through a proxy: then the cookie goes no other way.
+        limit: The most bytes of a form.
     """
 
     people: Callable[[], Mapping[str, tuple[str, str]]]
@@ -114,6 +116,7 @@ class Door:
     show: Callable[[int, str, str], Response]
     home: Mapping[str, str]
     hosts: Collection[str] = ()
+    is_secure: bool = False
     limit: int = LIMIT
 
     def app(self, pages: Sequence[Page], public: Mapping[str, tuple[bytes, str]]) -> "Guard":
@@ -149,9 +152,13 @@ class Door:
         if person is None:
             raise Refusal(401, "This link is not known", "Ask whoever sent it to you for a new one.")
         answer = RedirectResponse(self.home[person.role], 303)
-        secure = request.url.scheme == "https"
         answer.set_cookie(
-            self.cookie, person.token, max_age=90 * 86_400, httponly=True, samesite="lax", secure=secure
+            self.cookie,
+            person.token,
+            max_age=90 * 86_400,
+            httponly=True,
+            samesite="lax",
+            secure=self.is_secure,
         )
         return answer
 

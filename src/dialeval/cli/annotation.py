@@ -55,6 +55,10 @@ def annotate(
         list[str] | None,
         typer.Option(help="A name by which others reach this server; needed with --host 0.0.0.0."),
     ] = None,
+    address: Annotated[
+        str | None,
+        typer.Option(help="What people open, if a proxy stands before it: https://rating.example.org"),
+    ] = None,
     format: Format = None,
     columns: Columns = None,
     json: Json = False,
@@ -78,9 +82,9 @@ def annotate(
         if export:
             _export(study, export)
         elif links:
-            _announce(study, f"http://{host}:{port}", json)
+            _announce(study, address or f"http://{host}:{port}", json)
         else:
-            _serve(study, host, port, allow_host or [], json)
+            _serve(study, host, port, allow_host or [], address, json)
     finally:
         study.close()
 
@@ -201,24 +205,27 @@ def _announce(study: "Study", address: str, json: bool) -> None:
         output.print_table("Links", ("name", "role", "link"), rows)
 
 
-def _serve(study: "Study", host: str, port: int, hosts: list[str], json: bool) -> None:
+def _serve(study: "Study", host: str, port: int, hosts: list[str], address: str | None, json: bool) -> None:
     """Print everybody's link, then serve until Ctrl-C."""
+    import contextlib
     import sys
 
-    from dialeval.annotation.server import address_of, check_host, listen, serve
+    from dialeval.annotation.server import address_of, check_host, listen, outside, serve
     from dialeval.errors import UsageError
 
     try:
         from dialeval.annotation.app import make_app
     except ModuleNotFoundError as error:
         raise UsageError(f"{error.name} is missing: pip install 'dialeval[serve]'") from None
-    names = check_host(host, [name.lower() for name in hosts])
-    app: Any = make_app(study, names)
+    known, is_secure = outside(address)
+    names = check_host(host, [name.lower() for name in [*hosts, *known]])
+    app: Any = make_app(study, names, is_secure=is_secure)
     taken = listen(host, port)
-    _announce(study, address_of(taken, names), json)
+    _announce(study, address.rstrip("/") if address else address_of(taken, names), json)
     output.say(
         "Give each rater their own link; it is their key. Ctrl-C ends; run the command again to go on."
     )
     sys.stdout.flush()
-    serve(app, taken)
+    with contextlib.suppress(KeyboardInterrupt):
+        serve(app, taken)
     output.say(f"ended; everything is in {study.folder}")

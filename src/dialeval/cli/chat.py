@@ -1,5 +1,6 @@
 """`dialeval chat`: people talk to a system in their browsers, and rate it."""
 
+import contextlib
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -42,6 +43,9 @@ def chat(
         list[str] | None,
         typer.Option(help="A name by which others reach this server; needed with --host 0.0.0.0."),
     ] = None,
+    address: Annotated[
+        str | None, typer.Option(help="Where others find it through a proxy: https://NAME.")
+    ] = None,
     json: Json = False,
 ) -> None:
     """Let people talk to a system in their browsers and rate the conversation at the end.
@@ -50,7 +54,7 @@ def chat(
 
     Example: dialeval chat --system http://localhost:8000/v1 -o talks/ --people ann,bob
     """
-    from dialeval.annotation.server import address_of, check_host, listen, serve
+    from dialeval.annotation.server import address_of, check_host, listen, outside, serve
     from dialeval.annotation.talks import DIALOGUES, RATINGS, Talks
     from dialeval.errors import UsageError
     from dialeval.systems import Conversation, build
@@ -62,14 +66,16 @@ def chat(
     asked: dict[str, Any] = {"model": model, "temperature": temperature, "max_tokens": max_tokens}
     made = build(system, name=name, instructions=instructions, timeout=timeout, tries=tries, **asked)
     Conversation(made)  # refuses one that nobody can talk to, before a folder is made
-    names = check_host(host, [one.lower() for one in allow_host or []])
+    known, is_secure = outside(address)
+    names = check_host(host, [one.lower() for one in [*(allow_host or []), *known]])
     talks = Talks(out, [one for one in people.split(",") if one.strip()], scheme)
-    app = make_chat(talks, made, names)
+    app = make_chat(talks, made, names, is_secure=is_secure)
     taken = listen(host, port)
-    _announce(talks, address_of(taken, names), json)
+    _announce(talks, address.rstrip("/") if address else address_of(taken, names), json)
     output.say(f"{made.name}: {made.signature}")
     output.say("Give each person their own link; it is their key. Ctrl-C ends; the same command goes on.")
-    serve(app, taken)
+    with contextlib.suppress(KeyboardInterrupt):
+        serve(app, taken)
     output.say(
         f"{output.counted(len(talks.rated()), 'conversation')} rated: {out / DIALOGUES}, {out / RATINGS}"
     )
