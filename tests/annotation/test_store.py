@@ -187,3 +187,16 @@ def test_a_full_disk_is_told_to_everybody_in_the_commit(study: Study) -> None:
     assert kept and refused
     with study.store.reading() as db:
         assert {row[0] for row in db.execute("SELECT ticket FROM log")} == set(kept)
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="needs /proc")
+def test_many_short_lived_readers_leave_nothing_open(study: Study) -> None:
+    """A server's threads come and go; connections must not pile up behind them."""
+    for _ in range(30):
+        threads = [threading.Thread(target=act.progress, args=(study, "ann")) for _ in range(4)]
+        for one in threads:
+            one.start()
+        for one in threads:
+            one.join()
+    open_files = [str(link.readlink()) for link in Path("/proc/self/fd").iterdir() if link.is_symlink()]
+    assert sum(name.endswith("study.db") and str(study.folder) in name for name in open_files) <= 6

@@ -93,5 +93,5 @@ def read(records: Iterable[Any]) -> Iterator[Foreign]:
 
 
 def _texts(value: dict[str, Any]) -> list[str]:
-    found = next((value[key] for key in ("choices", "text", "rating", "number") if key in value), [])
+    found: Any = next((value[key] for key in ("choices", "text", "rating", "number") if key in value), [])
     return [str(one) for one in found] if isinstance(found, list) else [str(found)]

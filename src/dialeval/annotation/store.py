@@ -72,50 +72,60 @@ def _readable(error: BaseException) -> BaseException:
 
 
 class Store:
-    """Connections to one study file: one for each thread to read, one for all to write."""
+    """Connections to one study file: one for all who write, and as many as read at the same time."""
 
     def __init__(self, path: str | Path, *, create: bool = False) -> None:
         self.path = Path(path)
         if not create and not self.path.is_file():
             raise DataError("no study here", file=self.path)
-        self._own = threading.local()
         self._open: list[sqlite3.Connection] = []
+        self._idle: list[sqlite3.Connection] = []
         self._writer: sqlite3.Connection | None = None
         self._batch: _Batch | None = None
         self._turn, self._committing = threading.Lock(), threading.Lock()
+        try:
+            self._prepare(create)
+        except sqlite3.DatabaseError as error:
+            self.close()
+            raise DataError(f"not a study: {error}", file=self.path) from None
+        except DataError:
+            self.close()
+            raise
+
+    def _prepare(self, create: bool) -> None:
         if create:
             self.path.touch(mode=0o600)
-            self._connection().executescript(f"PRAGMA user_version={VERSION};BEGIN;{_TABLES}COMMIT;")
-        try:
-            found = self._connection().execute("PRAGMA user_version").fetchone()[0]
-        except sqlite3.DatabaseError as error:
-            raise DataError(f"not a study: {error}", file=self.path) from None
+        db = self._connect()
+        if create:
+            db.executescript(f"PRAGMA user_version={VERSION};BEGIN;{_TABLES}COMMIT;")
+        found = db.execute("PRAGMA user_version").fetchone()[0]
         if found != VERSION:
-            raise DataError(f"a study of version {found}; this is dialeval for version {VERSION}", file=path)
-
-    def _connection(self) -> sqlite3.Connection:
-        found: sqlite3.Connection | None = getattr(self._own, "connection", None)
-        if found is None:
-            found = self._own.connection = self._connect()
-        return found
+            raise DataError(
+                f"a study of version {found}; this is dialeval for version {VERSION}", file=self.path
+            )
+        self._idle.append(db)
 
     def _connect(self) -> sqlite3.Connection:
         made = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False, timeout=10)
         made.row_factory = sqlite3.Row
+        self._open.append(made)
         for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON"):
             made.execute(f"PRAGMA {pragma}")
-        self._open.append(made)
         return made
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
         """See one consistent state, whatever others write meanwhile."""
-        connection = self._connection()
-        connection.execute("BEGIN")
         try:
-            yield connection
+            db = self._idle.pop()
+        except IndexError:
+            db = self._connect()
+        db.execute("BEGIN")
+        try:
+            yield db
         finally:
-            connection.execute("ROLLBACK")
+            db.execute("ROLLBACK")
+            self._idle.append(db)
 
     @contextlib.contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
@@ -177,4 +187,4 @@ class Store:
         """Close all connections; the last one folds the journal into the file."""
         while self._open:
             self._open.pop().close()
-        self._own, self._writer = threading.local(), None
+        self._idle, self._writer = [], None

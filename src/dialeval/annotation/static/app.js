@@ -18,6 +18,10 @@
     document.body.classList.remove("busy");
   });
 
+  // A long conversation: what is asked about comes into sight.
+  const meant = document.querySelector(".rate .line.meant");
+  if (meant && meant.getBoundingClientRect().bottom > window.innerHeight) meant.scrollIntoView({ block: "center" });
+
   if (form) {
     const boxes = [...form.querySelectorAll(".question")];
 
