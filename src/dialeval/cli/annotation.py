@@ -208,7 +208,7 @@ def _announce(study: "Study", address: str, json: bool) -> None:
         output.print_json([dict(zip(("name", "role", "link"), row, strict=True)) for row in rows])
     elif files.is_terminal(sys.stdout):  # a table would break the links
         for name, role, link in rows:
-            print(f"{visible(name) if role == 'rater' else f'{visible(name)} ({role})'}\n  {link}")
+            print(f"{visible(name)}{f' ({role})' if role == 'expert' else ''}\n  {link}")
     else:
         output.print_table("Links", ("name", "role", "link"), rows)
 
