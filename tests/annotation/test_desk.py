@@ -236,3 +236,18 @@ def test_preferences_count_for_the_system_whatever_side_it_was_on(tmp_path: Path
             for found in agreements(snapshot(study))
         )
         study.close()
+
+
+def test_a_decision_about_marks_chooses_among_what_was_marked(tmp_path: Path) -> None:
+    folder = make_study(tmp_path / "s", "wizard", talks(3), raters=["ann", "bob"])
+    with Server(folder) as server:
+        study = Study(folder)
+        give(study, "ann", 0, replies=[1, 4])
+        give(study, "bob", 0, replies=[2])
+        head = server.client("coordinator")
+        page = head.get("/study/item/0")
+        assert re.findall(r'name="q0" value="(\d)"', page.text) == ["1", "2", "4"]
+        sent = head.post("/study/item/0/adjudicate", {"code": page.hidden("code"), "q0": ["1", "2"]})
+        assert sent.status == 303
+        assert snapshot(study).verdicts == {0: {"replies": [1, 2]}}
+        study.close()

@@ -119,8 +119,19 @@ class Desk:
             talks=talks,
             given=given,
             questions=pages.questions_of(scheme, fields, missing or {}, meta),
-            candidates=list(enumerate(self.study.candidates))[:300],
+            candidates=self._marked(seen, number),
         )
+
+    def _marked(self, seen: Snapshot, number: int) -> list[tuple[int, str]]:
+        """Return what anybody marked at an item: the candidates a decision chooses among."""
+        question = self.study.scheme.marks
+        if question is None:
+            return []
+        given = [one.answers for one in seen.given if one.item == number]
+        marked = {
+            place for one in [*given, seen.verdicts.get(number, {})] for place in one.get(question.name, ())
+        }
+        return [(place, self.study.candidates[place]) for place in sorted(marked)]
 
     def reject(self, visit: Visit) -> Response:
         """Take an answer out and hand the item to another rater."""

@@ -91,7 +91,7 @@ class Study:
         """Return everybody who has a link: name to role and token."""
         with self.store.reading() as db:
             rows = db.execute(
-                "SELECT name, role, token FROM people ORDER BY role = 'coordinator', role, name"
+                "SELECT name, role, token FROM people ORDER BY role = 'coordinator', role DESC, name"
             )
             return {row["name"]: (row["role"], row["token"]) for row in rows}
 

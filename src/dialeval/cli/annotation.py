@@ -198,9 +198,17 @@ def _export(study: "Study", paths: list[Path]) -> None:
 
 
 def _announce(study: "Study", address: str, json: bool) -> None:
+    import sys
+
+    from dialeval import files
+    from dialeval.dialogues.visibility import visible
+
     rows = [(name, role, f"{address}/in/{token}") for name, (role, token) in study.people().items()]
     if json:
         output.print_json([dict(zip(("name", "role", "link"), row, strict=True)) for row in rows])
+    elif files.is_terminal(sys.stdout):  # a table would break the links
+        for name, role, link in rows:
+            print(f"{visible(name)}{f' ({role})' if role == 'expert' else ''}\n  {link}")
     else:
         output.print_table("Links", ("name", "role", "link"), rows)
 
