@@ -84,9 +84,15 @@ def chat(
 def _announce(talks: Any, address: str, json: bool) -> None:
     import sys
 
+    from dialeval import files
+    from dialeval.dialogues.visibility import visible
+
     rows = [(name, f"{address}/in/{token}") for name, (_, token) in talks.people().items()]
     if json:
         output.print_json([dict(zip(("name", "link"), row, strict=True)) for row in rows])
+    elif files.is_terminal(sys.stdout):  # a table would break the links
+        for name, link in rows:
+            print(f"{visible(name)}\n  {link}")
     else:
         output.print_table("Links", ("name", "link"), rows)
     sys.stdout.flush()
