@@ -103,6 +103,50 @@ def _exchange(one: Path, other: Path) -> None:
         aside.rename(one)
 
 
+@contextlib.contextmanager
+def appending(path: str | Path) -> Iterator[BinaryIO]:
+    r"""Open a file of lines to add to, alone; a line that a pulled plug left unfinished is cut off first.
+
+    What is written and flushed stays, whatever happens to the process. Who opens it second is refused.
+
+    >>> journal = Path(tempfile.mkdtemp()) / "journal.jsonl"
+    >>> _ = journal.write_bytes(b'{"a": 1}\n{"a": ')
+    >>> with appending(journal) as file:
+    ...     _ = file.write(b'{"a": 2}\n')
+    >>> journal.read_text()
+    '{"a": 1}\n{"a": 2}\n'
+    """
+    path = Path(path)
+    with _readable_errors(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        file = path.open("a+b")
+    with _readable_errors(path), file:
+        if not _lock(file):
+            raise DataError("somebody else is writing to it", file=path, fix="wait until that has ended")
+        file.seek(0)
+        end = 0
+        for line in file:
+            end += len(line) if line.endswith(b"\n") else 0
+        file.truncate(end)
+        file.seek(0, os.SEEK_END)
+        yield cast(BinaryIO, file)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _lock(file: IO[bytes]) -> bool:
+    """Lock a file until it is closed or the process ends; where the system has no such locks, trust."""
+    try:
+        import fcntl
+    except ImportError:
+        return True
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
 def write_text(path: str | Path, text: str) -> None:
     """Write UTF-8 text to `path`, or to standard output for `-`."""
     if str(path) == "-":

@@ -35,6 +35,18 @@ def main() -> None:
         assert abs(values["bertscore", "f1"] - 0.75) < 0.01, values
         assert values["similarity", "user"] is not None, values
         subprocess.run([*command, "index", str(chats), "-o", f"{folder}/index"], check=True)
+        study = [
+            "annotate",
+            str(chats),
+            "--scheme",
+            "turn-quality",
+            "-o",
+            f"{folder}/study",
+            "--raters",
+            "ann",
+        ]
+        refused = subprocess.run([*command, *study], check=False, capture_output=True, text=True)
+        assert refused.returncode == 2 and "dialeval[serve]" in refused.stderr, refused.stderr
     subprocess.run([*command, "models", "verify"], check=True)
     subprocess.run([*command, "verify"], check=True)
     print("core install: encoding, bertscore, similarity, index and golden scores work without any extra")

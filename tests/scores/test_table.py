@@ -260,7 +260,9 @@ def test_where_and_duplicates() -> None:
     assert scores.where(source=is_human).signatures == {}
     assert len(scores.where(source=lambda name: False)) == 0
     assert scores.where() == scores
-    assert scores.duplicates() == [("d", 1, "m", "x")]
+    assert scores.duplicates() == [], "two systems answered one context"
+    again = Scores.concat([scores, Scores.of([Score("d", 1, "B", "m", "x", 5.0)])])
+    assert again.duplicates() == [("d", 1, "m", "x")]
 
 
 def test_iteration_keeps_order_over_many_batches() -> None:

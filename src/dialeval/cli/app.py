@@ -5,7 +5,20 @@ from typing import Annotated, Any
 
 import typer
 
-from dialeval.cli import acts, coverage, explanations, models, output, studies, tables, training, tuning
+from dialeval.cli import (
+    acts,
+    annotation,
+    chat,
+    coverage,
+    explanations,
+    models,
+    output,
+    responding,
+    studies,
+    tables,
+    training,
+    tuning,
+)
 from dialeval.cli.options import (
     Cache,
     Columns,
@@ -115,7 +128,9 @@ def score(
         output.say(f"{chats}: no dialogue in it")
     for source in summary.signatures if summary.dialogues else ():
         if not any(row["source"] == source and row["n"] for row in summary.rows()):
-            output.say(f"{source} scored nothing: see the notes of its rows, or its fields")
+            output.say(f"{source} scored nothing: {summary.why_silent(source)}")
+    for warning in summary.warnings():
+        output.say(warning)
     if out == "-":
         return
     if json:
@@ -241,15 +256,18 @@ app.command()(training.train)
 app.command()(tuning.tune)
 app.command()(acts.acts)
 app.command()(coverage.coverage)
+app.command()(responding.respond)
+app.command()(annotation.annotate)
+app.command()(chat.chat)
 
 
 @app.command("list")
 def list_(
-    what: Annotated[str, typer.Argument(help="metrics, sets or formats.")] = "metrics",
+    what: Annotated[str, typer.Argument(help="metrics, sets, formats or schemes.")] = "metrics",
     download: Annotated[str | None, typer.Option(help="Fetch this public set from its home.")] = None,
     json: Json = False,
 ) -> None:
-    """List metrics, public sets or formats.
+    """List metrics, public sets, formats or schemes.
 
     Example: dialeval list sets
     """

@@ -7,8 +7,8 @@ from dialeval.errors import UsageError
 
 
 def show(what: str, download: str | None, json: bool) -> None:
-    """Print metrics, sets or formats."""
-    tables = {"metrics": _metrics, "sets": _sets, "formats": _formats}
+    """Print metrics, sets, formats or schemes."""
+    tables = {"metrics": _metrics, "sets": _sets, "formats": _formats, "schemes": _schemes}
     if what not in tables:
         raise UsageError(f"list {what}: expected {', '.join(tables)}")
     if download:
@@ -65,6 +65,22 @@ def _formats() -> list[dict[str, Any]]:
         {"name": "predictions", "what": "a task-oriented system's replies: {id: [{response, state, …}]}"},
         {"name": "table", "what": "CSV, TSV or Parquet with one turn a row; name columns with --columns"},
         {"name": "text", "what": "plain text with User: and System: lines, a blank line between dialogues"},
+    ]
+
+
+def _schemes() -> list[dict[str, Any]]:
+    from dialeval.annotation import SCHEMES, read_scheme
+
+    schemes = [read_scheme(name) for name in SCHEMES]
+    return [
+        {
+            "name": one.name,
+            "unit": f"pair of {one.of}s" if one.unit == "pair" else one.unit,
+            "raters": one.raters_per_item,
+            "questions": [question.name for question in one.questions],
+            "title": one.title,
+        }
+        for one in schemes
     ]
 
 

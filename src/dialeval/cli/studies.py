@@ -58,7 +58,10 @@ def study(
     classes: Classes = False,
     combine: Annotated[
         list[str] | None,
-        typer.Option(help="A new source: name=mean|zmean|fit:part+part[,folds=10|dialogue|system]"),
+        typer.Option(help="A new source: name=mean|zmean|fit|line:part+part[,folds=10|dialogue|system]"),
+    ] = None,
+    context: Annotated[
+        str | None, typer.Option(help="How contexts came about, for the record: static or dynamic.")
     ] = None,
     method: Annotated[
         str, typer.Option(help="Correlation that ranks and tests: pearson, spearman, kendall.")
@@ -103,6 +106,7 @@ def study(
         where=where,
         by=by,
         combine=tuple(combine or ()),
+        context=context,
         method=method,
         resamples=resamples,
         permutations=resamples,
@@ -190,7 +194,7 @@ def benchmark(
     by: By = None,
     classes: Classes = False,
     combine: Annotated[
-        list[str] | None, typer.Option(help="A new source: name=mean|zmean|fit:part+part")
+        list[str] | None, typer.Option(help="A new source: name=mean|zmean|fit|line:part+part")
     ] = None,
     method: Annotated[
         str, typer.Option(help="Correlation that ranks and tests: pearson, spearman, kendall.")

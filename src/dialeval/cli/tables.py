@@ -51,6 +51,20 @@ def show_study(study: "Study", against: str | None = None, *, classes: bool = Fa
             rows,
             further=True,
         )
+    if study.lines:
+        rows = [
+            (
+                r["name"],
+                r["source"],
+                *(output.interval(r[part]) for part in ("intercept", "slope")),
+                r["slope"]["p"],
+                r["r_squared"],
+                r["n"],
+            )
+            for r in study.lines
+        ]
+        header = ("line", "through", "intercept", "slope", "p of the slope", "R squared", "n")
+        output.print_table("Lines, fitted to all ratings", header, rows, further=True)
     show_subsets(study)
     for note in study.notes:
         output.say(note)

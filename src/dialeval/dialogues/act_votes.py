@@ -17,6 +17,7 @@ import numpy as np
 from dialeval.dialogues.acts import ACTS, annotations, canonical
 from dialeval.dialogues.datasets.actdial import indexed
 from dialeval.dialogues.dialogue import Dialogue
+from dialeval.dialogues.majority import majority_of
 from dialeval.errors import DataError, UsageError
 from dialeval.statistics import Estimate, agreement_interval, share
 
@@ -46,13 +47,7 @@ def decide(rounds: Sequence[Sequence[Vote]]) -> str | None:
     >>> decide([["inform", "question", "directive"], ["question", None, "apology"]])
     'question'
     """
-    counts: Counter[str] = Counter()
-    for votes in rounds:
-        counts.update(canonical(vote) for vote in votes if vote)
-        first, second = [*(count for _, count in counts.most_common(2)), 0, 0][:2]
-        if first >= 2 and first > second:
-            return counts.most_common(1)[0][0]
-    return None
+    return majority_of([[canonical(vote) if vote else None for vote in votes] for votes in rounds])
 
 
 def rounds_of(votes: Sequence[Vote], size: int = ROUND) -> list[Sequence[Vote]]:

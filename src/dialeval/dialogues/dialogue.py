@@ -97,13 +97,18 @@ def scored_turns(dialogue: Dialogue, speaker: str | None = None) -> list[int]:
     """Return the numbers of the turns that metrics score.
 
     By default the assistant's turns that follow something; where nobody is called `assistant` (two
-    people), every turn but the first. A `speaker` overrides both: that speaker's turns that follow something.
+    people), every turn but the first. A dialogue whose meta has `scored` (a reply to a fixed context has)
+    says itself which turns are meant. A `speaker` overrides all: that speaker's turns that follow something.
 
     >>> scored_turns(dialogue([("A", "Hi"), ("B", "Hi"), ("A", "So?")]))
     [1, 2]
     >>> scored_turns(dialogue([("A", "Hi"), ("B", "Hi"), ("A", "So?")]), speaker="A")
     [2]
+    >>> scored_turns(dialogue([("A", "Hi"), ("B", "Hi"), ("A", "So?")], meta={"scored": [2]}))
+    [2]
     """
+    if speaker is None and isinstance(named := dialogue.meta.get("scored"), list):
+        return [number for number in range(len(dialogue.turns)) if number in named]
     wanted = speaker or "assistant"
     numbers = [number for number, turn in enumerate(dialogue.turns) if number and turn.speaker == wanted]
     if numbers or speaker or any(turn.speaker == wanted for turn in dialogue.turns):

@@ -10,6 +10,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO
 
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from dialeval import __version__, files
@@ -41,6 +42,8 @@ class Summary:
     dialogue_notes: Counter[str] = field(default_factory=Counter)
     remarks: dict[str, list[str]] = field(default_factory=dict)
     explanations: list[why.Explanation] = field(default_factory=list)
+    score_notes: Counter[tuple[str, str, str]] = field(default_factory=Counter)
+    unscored_notes: Counter[tuple[str, str]] = field(default_factory=Counter)
     _sums: dict[tuple[Any, ...], list[float]] = field(
         default_factory=lambda: defaultdict(lambda: [0.0, 0, 0])
     )
@@ -53,11 +56,36 @@ class Summary:
             if "note" in dialogue.meta:
                 self.dialogue_notes[str(dialogue.meta["note"])] += 1
             self.input_notes.update(turn.meta["note"] for turn in dialogue.turns if "note" in turn.meta)
+        noted = scores.table.filter(
+            pc.and_(pc.is_valid(scores.table["note"]), pc.is_valid(scores.table["value"]))
+        )
+        self.score_notes.update(
+            zip(*(noted[name].to_pylist() for name in ("source", "dimension", "note")), strict=True)
+        )
+        silent = scores.table.filter(pc.is_null(scores.table["value"]))
+        self.unscored_notes.update(zip(silent["source"].to_pylist(), silent["note"].to_pylist(), strict=True))
         for row in scores.summary():
             total = self._sums[row["source"], row["dimension"], row["level"], row["system"]]
             total[0] += (row["mean"] or 0.0) * row["n"]
             total[1] += row["n"]
             total[2] += row["n_unscored"]
+
+    def warnings(self) -> list[str]:
+        """Say where most scores of a source carry the same note, such as `truncated`."""
+        totals: Counter[tuple[str, str]] = Counter()
+        for row in self.rows():
+            totals[row["source"], row["dimension"]] += row["n"]
+        found = {
+            (source, note): f"{source}: {count} of {totals[source, dimension]} scores: {note}"
+            for (source, dimension, note), count in self.score_notes.items()
+            if count > totals[source, dimension] / 2
+        }
+        return list(found.values())
+
+    def why_silent(self, source: str) -> str:
+        """Say why a source scored nothing, if there is one reason."""
+        notes = [note for name, note in self.unscored_notes if name == source]
+        return notes[0] if len(notes) == 1 else "see the notes of its rows, or its fields"
 
     def rows(self) -> list[dict[str, Any]]:
         """Means per source, dimension, level and system; null where nothing was scored."""
@@ -84,6 +112,7 @@ class Summary:
             "input_notes": dict(self.input_notes),
             "dialogue_notes": dict(self.dialogue_notes),
             "remarks": self.remarks,
+            "warnings": self.warnings(),
             "signatures": {source: str(signature) for source, signature in self.signatures.items()},
             "scores": self.rows(),
         }

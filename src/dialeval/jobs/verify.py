@@ -24,6 +24,8 @@ ALL = (
     "turn-quality",
     "user-reaction",
     "multiwoz:schema=example",
+    "weak-agreement:votes=examples",
+    "voted-appropriateness:votes=examples",
 )
 """The metrics of the demo, and those that would tell little there.
 

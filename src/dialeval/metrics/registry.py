@@ -47,6 +47,8 @@ _MODULES = {
     "turns": "baselines",
     "turn-quality": "turn_quality",
     "user-reaction": "user_reaction",
+    "voted-appropriateness": "votes",
+    "weak-agreement": "votes",
 }
 _REGISTERED: dict[str, type[Any]] = {}
 M = TypeVar("M")

@@ -23,6 +23,23 @@ def thin(x: Floats, y: Floats, most: int) -> tuple[Floats, Floats]:
     return x[kept], y[kept]
 
 
+def jittered(x: Floats) -> bool:
+    """Say whether scores take so few values that their points would hide each other.
+
+    >>> jittered(np.array([0.0, 1, 2] * 20)), jittered(np.linspace(0, 1, 60))
+    (True, False)
+    """
+    return 1 < np.unique(x).size <= 12 and x.size > 3 * np.unique(x).size
+
+
+def jitter(x: Floats) -> Floats:
+    """Move points that would hide each other a little aside, in the same way every time."""
+    if not jittered(x):
+        return np.zeros_like(x)
+    reach = min(0.15 * float(np.diff(np.unique(x)).min()), 0.04 * float(np.ptp(x)))
+    return np.random.default_rng(0).uniform(-reach, reach, x.size)
+
+
 def scatter(x: Floats, y: Floats, prefix: str, label: str, most: int = MOST_POINTS) -> Markup:
     """Draw score against rating, one point a unit, with the least-squares line over all of them."""
     line = statistics.ols(x, y)
@@ -30,7 +47,7 @@ def scatter(x: Floats, y: Floats, prefix: str, label: str, most: int = MOST_POIN
     with drawing() as (fig, axes):
         few = shown_x.size <= 60
         marker = {"markersize": 5.4 if few else 4.4, "markeredgewidth": 0, "alpha": 0.7 if few else 0.45}
-        axes.plot(shown_x, shown_y, "o", color=BLUE, zorder=2, **marker)
+        axes.plot(shown_x + jitter(shown_x), shown_y, "o", color=BLUE, zorder=2, **marker)
         slope = line.coefficients[1].value if len(line.coefficients) > 1 else None
         intercept = line.coefficients[0].value
         if slope is not None and intercept is not None:

@@ -4,6 +4,7 @@ A saved study holds findings, not observations. They are made again from the sco
 settings: same level, same aggregate, same combinations, same condition.
 """
 
+from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,7 +14,8 @@ from dialeval.errors import UsageError
 from dialeval.scores import Scores, is_human
 from dialeval.scores.signature import better
 from dialeval.studies import Combination, Study, Units, align
-from dialeval.studies.combination import combine
+from dialeval.studies.combination import LINE, combine
+from dialeval.studies.lines import with_lines
 from dialeval.studies.subset import where
 from dialeval.studies.units import Column, mean_over
 
@@ -40,13 +42,26 @@ class Observations:
 def observe(study: Study, scores: Scores) -> Observations:
     """Make the arrays; what the scores don't hold (a study saved elsewhere) is left out."""
     settings = study.settings
+    with suppress(UsageError):  # the part of a line that is not in these scores
+        scores, _ = with_lines(
+            scores,
+            settings.get("combine") or (),
+            gold=settings.get("gold") or "human",
+            dimension=settings.get("dimension"),
+            level=settings.get("level"),
+            aggregate=settings.get("aggregate") or "mean",
+            seed=settings.get("seed") or 0,
+        )
     units = align(scores, settings.get("level") or "dialogue", settings.get("aggregate") or "mean")
     raters = _gold_columns(units, study)
     gold = mean_over(units, raters) if raters else None
     lower = frozenset(column for column in units.columns if better(study.signatures, *column) == "lower")
     for text in settings.get("combine") or ():
+        combination = Combination.parse(text)
+        if combination.method == LINE:
+            continue
         try:
-            units = combine(units, Combination.parse(text), gold, settings.get("seed") or 0, lower)
+            units = combine(units, combination, gold, settings.get("seed") or 0, lower)
         except UsageError:
             continue  # its parts are not in these scores
     if settings.get("where"):

@@ -248,6 +248,13 @@ def signature_table(signatures: dict[str, str]) -> Table | None:
     return Table("signatures", "Signatures", columns, rows) if rows else None
 
 
+def schema_table(study: Study) -> Table | None:
+    """What kind of evaluation it is, by five decisions."""
+    rows = tuple((name(key), name(value)) for key, value in study.schema.items())
+    columns = (Column("Decision", "name"), Column("Here", "name"))
+    return Table("schema", "Kind of evaluation", columns, rows) if rows else None
+
+
 def settings_table(study: Study) -> Table:
     """What decided what the study computed."""
     rows = []

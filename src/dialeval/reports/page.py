@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from markupsafe import Markup, escape
+from markupsafe import Markup
 
 from dialeval import statistics
 from dialeval.dialogues import Dialogue
+from dialeval.dialogues.visibility import shown
 from dialeval.metrics.explanation import Explanation
 from dialeval.reports import class_tables as of_classes
 from dialeval.reports import correlation_tables as of_sources
@@ -21,12 +22,13 @@ from dialeval.reports import other_tables as others
 from dialeval.reports.cases import Case, choose, collect
 from dialeval.reports.contents import ILLUSTRATIVE
 from dialeval.reports.explanations import explain
+from dialeval.reports.line_tables import line_table
 from dialeval.reports.observations import Observations, observe
 from dialeval.reports.score_tables import coverage_table, note_table
 from dialeval.reports.strips import Palette, palette
 from dialeval.reports.summary import sentences, tiles
+from dialeval.reports.system_figures import system_pictures
 from dialeval.reports.table import DASH, Table, decimal
-from dialeval.reports.text import visible
 from dialeval.reports.triage import Survey
 from dialeval.reports.triage_tables import triage_section
 from dialeval.scores import Scores
@@ -84,6 +86,10 @@ def to_html(
         "rankings": [
             others.ranking_table(study, column) for column in others.ordered_columns(study)[:_MOST_RANKINGS]
         ],
+        "between_systems": [
+            SourceFigures(label, small, [Picture(svg, caption)])
+            for label, small, svg, caption in system_pictures(study)
+        ],
         "sources": _source_figures(study, observations),
         "gold_pictures": _gold_pictures(study, observations),
         "classes": _class_pictures(study),
@@ -118,6 +124,8 @@ def _tables(study: Study, scores: Scores) -> dict[str, Table | None]:
         "worst": others.worst_table(study),
         "signatures": others.signature_table({**signatures, **study.signatures}),
         "settings": others.settings_table(study),
+        "schema": others.schema_table(study),
+        "lines": line_table(study),
         "coverage": coverage_table(scores),
         "score_notes": note_table(scores),
     }
@@ -176,6 +184,8 @@ def _scatter(observations: Observations, label: str, place: int, most: int) -> l
     svg = figures.scatter(x, y, f"s{place}-", f"{label} against rating, {x.size} units", most)
     fitted = statistics.ols(x, y).reason is None
     caption = f"Score against rating{', line: least squares' if fitted else ''}. "
+    if figures.jittered(x):
+        caption += "Equal scores are drawn a little apart. "
     caption += f"n = {x.size:,}, unscored {rated - x.size:,}."
     if x.size > most:
         caption += f" {most:,} points shown, evenly spaced in order of score; the line uses all."
@@ -236,15 +246,6 @@ def _angle_pictures(study: Study) -> list[SourceFigures]:
     return made
 
 
-def _show(value: Any) -> Any:
-    """Make what a template prints safe to carry: nothing vanishes, nothing is markup."""
-    if value is None or isinstance(value, Markup):
-        return value
-    text = visible(str(value))
-    # A parser would turn a bare carriage return into a line feed.
-    return Markup(str(escape(text)).replace("\r", "&#13;")) if "\r" in text else text  # noqa: S704
-
-
 @functools.cache
 def _environment() -> Any:
     from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -252,7 +253,7 @@ def _environment() -> Any:
     environment = Environment(
         loader=PackageLoader("dialeval.reports"),
         autoescape=True,
-        finalize=_show,
+        finalize=shown,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,

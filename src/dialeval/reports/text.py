@@ -5,9 +5,8 @@ Nothing is ever stripped: whoever reads a report must see what the system really
 
 import re
 
-_INVISIBLE = {code: 0x2400 + code for code in range(0x20) if chr(code) not in "\t\n\r"}
-_INVISIBLE |= {0x7F: 0x2421}
-_INVISIBLE |= dict.fromkeys([*range(0x80, 0xA0), *range(0xD800, 0xE000), 0xFFFE, 0xFFFF], 0xFFFD)
+from dialeval.dialogues.visibility import visible
+
 _ONE_LINE = {0x09: " ", 0x0A: " ", 0x0D: " ", 0x85: " ", 0x2028: " ", 0x2029: " "}
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]#|~$@&<>]|:(?=\S)|(?<=www)\.|(?<=WWW)\.)")
 _LIST_ITEM = re.compile(r"([-+=]|\d+[.)])(?=\s|$)")
@@ -33,15 +32,6 @@ _LATEX = {
     "]": r"{]}",
     "*": r"{*}",
 }
-
-
-def visible(text: str) -> str:
-    r"""Show the characters that a page cannot carry as their Unicode picture, or as U+FFFD.
-
-    >>> visible("a\x00b\x1b[0m"), visible("tab\tand\nline stay")
-    ('a␀b␛[0m', 'tab\tand\nline stay')
-    """
-    return text.translate(_INVISIBLE)
 
 
 def shorten(text: str, limit: int) -> str:

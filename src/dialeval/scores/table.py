@@ -179,9 +179,12 @@ class Scores:
         ]
 
     def duplicates(self) -> list[tuple[str, int | None, str, str]]:
-        """Return the units that one source scored more than once in one dimension."""
+        """Return the units that one source scored more than once in one dimension.
+
+        Several systems may have answered one context: each of those answers is a unit.
+        """
         keys = ["dialogue_id", "turn", "source", "dimension"]
-        counts = self.table.group_by(keys, use_threads=False).aggregate([([], "count_all")])
+        counts = self.table.group_by([*keys, "system"], use_threads=False).aggregate([([], "count_all")])
         twice = counts.filter(pc.greater(counts["count_all"], 1)).select(keys)
         return [tuple(row.values()) for row in twice.to_pylist()]
 

@@ -15,9 +15,10 @@ from dialeval.scores import Score, Scores, Signature, is_human
 from dialeval.scores.signature import better
 from dialeval.statistics import METHODS, majority
 from dialeval.statistics.agreement import TIES
-from dialeval.studies import against_gold, between_raters, between_systems, by_class
-from dialeval.studies.combination import Combination, combine
-from dialeval.studies.notes import apart, empty_ratings, hopeless_tests, silent_sources
+from dialeval.studies import against_gold, between_raters, between_systems, by_class, taxonomy
+from dialeval.studies.combination import LINE, Combination, combine
+from dialeval.studies.lines import is_gold, with_lines
+from dialeval.studies.notes import apart, empty_ratings, flat_lines, hopeless_tests, silent_sources
 from dialeval.studies.subset import where
 from dialeval.studies.units import (
     AGGREGATES,
@@ -51,6 +52,7 @@ class Settings:
     combine: tuple[str, ...] = ()
     sources: tuple[str, ...] = ()
     by: Literal["system", "dimension"] | None = None
+    context: Literal["static", "dynamic"] | None = None
     method: str = "spearman"
     resamples: int = 10_000
     permutations: int = 10_000
@@ -66,6 +68,7 @@ class Settings:
             "consensus": ("mean", "majority"),
             "tie": TIES,
             "by": (None, "system", "dimension"),
+            "context": (None, "static", "dynamic"),
             "method": METHODS,
         }
         for name, known in choices.items():
@@ -101,6 +104,8 @@ class Study:
     comparisons: Table = field(default_factory=list)
     agreement: Table = field(default_factory=list)
     worst: Table = field(default_factory=list)
+    lines: Table = field(default_factory=list)
+    schema: dict[str, str] = field(default_factory=dict)
     signatures: dict[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
@@ -161,20 +166,33 @@ def study(scores: Scores, gold: str = "human", level: Level | None = None, **set
     scores = with_systems(scores)
     level, dimension = _level_and_dimension(scores, chosen)
     chosen = dataclasses.replace(chosen, level=level, dimension=dimension)
+    scores, fitted = with_lines(
+        scores,
+        chosen.combine,
+        gold=gold,
+        dimension=dimension,
+        level=level,
+        aggregate=chosen.aggregate,
+        seed=chosen.seed,
+        confidence=chosen.confidence,
+    )
     units = align(scores, level, chosen.aggregate)
     gold_columns = _gold_columns(scores, units, chosen, dimension)
     target = _consensus(scores, units, gold_columns, chosen) if gold_columns else None
     signatures = dict(scores.signatures)
     lower = frozenset(column for column in units.columns if better(signatures, *column) == "lower")
-    for text in chosen.combine:
-        combination = Combination.parse(text)
-        units = combine(units, combination, target, chosen.seed, lower)
-        signatures[combination.name] = combination.signature
+    for combination in map(Combination.parse, chosen.combine):
+        if combination.method != LINE:
+            units = combine(units, combination, target, chosen.seed, lower)
+            signatures[combination.name] = combination.signature
     if chosen.where:
         kept = where(units, chosen.where, target)
         units, target = units.keep(kept), None if target is None else target[kept]
     columns = _metric_columns(units, gold_columns, chosen)
-    return _find(scores, units, columns, gold_columns, target, chosen, signatures, lower)
+    found = _find(scores, units, columns, gold_columns, target, chosen, signatures, lower)
+    schema = taxonomy.schema_of(scores, gold_columns, columns, chosen)
+    notes = [*found.notes, *flat_lines(fitted)]
+    return dataclasses.replace(found, lines=fitted, schema=dataclasses.asdict(schema), notes=notes)
 
 
 def _consensus(scores: Scores, units: Units, gold_columns: Sequence[Column], settings: Settings) -> Floats:
@@ -279,13 +297,9 @@ def _describe_gold(columns: list[Column], target: Floats | None, settings: Setti
     }
 
 
-def _is_gold(settings: Settings, source: str) -> bool:
-    return is_human(source) if settings.gold == "human" else source == settings.gold
-
-
 def _level_and_dimension(scores: Scores, settings: Settings) -> tuple[Level, str | None]:
     """Find the gold dimension and the level it was given at, if they were not named."""
-    gold = scores.where(source=lambda source: _is_gold(settings, source))
+    gold = scores.where(source=lambda source: is_gold(settings.gold, source))
     if not len(gold):
         if settings.gold != "human":
             raise UsageError(
@@ -355,7 +369,7 @@ def _subsets(
         masks = {name: np.array([key.system == name for key in units.keys]) for name in systems}
         parts = {name: (units.keep(mask), target[mask]) for name, mask in masks.items()}
     elif settings.by == "dimension":
-        gold_rows = scores.where(source=lambda source: _is_gold(settings, source))
+        gold_rows = scores.where(source=lambda source: is_gold(settings.gold, source))
         own = gold_rows.where(level="turn" if settings.level == "turn" else "dialogue").dimensions
         names = own or gold_rows.dimensions
         parts = {

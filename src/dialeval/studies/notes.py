@@ -50,3 +50,13 @@ def empty_ratings(scores: Scores, gold_columns: list[Column]) -> list[str]:
     said = Counter(row.note for row in rows if row.value is None)
     shown = ", ".join(f"{note} ({count})" for note, count in said.most_common(3))
     return [f"ratings without a value: {said.total()}, with the note {shown}"] if said else []
+
+
+def flat_lines(lines: list[dict[str, Any]]) -> list[str]:
+    """Say where a fitted line says the same of most units: there only its intercept speaks."""
+    return [
+        f"{row['name']}: {row['at_lowest']:.0%} of the units have the lowest value of {row['source']} "
+        f"({row['lowest']:g}); of all of them it says the same, whatever they are"
+        for row in lines
+        if row["at_lowest"] is not None and row["at_lowest"] > 0.5
+    ]

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from dialeval.dialogues.contexts import conversation_of
 from dialeval.errors import DataError, UsageError
 from dialeval.scores import SCHEMA, Scores, is_human
 
@@ -64,9 +65,10 @@ class Units:
         """Numbers that are equal for units of the same dialogue: what a bootstrap draws and a fit leaves out.
 
         Answers of several systems to the same context are one cluster: what they share is not new evidence.
+        So are the answers at several turns of one conversation.
         """
         numbers: dict[str, int] = {}
-        names = (key.dialogue_id for key in self.keys)
+        names = (conversation_of(key.dialogue_id) for key in self.keys)
         return np.array([numbers.setdefault(name, len(numbers)) for name in names], dtype=np.intp)
 
     def keep(self, mask: NDArray[np.bool_]) -> "Units":

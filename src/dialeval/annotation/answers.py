@@ -1,0 +1,166 @@
+"""From the fields of a form to answers, checked; and what answers say when they are compared.
+
+Answers are a mapping from question to value: a choice's value, a number, a text, or a list (several choices,
+numbers of marked candidates). A question that was not asked, because its condition does not hold, is not in
+it. Fields of a form are called by the place of the question, `q0`, and choices by their place, so that no
+word of a scheme ever has to be a name in a page.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from dialeval.annotation.scheme import Question, Scheme, Value
+from dialeval.dialogues.dialogue import clean_text
+
+Answer = Value | list[Value] | list[int]
+Answers = dict[str, Any]
+Fields = Mapping[str, Sequence[str]]
+NONE = "none"
+_LONGEST = 10_000
+
+
+def is_asked(question: Question, answers: Mapping[str, Any], meta: Collection[str]) -> bool:
+    """Say whether a question is asked, given the answers so far and the meta fields that the dialogue has."""
+    when = question.when
+    if when is None:
+        return True
+    if when.question is not None and answers.get(when.question) not in when.one_of:
+        return False
+    return when.meta is None or (when.meta in meta) == when.present
+
+
+def parse(
+    scheme: Scheme, fields: Fields, meta: Collection[str] = (), candidates: int = 0
+) -> tuple[Answers, dict[int, str]]:
+    """Read a form; return the answers, and for each question that has none it should have, what is missing.
+
+    >>> from dialeval.annotation.scheme import read_scheme
+    >>> parse(read_scheme("appropriateness"), {"q0": ["3"]})
+    ({'appropriateness': 4}, {})
+    >>> parse(read_scheme("appropriateness"), {})
+    ({}, {0: 'Choose one.'})
+    """
+    answers: Answers = {}
+    missing: dict[int, str] = {}
+    for place, question in enumerate(scheme.questions):
+        if not is_asked(question, answers, meta):
+            continue
+        given = fields.get(f"q{place}", ())
+        answer = _read(question, given, candidates)
+        empty = answer is None or answer in ("", [])
+        if empty and question.type == "mark" and fields.get(f"q{place}.{NONE}"):
+            answer, empty = [], False
+        if not empty:
+            answers[question.name] = answer
+        elif question.required:
+            missing[place] = _MISSING[question.type]
+        elif question.type == "several":
+            answers[question.name] = []
+    return answers, missing
+
+
+_MISSING = {
+    "choice": "Choose one.",
+    "several": "Choose at least one.",
+    "scale": "Choose one.",
+    "text": "Write something.",
+    "mark": "Mark at least one, or say that none fits.",
+}
+
+
+def _read(question: Question, given: Sequence[str], candidates: int) -> Any:
+    if question.type == "text":
+        text = clean_text("".join(given).replace("\r\n", "\n"))[0]
+        return text[:_LONGEST] if text.strip() else ""
+    limit = candidates if question.type == "mark" else len(question.options)
+    digits = (one for one in given if one.isascii() and one.isdigit() and len(one) < 10)
+    numbers = sorted({number for number in map(int, digits) if number < limit})
+    if question.type == "mark":
+        return numbers
+    values = [question.options[number].value for number in numbers]
+    if question.type == "several":
+        return values
+    return values[0] if len(values) == 1 else None
+
+
+def fields_of(scheme: Scheme, answers: Mapping[str, Any]) -> dict[str, list[str]]:
+    """Return the fields of a form that hold these answers: the way back from `parse`.
+
+    >>> from dialeval.annotation.scheme import read_scheme
+    >>> fields_of(read_scheme("appropriateness"), {"appropriateness": 4})
+    {'q0': ['3']}
+    """
+    fields: dict[str, list[str]] = {}
+    for place, question in enumerate(scheme.questions):
+        answer = answers.get(question.name)
+        if answer is None:
+            continue
+        if question.type == "text":
+            fields[f"q{place}"] = [str(answer)]
+        elif question.type == "mark":
+            fields[f"q{place}"] = [str(number) for number in answer]
+            if not answer:
+                fields[f"q{place}.{NONE}"] = ["1"]
+        else:
+            values = [one.value for one in question.options]
+            chosen = answer if question.type == "several" else [answer]
+            fields[f"q{place}"] = [str(values.index(one)) for one in chosen if one in values]
+    return fields
+
+
+def turned(scheme: Scheme, answers: Mapping[str, Any]) -> Answers:
+    """Turn a preference round, for a rater who saw the pair the other way round; twice is as before.
+
+    >>> from dialeval.annotation.scheme import read_scheme
+    >>> turned(read_scheme("pairwise"), {"preference": "first", "reason": "x"})
+    {'preference': 'second', 'reason': 'x'}
+    """
+    name = scheme.questions[0].name
+    other = {"first": "second", "second": "first"}.get(answers.get(name, ""))
+    return {**answers, name: other} if other else dict(answers)
+
+
+def is_valid(scheme: Scheme, answers: Mapping[str, Any], meta: Collection[str], candidates: int) -> bool:
+    """Say whether answers from elsewhere are what a rater could have given."""
+    found, missing = parse(scheme, fields_of(scheme, answers), meta, candidates)
+    return not missing and found == {name: answer for name, answer in answers.items() if name in found}
+
+
+def agrees(scheme: Scheme, one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """Say whether two people answered alike: all but the texts, which nobody writes alike.
+
+    >>> from dialeval.annotation.scheme import read_scheme
+    >>> scheme = read_scheme("pairwise")
+    >>> agrees(scheme, {"preference": "first", "reason": "funny"}, {"preference": "first"})
+    True
+    """
+    names = [question.name for question in scheme.questions if question.type != "text"]
+    return all(_plain(one.get(name)) == _plain(other.get(name)) for name in names)
+
+
+def _plain(answer: Any) -> Any:
+    return sorted(map(str, answer)) if isinstance(answer, list) else answer
+
+
+def is_accepted(gold: Mapping[str, Collection[Value]], answers: Mapping[str, Any]) -> bool:
+    """Say whether answers to a gold item are among those that are known to be right."""
+    return all(answers.get(name) in accepted for name, accepted in gold.items())
+
+
+def worded(question: Question, answer: Any, candidates: Sequence[str] = ()) -> str:
+    """Write an answer for a person to read.
+
+    >>> from dialeval.annotation.scheme import read_scheme
+    >>> worded(read_scheme("turn-quality").questions[0], 2)
+    '2 · I like it'
+    """
+    if answer is None:
+        return "–"  # noqa: RUF001
+    if question.type == "mark":
+        return " | ".join(candidates[number] for number in answer) or "none fits"
+    if question.type == "several":
+        return ", ".join(one.label for one in question.choices if one.value in answer) or "none"
+    if question.type == "text":
+        return str(answer)
+    label = next((one.label for one in question.options if one.value == answer), str(answer))
+    return label if isinstance(answer, str) or label == str(answer) else f"{answer} · {label}"

@@ -1,0 +1,156 @@
+"""Pages made of templates: every word from data is escaped, and nothing in a page comes from elsewhere."""
+
+import functools
+from collections.abc import Collection, Mapping, Sequence
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
+
+from starlette.responses import Response
+
+from dialeval.annotation.answers import NONE, worded
+from dialeval.annotation.scheme import Question, Scheme
+from dialeval.annotation.snapshot import Given
+from dialeval.dialogues.visibility import shown
+
+if TYPE_CHECKING:
+    from dialeval.statistics import Estimate
+
+_KEYS = "1234567890qwertiop"  # u goes back, s saves
+STATIC = {"/style.css": ("style.css", "text/css"), "/app.js": ("app.js", "text/javascript")}
+
+
+def public() -> dict[str, tuple[bytes, str]]:
+    """Return the style and the script, which everybody may have."""
+    folder = files("dialeval.annotation") / "static"
+    return {path: ((folder / name).read_bytes(), kind) for path, (name, kind) in STATIC.items()}
+
+
+def page(template: str, status: int = 200, **context: Any) -> Response:
+    """Render a page."""
+    text = environment().get_template(f"{template}.html.jinja").render(context)
+    return Response(text.encode("utf-8", "replace"), status, media_type="text/html; charset=utf-8")
+
+
+def refusal(status: int, title: str, message: str) -> Response:
+    """Render the page that says no."""
+    return page("message", status, title=title, message=message)
+
+
+def keys_of(question: Question) -> list[str]:
+    """Return the key of each option: its own digit where all values are digits, else its place.
+
+    >>> from dialeval.annotation.scheme import read_scheme
+    >>> keys_of(read_scheme("turn-quality").questions[0]), keys_of(read_scheme("pairwise").questions[0])
+    (['0', '1', '2'], ['1', '2', '3'])
+    """
+    values = [one.value for one in question.options]
+    if all(isinstance(value, int) and 0 <= value <= 9 for value in values):
+        return [str(value) for value in values]
+    return [_KEYS[place] if place < len(_KEYS) else "" for place in range(len(values))]
+
+
+def questions_of(
+    scheme: Scheme, fields: Mapping[str, Sequence[str]], missing: Mapping[int, str], meta: Collection[str]
+) -> list[dict[str, Any]]:
+    """Return the questions as the template of a form wants them, with what is filled in already.
+
+    What this dialogue is never asked is left out; what depends on an answer is for the page to show.
+    """
+    return [
+        _question_of(scheme, place, question, fields, missing)
+        for place, question in enumerate(scheme.questions)
+        if question.when is None
+        or question.when.meta is None
+        or (question.when.meta in meta) == question.when.present
+    ]
+
+
+def _question_of(
+    scheme: Scheme,
+    place: int,
+    question: Question,
+    fields: Mapping[str, Sequence[str]],
+    missing: Mapping[int, str],
+) -> dict[str, Any]:
+    keys, chosen = keys_of(question), set(fields.get(f"q{place}", ()))
+    return {
+        "field": f"q{place}",
+        "question": question,
+        "missing": missing.get(place),
+        "condition": _condition_of(scheme, question),
+        "options": [
+            {"number": number, "choice": one, "key": keys[number], "chosen": str(number) in chosen}
+            for number, one in enumerate(question.options)
+        ],
+        "text": next(iter(fields.get(f"q{place}", ())), ""),
+        "none": bool(fields.get(f"q{place}.{NONE}")),
+        "chosen": chosen,
+        "is_short": _is_short(question),
+    }
+
+
+def _condition_of(scheme: Scheme, question: Question) -> dict[str, str] | None:
+    """Say on which answers a question depends: for the script by place, for people in words."""
+    when = question.when
+    if when is None or when.question is None:
+        return None
+    asked = scheme.question(when.question)
+    wanted = [number for number, one in enumerate(asked.options) if one.value in when.one_of]
+    labels = " / ".join(asked.options[number].label for number in wanted)
+    return {
+        "field": f"q{scheme.questions.index(asked)}",
+        "wanted": " ".join(map(str, wanted)),
+        "words": f"{asked.text} {labels}",
+    }
+
+
+def _is_short(question: Question) -> bool:
+    """Say whether all options fit in one row."""
+    labels = [one.label + one.help for one in question.choices]
+    return 1 < len(labels) <= 3 and sum(map(len, labels)) <= 24
+
+
+def figure(estimate: "Estimate | None") -> str:
+    """Write an estimate with its interval, or why there is none.
+
+    >>> from dialeval.statistics import Estimate
+    >>> figure(Estimate(0.5312, 40, 0.301, 0.7)), figure(Estimate.undefined("one rater"))
+    ('.531 [.301, .700]', '– (one rater)')
+    """  # noqa: RUF002
+    if estimate is None:
+        return ""
+    if estimate.value is None:
+        return f"– ({estimate.reason})"  # noqa: RUF001
+    value = _short(estimate.value)
+    if estimate.low is None or estimate.high is None:
+        return value + (f" ({estimate.reason})" if estimate.reason else "")
+    return f"{value} [{_short(estimate.low)}, {_short(estimate.high)}]"
+
+
+def _short(value: float) -> str:
+    text = f"{value:.3f}"
+    return text.replace("0.", ".", 1) if abs(value) < 1 else text
+
+
+def given_words(scheme: Scheme, one: Given, candidates: Sequence[str]) -> list[tuple[str, str]]:
+    """Return each answer of a rater in words, with its question."""
+    asked = [question for question in scheme.questions if question.name in one.answers]
+    return [(question.name, worded(question, one.answers[question.name], candidates)) for question in asked]
+
+
+@functools.cache
+def environment() -> Any:
+    """Return the environment of all templates: escaping is on, a forgotten name is an error."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    made = Environment(
+        loader=PackageLoader("dialeval.annotation"),
+        autoescape=True,
+        finalize=shown,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        auto_reload=False,
+    )
+    made.filters["figure"] = figure
+    return made

@@ -1,0 +1,228 @@
+"""A study of people in one TOML file: what they see, what they are asked, how many look at each item.
+
+A scheme is read from a file, or by the name of a ready one (`SCHEMES`). Everything in it is checked when it
+is read, and a mistake is named by its place: `scheme.toml: questions[1].when: …`.
+"""
+
+import tomllib
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from dialeval import files
+from dialeval.dialogues.segmentation import DEFAULT_SPLITTER, Splitter
+from dialeval.errors import DataError, UsageError
+
+Value = str | int
+Unit = Literal["context", "turn", "segment", "dialogue", "pair"]
+_HOME = Path(__file__).with_name("schemes")
+SCHEMES = tuple(sorted(path.stem for path in _HOME.glob("*.toml")))
+MOST_CHOICES = 40
+
+
+class Choice(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One possible answer. `value` is what is stored; a number is also its score."""
+
+    value: Value
+    label: str
+    help: str = ""
+
+
+class Condition(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """When a question is asked: after certain answers, or for dialogues that have (or lack) a meta field."""
+
+    question: str | None = None
+    one_of: tuple[Value, ...] = ()
+    meta: str | None = None
+    present: bool = True
+
+
+class Question(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One question: its type says what an answer is.
+
+    `choice` one of `choices`, `several` any of them, `scale` a whole number from `low` to `high`, `text` free
+    text, `mark` any utterances of the study's candidate list, found by searching.
+    """
+
+    name: str
+    type: Literal["choice", "several", "scale", "text", "mark"]
+    text: str
+    help: str = ""
+    required: bool = True
+    choices: tuple[Choice, ...] = ()
+    ordered: bool = False
+    low: int = 1
+    high: int = 5
+    low_label: str = ""
+    high_label: str = ""
+    when: Condition | None = None
+
+    @property
+    def options(self) -> tuple[Choice, ...]:
+        """The possible answers of a choice, of several, or of a scale."""
+        if self.type != "scale":
+            return self.choices
+        ends = {self.low: self.low_label, self.high: self.high_label}
+        numbers = range(self.low, self.high + 1)
+        return tuple(Choice(value=one, label=str(one), help=ends.get(one, "")) for one in numbers)
+
+    def score(self, value: Value) -> float:
+        """Return the number of an answer: its own, or the place of its label among the choices."""
+        if isinstance(value, int):
+            return float(value)
+        return float([one.value for one in self.choices].index(value))
+
+
+class Gold(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """An item whose answer is known; every rater gets it, unmarked, to catch careless ones."""
+
+    dialogue: str
+    turn: int | None = None
+    segment: int | None = None
+    answers: dict[str, tuple[Value, ...]]
+
+
+class Rounds(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Further raters, so many at a time, until one answer has a majority; at most so many in all."""
+
+    further: int = 1
+    most: int = 7
+
+
+class Scheme(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A whole study."""
+
+    name: str
+    title: str
+    unit: Unit
+    instructions: str
+    questions: tuple[Question, ...]
+    of: Literal["dialogue", "turn"] = "dialogue"
+    role: Literal["judge", "wizard"] = "judge"
+    raters_per_item: int = 3
+    items_per_rater: int | None = None
+    items: int | None = None
+    speaker: str | None = None
+    history: int | None = None
+    following: int = 0
+    merge: bool = False
+    show: tuple[str, ...] = ()
+    splitter: Splitter = DEFAULT_SPLITTER
+    gold: tuple[Gold, ...] = ()
+    gold_minimum: float = 0.7
+    rounds: Rounds | None = None
+    expert_per_day: int = 20
+
+    @property
+    def marks(self) -> Question | None:
+        """The question that is answered from the candidate list, if there is one."""
+        return next((one for one in self.questions if one.type == "mark"), None)
+
+    def question(self, name: str) -> Question:
+        """Return the question of this name."""
+        return next(one for one in self.questions if one.name == name)
+
+
+def read_scheme(source: str | Path) -> Scheme:
+    """Read a scheme by the name of a ready one, or from a TOML file.
+
+    >>> scheme = read_scheme("appropriateness")
+    >>> scheme.unit, [one.value for one in scheme.questions[0].options]
+    ('turn', [1, 2, 3, 4, 5])
+    """
+    return parse_scheme(*scheme_text(source))
+
+
+def scheme_text(source: str | Path) -> tuple[str, str]:
+    """Return the text of a scheme and the name of its file."""
+    path = _HOME / f"{source}.toml" if str(source) in SCHEMES else Path(source)
+    if not path.exists() and path.suffix != ".toml":
+        raise UsageError(f"no scheme {str(source)!r}; ready ones: {', '.join(SCHEMES)}, or a .toml file")
+    with files.open_binary(path) as file:
+        try:
+            return file.read().decode(), path.name
+        except UnicodeDecodeError as error:
+            raise DataError(f"not UTF-8 text: {error}", file=path) from None
+
+
+def parse_scheme(text: str, name: str = "scheme.toml") -> Scheme:
+    """Read a scheme from the text of a TOML file; `name` is what errors call it."""
+    try:
+        scheme = msgspec.convert(tomllib.loads(text), Scheme)
+    except tomllib.TOMLDecodeError as error:
+        raise DataError(f"not TOML: {error}", file=name) from None
+    except msgspec.ValidationError as error:
+        message, _, place = str(error).partition(" - at `$.")
+        raise DataError(message, file=name, field=place.rstrip("`") or None) from None
+    for problem, place in _problems(scheme):
+        raise DataError(problem, file=name, field=place)
+    return scheme
+
+
+def _problems(scheme: Scheme) -> list[tuple[str, str]]:
+    found = []
+    if not scheme.questions:
+        found.append(("at least one question is needed", "questions"))
+    if scheme.raters_per_item < 1:
+        found.append(("at least 1", "raters_per_item"))
+    names = [one.name for one in scheme.questions]
+    if sum(one.type == "mark" for one in scheme.questions) > 1:
+        found.append(("one question of type mark at most", "questions"))
+    for place, one in enumerate(scheme.questions):
+        found += [(problem, f"questions[{place}].{field}") for field, problem in _of_question(one)]
+        if names.index(one.name) != place:
+            found.append((f"{one.name!r} is taken", f"questions[{place}].name"))
+        if one.when is not None and one.when.question is not None:
+            earlier = scheme.questions[:place]
+            found += [(p, f"questions[{place}].when") for p in _of_condition(one.when, earlier)]
+        elif one.when is not None and one.when.meta is None:
+            found.append(("name a question or a meta field", f"questions[{place}].when"))
+    for place, gold in enumerate(scheme.gold):
+        found += [(p, f"gold[{place}].answers") for p in _of_gold(gold, scheme)]
+    if scheme.rounds is not None and scheme.questions and scheme.questions[0].type not in ("choice", "scale"):
+        found.append(("rounds need a choice or a scale as the first question", "rounds"))
+    if scheme.rounds is not None and not 1 <= scheme.rounds.further <= scheme.rounds.most:
+        found.append(("further must be at least 1 and at most `most`", "rounds"))
+    if scheme.unit == "pair" and scheme.questions:
+        values = {choice.value for choice in scheme.questions[0].choices}
+        if not {"first", "second"} <= values <= {"first", "second", "tie"}:
+            found.append(("pairs are compared by a choice of first, second or tie", "questions[0].choices"))
+    return found
+
+
+def _of_question(one: Question) -> list[tuple[str, str]]:
+    found = []
+    if not one.name.replace("-", "_").isidentifier():
+        found.append(("name", "letters, digits, - and _ only, a letter first"))
+    values = [choice.value for choice in one.choices]
+    if one.type in ("choice", "several") and not 2 <= len(values) <= MOST_CHOICES:
+        found.append(("choices", f"from 2 to {MOST_CHOICES} are needed"))
+    if len(set(values)) != len(values):
+        found.append(("choices", "two have the same value"))
+    if len({type(value) for value in values}) > 1:
+        found.append(("choices", "values are either all numbers or all text"))
+    if one.type == "scale" and not 1 <= one.high - one.low < MOST_CHOICES:
+        found.append(("high", f"must be above low, by less than {MOST_CHOICES}"))
+    return found
+
+
+def _of_condition(when: Condition, earlier: tuple[Question, ...]) -> list[str]:
+    asked = next((one for one in earlier if one.name == when.question), None)
+    if asked is None:
+        return [f"no earlier question {when.question!r}"]
+    known = [choice.value for choice in asked.options]
+    if not when.one_of or not set(when.one_of) <= set(known):
+        return [f"one_of must name answers of {when.question!r}: {', '.join(map(str, known))}"]
+    return []
+
+
+def _of_gold(gold: Gold, scheme: Scheme) -> list[str]:
+    found = []
+    for name, accepted in gold.answers.items():
+        asked = next((one for one in scheme.questions if one.name == name), None)
+        if asked is None or asked.type not in ("choice", "scale"):
+            found.append(f"{name!r} is no choice or scale of this scheme")
+        elif not accepted or not set(accepted) <= {choice.value for choice in asked.options}:
+            found.append(f"{name!r} has other answers: {', '.join(str(o.value) for o in asked.options)}")
+    return found

@@ -1,0 +1,33 @@
+"""Text on its way into a page: what cannot be shown is made visible, what is markup is escaped.
+
+Nothing is ever stripped: whoever reads a page must see what was really said.
+"""
+
+from typing import Any
+
+_INVISIBLE = {code: 0x2400 + code for code in range(0x20) if chr(code) not in "\t\n\r"}
+_INVISIBLE |= {0x7F: 0x2421}
+_INVISIBLE |= dict.fromkeys([*range(0x80, 0xA0), *range(0xD800, 0xE000), 0xFFFE, 0xFFFF], 0xFFFD)
+
+
+def visible(text: str) -> str:
+    r"""Show the characters that a page cannot carry as their Unicode picture, or as U+FFFD.
+
+    >>> visible("a\x00b\x1b[0m"), visible("tab\tand\nline stay")
+    ('a␀b␛[0m', 'tab\tand\nline stay')
+    """
+    return text.translate(_INVISIBLE)
+
+
+def shown(value: Any) -> Any:
+    """Make what a template prints safe to carry: nothing vanishes, nothing is markup.
+
+    Meant as the `finalize` of an autoescaping Jinja environment.
+    """
+    from markupsafe import Markup, escape
+
+    if value is None or isinstance(value, Markup):
+        return value
+    text = visible(str(value))
+    # A parser would turn a bare carriage return into a line feed.
+    return Markup(str(escape(text)).replace("\r", "&#13;")) if "\r" in text else text  # noqa: S704

@@ -1,0 +1,190 @@
+"""Static context: a system answers every system turn of given dialogues, the context reset each time.
+
+Replies are kept as they come, in a journal beside the output (`replies.jsonl.part`), so that the same command
+goes on where it stopped. When all contexts have been asked, the output takes its place in the order of the
+input. A context at which the system fails is an empty reply with a note: it is not lost, and it is asked
+again only when that is wanted. Wizards are asked only where they voted.
+"""
+
+import json
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from dialeval import files
+from dialeval.dialogues import Dialogue, formats
+from dialeval.dialogues.contexts import Context, answered, contexts, failure_of
+from dialeval.dialogues.formats.records import parse_record
+from dialeval.dialogues.formats.writing import to_json
+from dialeval.errors import DataError, UsageError
+from dialeval.systems import System
+from dialeval.systems.conversation import reason
+from dialeval.systems.wizards import Wizards
+
+Watch = Callable[[int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """What came of it: contexts asked, those wizards know nothing of, answers, failures and why."""
+
+    system: str
+    signature: str
+    contexts: int
+    left_out: int
+    answered: int
+    failed: int
+    earlier: int
+    seconds: float
+    failures: dict[str, int]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the summary for `--json`."""
+        return {key: getattr(self, key) for key in self.__slots__}
+
+
+def respond_to(
+    dialogues: Iterable[Dialogue],
+    system: System,
+    out: str | Path,
+    *,
+    speaker: str | None = None,
+    retry: bool = False,
+    overwrite: bool = False,
+    give_up: int = 20,
+    watch: Watch | None = None,
+) -> Summary:
+    """Let a system answer, and write one dialogue a reply.
+
+    Args:
+        dialogues: What people said to each other.
+        system: Who answers.
+        out: A `.jsonl` file.
+        speaker: Whose turns the system plays; by default those that metrics score.
+        retry: Ask again where the system failed before.
+        overwrite: Begin anew, whatever is there.
+        give_up: Stop after so many failures in a row; what was answered stays.
+        watch: Called with the number of contexts asked.
+
+    Raises:
+        DataError: If the output holds something else, or the system failed too often in a row.
+    """
+    target, journal = Path(out), Path(f"{out}.part")
+    if target.suffix.lower() != ".jsonl":
+        raise UsageError(f"cannot write {out}: the name must end in .jsonl")
+    every = list(contexts(dialogues, speaker))
+    asked = [one for one in every if not isinstance(system, Wizards) or system.knows(one)]
+    if overwrite:
+        for path in (target, journal):
+            path.unlink(missing_ok=True)
+    begun = time.monotonic()
+    done = _earlier(asked, system, target, journal)
+    kept = {name: one for name, one in done.items() if not (retry and failure_of(one))}
+    todo = [one for one in asked if one.name not in kept]
+    if watch:
+        watch(len(kept))
+    if todo or journal.is_file() or not target.is_file():
+        with files.appending(journal) as file:
+            fresh = {one.id: one for one in _ask(todo, system, file, give_up, watch)}
+        formats.write((({**kept, **fresh})[one.name] for one in asked), target)
+        journal.unlink(missing_ok=True)
+        kept |= fresh
+    failures: dict[str, int] = {}
+    for one in kept.values():
+        if why := failure_of(one):
+            failures[why] = failures.get(why, 0) + 1
+    failed = sum(failures.values())
+    return Summary(
+        system=system.name,
+        signature=str(system.signature),
+        contexts=len(asked),
+        left_out=len(every) - len(asked),
+        answered=len(asked) - failed,
+        failed=failed,
+        earlier=len(asked) - len(todo),
+        seconds=round(time.monotonic() - begun, 3),
+        failures=dict(sorted(failures.items(), key=lambda item: -item[1])),
+    )
+
+
+def _earlier(asked: Sequence[Context], system: System, target: Path, journal: Path) -> dict[str, Dialogue]:
+    """Read what an earlier run has left, the journal last; what is not of this run is refused."""
+    wanted, found = {one.name: one for one in asked}, {}
+    for path in (target, journal):
+        for one in _lines(path) if path.is_file() else ():
+            context = wanted.get(one.id)
+            same = context is not None and one.turns[:-1] == context.turns and one.system == system.name
+            if not same or one.meta.get("by") != str(system.signature):
+                raise DataError(
+                    f"holds replies of another run ({one.id}, {one.system})",
+                    file=path,
+                    fix="choose another name, or --overwrite",
+                )
+            found[one.id] = one
+    return found
+
+
+def _lines(path: Path) -> Iterator[Dialogue]:
+    """Yield the replies of a file; one that was asked twice is there twice, and the last line may be cut."""
+    with files.open_binary(path) as file:
+        for number, line in enumerate(file, 1):
+            try:
+                record = json.loads(line)
+            except ValueError:
+                if not line.endswith(b"\n"):
+                    return
+                raise DataError("not a reply", file=path, line=number, fix="--overwrite") from None
+            yield parse_record(record, None, path, number)[0]
+
+
+def _ask(
+    todo: Sequence[Context], system: System, journal: BinaryIO, give_up: int, watch: Watch | None
+) -> Iterator[Dialogue]:
+    """Ask for replies, a few at a time; write each down before it is passed on."""
+    by, in_a_row, synced = {"by": str(system.signature)}, 0, time.monotonic()
+
+    def ask(context: Context) -> Dialogue:
+        try:
+            return answered(context, system.reply(context), system.name, by)
+        except Exception as error:  # whatever goes wrong in somebody's system is that reply's failure
+            return answered(context, None, system.name, by, reason(error))
+
+    pool = ThreadPoolExecutor(max(1, system.at_once))
+    try:
+        for one in _finished(pool, ask, todo, 2 * max(1, system.at_once)):
+            journal.write(to_json(one) + b"\n")
+            journal.flush()
+            if time.monotonic() - synced > 1:
+                os.fsync(journal.fileno())
+                synced = time.monotonic()
+            yield one
+            if watch:
+                watch(1)
+            why = failure_of(one)
+            in_a_row = in_a_row + 1 if why else 0
+            if in_a_row >= give_up:
+                raise DataError(
+                    f"{system.name} failed {in_a_row} times in a row, the last time: {why}",
+                    fix="what was answered is kept: run the same command with --retry to go on",
+                )
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _finished(
+    pool: ThreadPoolExecutor, ask: Callable[[Context], Dialogue], todo: Sequence[Context], ahead: int
+) -> Iterator[Dialogue]:
+    """Yield replies as they come, with a bounded number under way."""
+    waiting, under_way = iter(todo), set[Future[Dialogue]]()
+    while True:
+        while len(under_way) < ahead and (context := next(waiting, None)) is not None:
+            under_way.add(pool.submit(ask, context))
+        if not under_way:
+            return
+        ended, under_way = wait(under_way, return_when=FIRST_COMPLETED)
+        for future in ended:
+            yield future.result()

@@ -1,0 +1,201 @@
+"""A language model behind an address: one that answers like OpenAI's chat completions.
+
+It connects to the address it was given and to nothing else: no proxy of the environment is used, and a
+redirect is a failure. Every call ends: with an answer, or after a time and a number of tries that are known
+beforehand. What can pass (a broken connection, a time-out, 429, 5xx) is tried again, ever more slowly; what
+cannot (another 4xx, an answer that is none) fails at once.
+
+A key is taken from the environment variable `DIALEVAL_API_KEY`. It is sent to the address and is part of no
+signature, message or file.
+"""
+
+import contextlib
+import hashlib
+import http.client
+import json
+import os
+import socket
+import ssl
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+
+from dialeval import __version__
+from dialeval.errors import DataError, UsageError
+
+KEY = "DIALEVAL_API_KEY"
+LARGEST = 4 << 20  # bytes of an answer
+_LONGEST_WAIT = 60.0
+_PATH = "/chat/completions"
+
+
+class EndpointError(DataError):
+    """An address that gave no answer, or none that can be used; `again` says whether it may later."""
+
+    def __init__(self, message: str, address: str, *, again: bool = False, wait: float | None = None) -> None:
+        super().__init__(message, file=address)
+        self.again, self.wait, self.what = again, wait, message
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """An OpenAI-compatible chat endpoint.
+
+    Attributes:
+        address: Where it is, such as `http://localhost:8000/v1`.
+        model: Which model is asked for; many servers have one only and need no name.
+        temperature: 0 for the likeliest answer, as far as the server keeps that promise.
+        max_tokens: How long an answer may be.
+        timeout: Seconds until a try is given up, however busy the line is.
+        tries: How often a call is made at most.
+        backoff: Seconds before the second try, doubled before each further one.
+
+    >>> Endpoint("http://localhost:8000/v1").path
+    '/v1/chat/completions'
+    """
+
+    address: str
+    model: str | None = None
+    temperature: float = 0.0
+    max_tokens: int = 256
+    timeout: float = 60.0
+    tries: int = 3
+    backoff: float = 1.0
+
+    def __post_init__(self) -> None:
+        """Refuse an address that cannot be one before anything is sent."""
+        parts = _parts(self.address)
+        if parts.username or parts.password:
+            raise UsageError(f"no password in an address: put the key into {KEY}")
+        if self.timeout <= 0 or self.tries < 1 or self.backoff < 0 or self.max_tokens < 1:
+            raise UsageError("timeout and max_tokens must be above 0, tries at least 1, backoff not negative")
+
+    @property
+    def path(self) -> str:
+        """The path that is posted to."""
+        parts = _parts(self.address)
+        path = str(parts.path).rstrip("/")
+        path = path if path.endswith(_PATH) else path + _PATH
+        return f"{path}?{parts.query}" if parts.query else path
+
+    def complete(self, messages: Sequence[Mapping[str, str]]) -> str:
+        """Send messages (`role`, `content`) and return the text of the answer.
+
+        Raises:
+            EndpointError: After the last try, or at once for what would be the same again.
+        """
+        body: dict[str, Any] = {"messages": list(messages), "temperature": self.temperature}
+        body |= {"max_tokens": self.max_tokens} | ({} if self.model is None else {"model": self.model})
+        packed = json.dumps(body).encode()
+        for number in range(1, self.tries + 1):
+            try:
+                return _text(self._post(packed), self.address)
+            except EndpointError as error:
+                if not error.again or number == self.tries:
+                    tried = f" (tried {number} times)" if number > 1 else ""
+                    raise EndpointError(error.what + tried, self.address, again=error.again) from None
+                time.sleep(error.wait if error.wait is not None else self._pause(number, packed))
+        raise AssertionError("unreachable")
+
+    def _pause(self, number: int, packed: bytes) -> float:
+        """Wait longer after each try; calls that failed together don't come back together."""
+        spread = hashlib.blake2b(packed, digest_size=1).digest()[0] / 255
+        return min(_LONGEST_WAIT, self.backoff * 2.0 ** (number - 1) * (0.75 + 0.5 * spread))
+
+    def _post(self, packed: bytes) -> bytes:
+        parts = _parts(self.address)
+        kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
+        line = kind(str(parts.hostname), parts.port, timeout=self.timeout)
+        late, sockets = threading.Event(), list[socket.socket]()
+        watch = threading.Timer(self.timeout, _cut, (sockets, late))
+        watch.daemon = True
+        watch.start()
+        try:
+            line.connect()
+            sockets.append(line.sock)  # kept: the line forgets it when the server will close it
+            line.request("POST", self.path, packed, self._headers())
+            answer = line.getresponse()
+            read = answer.read(LARGEST + 1)
+        except (OSError, http.client.HTTPException, ssl.SSLError, ValueError) as error:
+            if late.is_set() or isinstance(error, TimeoutError):
+                raise EndpointError(f"no answer in {self.timeout:g} s", self.address, again=True) from None
+            raise EndpointError(f"no connection: {_why(error)}", self.address, again=True) from None
+        finally:
+            watch.cancel()
+            line.close()
+        if late.is_set():  # cut off in the middle of an answer
+            raise EndpointError(f"no answer in {self.timeout:g} s", self.address, again=True)
+        if len(read) > LARGEST:
+            raise EndpointError(f"an answer of more than {LARGEST >> 20} MB", self.address)
+        if answer.length:
+            raise EndpointError("the answer breaks off", self.address, again=True)
+        self._check(answer, read)
+        return read
+
+    def _headers(self) -> dict[str, str]:
+        headers = {"Content-Type": "application/json", "Accept": "application/json"}
+        headers["User-Agent"] = f"dialeval/{__version__}"
+        key = os.environ.get(KEY, "").strip()
+        if not (key.isascii() and key.isprintable()):  # or the library would complain, and show it
+            raise EndpointError(f"{KEY} has characters that a key cannot have", self.address)
+        return headers | ({"Authorization": f"Bearer {key}"} if key else {})
+
+    def _check(self, answer: http.client.HTTPResponse, read: bytes) -> None:
+        if answer.status == 200:
+            return
+        if 300 <= answer.status < 400:
+            raise EndpointError(f"redirects ({answer.status}), which is not followed", self.address)
+        again = answer.status in (408, 409, 425, 429) or answer.status >= 500
+        said = " ".join(read[:200].decode("utf-8", "replace").split())
+        raise EndpointError(
+            f"HTTP {answer.status}{f': {said}' if said else ''}",
+            self.address,
+            again=again,
+            wait=_asked_wait(answer.getheader("Retry-After")),
+        )
+
+
+def _parts(address: str) -> Any:
+    try:
+        parts = urlsplit(
+            address if address.isascii() and address.isprintable() and " " not in address else ""
+        )
+        if parts.scheme in ("http", "https") and parts.hostname and (parts.port is None or parts.port > 0):
+            return parts
+    except ValueError:
+        pass
+    raise UsageError(f"not an address: {address!r}; expected for example http://localhost:8000/v1")
+
+
+def _cut(sockets: Sequence[socket.socket], late: threading.Event) -> None:
+    """End a call from outside: a server that sends a byte now and then would else never time out."""
+    late.set()
+    for one in sockets:
+        with contextlib.suppress(OSError):
+            one.shutdown(socket.SHUT_RDWR)
+
+
+def _why(error: Exception) -> str:
+    return str(getattr(error, "strerror", None) or error) or type(error).__name__
+
+
+def _asked_wait(header: str | None) -> float | None:
+    """Read how long a busy server wants to be left alone, as far as that is reasonable."""
+    try:
+        return min(_LONGEST_WAIT, max(0.0, float(header))) if header else None
+    except ValueError:
+        return None
+
+
+def _text(read: bytes, address: str) -> str:
+    try:
+        found = json.loads(read)["choices"][0]["message"]["content"]
+    except (ValueError, KeyError, IndexError, TypeError, RecursionError):
+        start = " ".join(read[:80].decode("utf-8", "replace").split())
+        raise EndpointError(f"not a chat completion: {start!r}", address) from None
+    if not isinstance(found, str):
+        raise EndpointError("an answer without text", address)
+    return found
