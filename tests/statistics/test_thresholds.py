@@ -150,3 +150,10 @@ def test_cuts_and_halves():
     assert upper_half([5, 5, 5, 1]).tolist() == [1, 1, 1, 0]
     assert upper_half([2, 2]).tolist() == [0, 0]
     assert np.isnan(upper_half([None, None])).all()
+
+
+def test_draws_without_one_of_the_classes_make_no_noise():
+    """Two of ten dialogues hold all of a class: some draws lack it, and nobody is warned."""
+    labels = np.array([1.0] * 4 + [0.0] * 16)
+    found = held_out_threshold(np.arange(20.0)[::-1], labels, np.repeat(np.arange(10), 2), **QUICK)
+    assert found.accuracy.value is not None

@@ -154,7 +154,8 @@ def _balanced(
 
     def figures(counts: Integers) -> Floats:
         many, few, hit, kept_out = (counts.astype(np.float64) @ sums).T
-        return np.asarray((hit / many + kept_out / few) / 2)  # NaN for a draw without one of the classes
+        with np.errstate(invalid="ignore"):  # NaN for a draw without one of the classes
+            return np.asarray((hit / many + kept_out / few) / 2)
 
     value = float((right[positive].mean() + right[~positive].mean()) / 2)
     if count < FEWEST_CLUSTERS:
