@@ -155,5 +155,7 @@ def test_cuts_and_halves():
 def test_draws_without_one_of_the_classes_make_no_noise():
     """Two of ten dialogues hold all of a class: some draws lack it, and nobody is warned."""
     labels = np.array([1.0] * 4 + [0.0] * 16)
-    found = held_out_threshold(np.arange(20.0)[::-1], labels, np.repeat(np.arange(10), 2), **QUICK)
+    found = held_out_threshold(
+        np.arange(20.0)[::-1], labels, np.repeat(np.arange(10), 2), workers=4, resamples=2000
+    )
     assert found.accuracy.value is not None
