@@ -129,7 +129,8 @@ def test_fifty_kills(tmp_path: Path) -> None:
     (rows,) = base.execute("SELECT count(*) FROM answers").fetchone()
     (done,) = base.execute("SELECT count(*) FROM seats WHERE state = 'done'").fetchone()
     base.close()
-    print(f"\n{KILLS} kills: {len(kept)} acknowledged of {sent} sent, {len(there)} in the study, lost 0")
+    counts = f"{len(kept)} acknowledged of {sent} sent, {len(there)} in the study, {len(kept - there)} lost"
+    print(f"\n{KILLS} kills: {counts}")
     print(f"restart: median {share(starts, 0.5):.2f} s, longest {max(starts):.2f} s")
     assert whole == "ok"
     assert kept <= there
