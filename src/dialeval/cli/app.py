@@ -5,7 +5,18 @@ from typing import Annotated, Any
 
 import typer
 
-from dialeval.cli import acts, coverage, explanations, models, output, studies, tables, training, tuning
+from dialeval.cli import (
+    acts,
+    contrast,
+    coverage,
+    explanations,
+    models,
+    output,
+    studies,
+    tables,
+    training,
+    tuning,
+)
 from dialeval.cli.options import (
     Cache,
     Columns,
@@ -236,6 +247,7 @@ app.command()(training.train)
 app.command()(tuning.tune)
 app.command()(acts.acts)
 app.command()(coverage.coverage)
+app.command()(contrast.contrast)
 
 
 @app.command("list")

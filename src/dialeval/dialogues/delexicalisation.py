@@ -1,4 +1,4 @@
-"""Text without its values: `[value]` in place of names, numbers and times, so that only how it is said counts.
+"""Text without its values: `[value]` in place of names, numbers and times, so that how it is said counts.
 
 Systems for task-oriented dialogue are compared on replies in which values are placeholders, and each writes
 them in its own way: `[value_name]`, `[hotel_name]`, `[name]`; some leave numbers or days as they are. A
@@ -16,7 +16,19 @@ import msgspec
 from dialeval.dialogues.dialogue import Dialogue, Turn, scored_turns
 
 MARK = "[value]"
-_NO_VALUES = ("", "?", "none", "yes", "no", "true", "false", "free", "dontcare", "do n't care", "not mentioned")
+_NO_VALUES = (
+    "",
+    "?",
+    "none",
+    "yes",
+    "no",
+    "true",
+    "false",
+    "free",
+    "dontcare",
+    "do n't care",
+    "not mentioned",
+)
 _NO_SLOTS = ("internet", "parking", "none")
 _BRACKETS = re.compile(r"\[[^\[\]]{1,80}\]")
 _SHAPES = re.compile(
@@ -58,7 +70,9 @@ def delexicalise(text: str, values: Sequence[str] = ()) -> str:
     if not marked.isupper() and not marked.islower():
         marked = _NAMES.sub(MARK, marked)
     marked = _SHAPES.sub(MARK, marked).lower()
-    marked = _BEFORE_STOPS.sub(r"\1", _SPLIT_WORDS.sub(lambda found: found[0].strip().removeprefix("-"), marked))
+    marked = _BEFORE_STOPS.sub(
+        r"\1", _SPLIT_WORDS.sub(lambda found: found[0].strip().removeprefix("-"), marked)
+    )
     return " ".join(_TWICE.sub(MARK, marked).split())
 
 
@@ -70,9 +84,11 @@ def values_in(turn: Turn) -> list[str]:
     """
     acts, spans = turn.meta.get("acts"), turn.meta.get("slots")
     found = [text for some in _each(acts) for text in _values(some)]
-    for some in _each(spans):
-        if isinstance(some, Sequence) and len(some) == 3 and all(type(end) is int for end in some[1:]):
-            found.append(turn.text[some[1] : some[2]])
+    found += [
+        turn.text[some[1] : some[2]]
+        for some in _each(spans)
+        if isinstance(some, Sequence) and len(some) == 3 and all(type(end) is int for end in some[1:])
+    ]
     return [text for text in dict.fromkeys(found) if len(text) > 1 or text.isdigit()]
 
 

@@ -13,11 +13,13 @@ the dialogue's id, the turn, the kind and the dialogues to draw from.
 """
 
 import functools
-import random
+import hashlib
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
 
 from dialeval.dialogues.delexicalisation import delexicalise, values_in
 from dialeval.dialogues.dialogue import Dialogue, scored_turns, takes_part
@@ -33,6 +35,10 @@ _WORD = re.compile(r"[^\W\d_]{4,}")
 _VERSION = re.compile(r"_\d+\b")
 
 
+Chance = np.random.Generator
+T = TypeVar("T")
+
+
 class Place(NamedTuple):
     """A turn of one of the dialogues that are drawn from."""
 
@@ -44,12 +50,13 @@ class Negatives:
     """Draws negatives for the replies of some dialogues, among the replies of all of them.
 
     >>> from dialeval.dialogues import dialogue
-    >>> chats = [dialogue([("user", "A taxi?"), ("assistant", "To where?"), ("user", "The station."),
-    ...     ("assistant", "It comes at 9.")], "one"), dialogue([("user", "Taxi!"), ("assistant", "From where?"),
-    ...     ("user", "Home."), ("assistant", "It comes at 8.")], "two")]
+    >>> chats = [dialogue([("user", "A taxi?"), ("assistant", where), ("user", "Home."), ("assistant", when)])
+    ...     for where, when in (("To where?", "It comes at 9."), ("From where?", "It comes at 8."))]
     >>> drawn = Negatives(chats)
-    >>> drawn.draw(Place(0, 1), "session"), drawn.draw(Place(0, 1), "domain"), drawn.draw(Place(0, 3), "domain")
-    (Place(dialogue=0, turn=3), Place(dialogue=1, turn=1), None)
+    >>> drawn.draw(Place(0, 1), "session"), drawn.draw(Place(0, 1), "domain")
+    (Place(dialogue=0, turn=3), Place(dialogue=1, turn=1))
+    >>> drawn.draw(Place(0, 3), "domain") is None  # without its time it is the same
+    True
     """
 
     def __init__(self, dialogues: Sequence[Dialogue], seed: int = 0, speaker: str | None = None) -> None:
@@ -58,7 +65,7 @@ class Negatives:
             [turn for turn in scored_turns(one, speaker) if one.turns[turn].text.strip()] for one in dialogues
         ]
         self._bare: dict[Place, str] = {}
-        self._drawers: dict[str, Callable[[Place, random.Random], Place | None]] = {
+        self._drawers: dict[str, Callable[[Place, Chance], Place | None]] = {
             "session": self._session,
             "domain": self._domain,
             "state": self._state,
@@ -71,7 +78,7 @@ class Negatives:
         if kind not in self._drawers:
             raise UsageError(f"no negatives of the kind {kind!r}; known: {', '.join(KINDS)}")
         name = self.dialogues[place.dialogue].id
-        chance = random.Random(f"{self.seed}|{kind}|{name}|{place.turn}|{count}")
+        chance = draws_of(f"{self.seed}|{kind}|{name}|{place.turn}|{count}")
         for _ in range(_TRIES):
             found = self._drawers[kind](place, chance)
             if found is None:
@@ -87,36 +94,36 @@ class Negatives:
             self._bare[place] = normalise(delexicalise(turn.text, values_in(turn)))
         return self._bare[place]
 
-    def _session(self, place: Place, chance: random.Random) -> Place | None:
+    def _session(self, place: Place, chance: Chance) -> Place | None:
         others = [turn for turn in self.replies[place.dialogue] if turn != place.turn]
-        return Place(place.dialogue, chance.choice(others)) if others else None
+        return Place(place.dialogue, _one(others, chance)) if others else None
 
-    def _domain(self, place: Place, chance: random.Random) -> Place | None:
+    def _domain(self, place: Place, chance: Chance) -> Place | None:
         order = self.replies[place.dialogue].index(place.turn)
         known = self._by_domain[self._domains[place.dialogue], order]
         return self._elsewhere(place, known, chance)
 
-    def _state(self, place: Place, chance: random.Random) -> Place | None:
+    def _state(self, place: Place, chance: Chance) -> Place | None:
         key = self._keys.get(place)
         return None if key is None else self._elsewhere(place, self._by_state[key], chance)
 
-    def _topic(self, place: Place, chance: random.Random) -> Place | None:
+    def _topic(self, place: Place, chance: Chance) -> Place | None:
         alike = self._alike(place.dialogue)
         if not alike:
             return None
-        other = chance.choice(alike)
+        other = _one(alike, chance)
         order = self.replies[place.dialogue].index(place.turn)
         replies = self.replies[other]
-        return Place(other, replies[order] if order < len(replies) else chance.choice(replies))
+        return Place(other, replies[order] if order < len(replies) else _one(replies, chance))
 
-    def _random(self, place: Place, chance: random.Random) -> Place | None:
+    def _random(self, place: Place, chance: Chance) -> Place | None:
         return self._elsewhere(place, self._all, chance)
 
-    def _elsewhere(self, place: Place, known: Sequence[Place], chance: random.Random) -> Place | None:
+    def _elsewhere(self, place: Place, known: Sequence[Place], chance: Chance) -> Place | None:
         """Draw one of another dialogue; itself, to be drawn again, where chance would have its own."""
         if not known or known[0].dialogue == known[-1].dialogue == place.dialogue:
             return None
-        found = chance.choice(known)
+        found = _one(known, chance)
         return found if found.dialogue != place.dialogue else place
 
     @functools.cached_property
@@ -175,6 +182,21 @@ class Negatives:
         if self._telling[number][:1] and self._telling[number][0].startswith("topic "):
             return sorted(counts)
         return [other for other, _ in sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:_ALIKE]]
+
+
+def draws_of(name: str) -> Chance:
+    """Return a source of chance that depends on nothing but a name.
+
+    >>> int(draws_of("any").integers(1000))
+    706
+    """
+    return np.random.default_rng(
+        int.from_bytes(hashlib.sha256(name.encode("utf-8", "replace")).digest()[:8], "big")
+    )
+
+
+def _one(values: Sequence[T], chance: Chance) -> T:
+    return values[int(chance.integers(len(values)))]
 
 
 def _words(dialogue: Dialogue) -> set[str]:
