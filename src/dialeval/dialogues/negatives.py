@@ -65,6 +65,7 @@ class Negatives:
             [turn for turn in scored_turns(one, speaker) if one.turns[turn].text.strip()] for one in dialogues
         ]
         self._bare: dict[Place, str] = {}
+        self._plain: dict[Place, str] = {}
         self._drawers: dict[str, Callable[[Place, Chance], Place | None]] = {
             "session": self._session,
             "domain": self._domain,
@@ -90,9 +91,15 @@ class Negatives:
     def bare(self, place: Place) -> str:
         """Return a reply without values, case and punctuation: what two replies are compared by."""
         if place not in self._bare:
-            turn = self.dialogues[place.dialogue].turns[place.turn]
-            self._bare[place] = normalise(delexicalise(turn.text, values_in(turn)))
+            self._bare[place] = normalise(self.plain(place))
         return self._bare[place]
+
+    def plain(self, place: Place) -> str:
+        """Return a turn without its values."""
+        if place not in self._plain:
+            turn = self.dialogues[place.dialogue].turns[place.turn]
+            self._plain[place] = delexicalise(turn.text, values_in(turn))
+        return self._plain[place]
 
     def _session(self, place: Place, chance: Chance) -> Place | None:
         others = [turn for turn in self.replies[place.dialogue] if turn != place.turn]

@@ -22,6 +22,7 @@ from dialeval.models.artefact import Artefact, load, resolve
 from dialeval.models.encoder import recorded_encoder
 from dialeval.models.heads import Head
 from dialeval.models.network import Floats
+from dialeval.models.sketches import SKETCH, WORDS, sketches
 from dialeval.models.turn_vectors import TurnVectors, turn_vectors
 from dialeval.models.vector_head import VectorHead
 
@@ -84,27 +85,33 @@ def window_features(vectors: Floats, places: Places, direction: Places, history:
     """Describe windows, a row each.
 
     Args:
-        vectors: Of turns, (turns, width).
+        vectors: Of turns with their sketches, see `described`.
         places: Rows of `vectors`, (windows, PLACES): the turn, then what came before it; -1 where nothing is.
         direction: The place in `DIRECTIONS` of the question that is asked.
         history: How many exchanges of history belong to it.
     """
     there = (places >= 0).astype(np.float32)
-    seen = vectors[np.maximum(places, 0)] * there[:, :, None]
+    whole = vectors[np.maximum(places, 0)] * there[:, :, None]
+    seen, facts, words = np.split(whole, [-SKETCH, -WORDS], axis=2)
     after, last, second = seen[:, 0], seen[:, 1], seen[:, 2]
     count = np.maximum(there[:, 2:].sum(axis=1, keepdims=True), 1.0)
     earlier = seen[:, 2:].sum(axis=1) / count
-    cosines = np.einsum("nw,npw->np", after, seen[:, 1:])
-    inside = np.einsum("nw,npw->np", last, seen[:, 2:])
+    alike = [np.matmul(some[:, :2], some.transpose(0, 2, 1)) for some in (seen, words)]
+    cosines = [part for one in alike for part in (one[:, 0, 1:], one[:, 1, 2:])]
     asked = np.zeros((len(places), 1 + len(HISTORIES)), np.float32)
     asked[:, 0] = direction
     asked[np.arange(len(places)), 1 + history] = 1.0
     blocks = [
         *(after, last, second, earlier),
         *(after * last, after * second, last * second, after * earlier, last * earlier),
-        *(cosines, inside, there[:, 2:], asked),
+        *(*cosines, facts[:, 0], facts[:, 1], facts[:, 2], there[:, 2:], asked),
     ]
     return np.concatenate(blocks, axis=1, dtype=np.float32)
+
+
+def described(vectors: Floats, texts: Sequence[str]) -> Floats:
+    """Put the sketches of turns beside their vectors, which are of length one, or zero in silence."""
+    return np.concatenate([vectors, sketches(texts)], axis=1)
 
 
 def padded(turns: Sequence[int]) -> list[int]:
@@ -160,11 +167,12 @@ class CoherenceScorer:
             for history in range(window.histories + 1)
             if (window.direction, history) in wanted
         ]
+        vectors = described(found.vectors, [turn.text for turn in found.dialogue.turns])
         made = [
             Coherence(turn, {}, any(found.cut[one] for window in some.values() for one in window.turns))
             for turn, some in seen
         ]
-        for (number, window, _), value in zip(rows, self._answers(found.vectors, rows), strict=True):
+        for (number, window, _), value in zip(rows, self._answers(vectors, rows), strict=True):
             made[number].values.setdefault(window.direction, []).append(float(value))
         return made
 

@@ -14,12 +14,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from dialeval.dialogues import Dialogue, takes_part
-from dialeval.dialogues.delexicalisation import delexicalise, values_in
 from dialeval.dialogues.negatives import Negatives, Place, draws_of
 from dialeval.errors import UsageError
 from dialeval.models.artefact import Artefact
 from dialeval.models.card import Card
-from dialeval.models.coherence import HEAD, KIND, Direction, windows
+from dialeval.models.coherence import HEAD, KIND, Direction, described, windows
 from dialeval.models.encoder import DEFAULT, Encoder
 from dialeval.models.tensors import Storage
 from dialeval.models.training.examples import PairExample
@@ -78,21 +77,21 @@ class Contrasts:
                         if other is None or direction not in self.directions or history > window.histories:
                             continue
                         for chosen in (place, other):
-                            texts = _texts(dialogues, window.cut(history), place, chosen, bare)
+                            texts = _texts(drawn, window.cut(history), place, chosen, bare)
                             yield Case(texts, direction, history, chosen is place)
 
 
 def _texts(
-    dialogues: Sequence[Dialogue], numbers: Sequence[int], place: Place, chosen: Place, bare: bool
+    drawn: Negatives, numbers: Sequence[int], place: Place, chosen: Place, bare: bool
 ) -> tuple[str, ...]:
     """Return what the turns of a window say, with the chosen reply where the true one stands."""
-    own = dialogues[place.dialogue].turns
-    speaker = own[place.turn].speaker
+    turns = drawn.dialogues[place.dialogue].turns
+    speaker = turns[place.turn].speaker
     found = []
     for number in numbers:
-        turn = dialogues[chosen.dialogue].turns[chosen.turn] if number == place.turn else own[number]
-        without = bare and (number == place.turn or turn.speaker == speaker)
-        found.append(delexicalise(turn.text, values_in(turn)) if without else turn.text)
+        one = chosen if number == place.turn else Place(place.dialogue, number)
+        without = bare and turns[number].speaker == speaker
+        found.append(drawn.plain(one) if without else drawn.dialogues[one.dialogue].turns[one.turn].text)
     return tuple(found)
 
 
@@ -114,7 +113,7 @@ class CoherenceRecipe:
         cases = list(self.contrasts.cases(list(dialogues)))
         texts = {text: None for case in cases for text in case.texts}
         places = {text: number for number, text in enumerate(texts)}
-        table = Table(unit_vectors(Encoder.load(DEFAULT), list(texts)))
+        table = Table(described(unit_vectors(Encoder.load(DEFAULT), list(texts)), list(texts)))
         for case in cases:
             turns = tuple(places[text] for text in case.texts)
             yield WindowExample(table, turns, case.direction, case.history, {HEAD.name: float(case.true)})
@@ -130,13 +129,20 @@ class CoherenceRecipe:
         )
 
     def export(
-        self, network: WindowNetwork, target: Path, card: Card, trained: Trained, _: Storage
+        self, network: WindowNetwork, target: Path, card: Card, trained: Trained, storage: Storage
     ) -> Artefact:
-        """Write the head; it is small, so it is stored as it is."""
+        """Write the head."""
         frozen = Encoder.load(DEFAULT)
         fields = {"encoder": {"name": frozen.name, "sha": frozen.sha}, **self.fields}
         return export_vectors(
-            network.inner, target, card, name=self.name, kind=KIND, trained=trained, fields=fields
+            network.inner,
+            target,
+            card,
+            name=self.name,
+            kind=KIND,
+            storage=storage,
+            trained=trained,
+            fields=fields,
         )
 
 
