@@ -60,3 +60,13 @@ def test_published_figures_stand_beside(data_folder: Path) -> None:
 def test_unrated_sets_are_refused() -> None:
     with pytest.raises(UsageError, match="nobody rated"):
         benchmark("sgd")
+
+
+def test_a_set_that_was_left_out_of_training_was_not_seen() -> None:
+    from dialeval.jobs.benchmark import _seen
+    from dialeval.metrics import build
+
+    made = build("dialoguescore")
+    assert _seen(made, "uss") == "multiwoz, sgd; without the dialogues of uss"
+    assert "HAS SEEN sgd" in _seen(made, "sgd") or "another part" in _seen(made, "sgd")
+    assert _seen(made, "fed") == "multiwoz, sgd"

@@ -71,17 +71,17 @@ def contrast(
     if out and not systems:
         raise UsageError("-o goes with --systems")
     logged = list(read_dialogues(chats, part, format, columns))
-    how: dict[str, Any] = {"seed": seed, "resamples": resamples, "confidence": confidence}
+    draws = job.Draws(resamples, confidence, seed)
     with output.progress("dialogues scored") as watch:
         if systems:
             paths = [path for one in systems for path in _files(one)]
             found = job.contrast_systems(
-                logged, paths, metric or (), out=out, overwrite=overwrite, watch=watch, **how
+                logged, paths, metric or (), out=out, overwrite=overwrite, draws=draws, watch=watch
             )
         else:
             kinds = tuple(dict.fromkeys(negatives or ("session",)))
             found = job.contrast_negatives(
-                logged, metric or (), kinds, sample=sample or None, watch=watch, **how
+                logged, metric or (), kinds, sample=sample or None, draws=draws, watch=watch
             )
     ranked = job.combined(found.rows) if systems else {}
     if json:

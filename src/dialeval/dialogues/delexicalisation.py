@@ -36,7 +36,7 @@ _SHAPES = re.compile(
     r"|\(?\b\d[\d) -]{6,}\d\b"  # telephone numbers
     r"|\b[a-z]{2}\d{1,2}\s?,?\s?\d[a-z]{2}\b"  # postcodes
     r"|\b(?=[a-z]*\d)(?=\d*[a-z])[a-z\d]{5,}\b"  # references, numbers of trains
-    r"|([£$€]\s?)?\b\d+([.,]\d+)*(st|nd|rd|th)?\b(\s?(pounds?|gbp|dollars|minutes|stars?\b(?! rating)))?"
+    r"|([£$€]\s?)?\b\d+([.,]\d+)*(st|nd|rd|th)?\b(\s?(pounds?|gbp|dollars)\b)?"
     r"|\b(two|three|four|five|six|seven|eight|nine|ten|eleven|twelve)\b"
     r"|\b(mon|tues|wednes|thurs|fri|satur|sun)day\b"
     r"|\b(january|february|march|april|june|july|august|september|october|november|december)\b"

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
+import numpy.typing as npt
 
 from dialeval import statistics
 from dialeval.dialogues import Dialogue
@@ -29,6 +30,27 @@ REFERENCE = "reference"
 _WINDOW = 12  # turns before a reply that a metric is shown
 _SHORT = "exchanges of history"
 Watch = Callable[[int], None]
+
+
+@dataclass(frozen=True)
+class Draws:
+    """How intervals are drawn: whole dialogues, so often, with this seed."""
+
+    resamples: int = 1000
+    confidence: float = 0.95
+    seed: int = 0
+
+    def mean(self, values: Sequence[float] | npt.NDArray[Any], dialogues: Sequence[str]) -> dict[str, Any]:
+        """Return a mean with its interval."""
+        return plain(
+            statistics.bootstrap_means(
+                np.asarray(values, np.float64),
+                np.asarray(dialogues),
+                resamples=self.resamples,
+                confidence=self.confidence,
+                seed=self.seed,
+            )
+        )
 
 
 class _Published(msgspec.Struct):
@@ -59,9 +81,7 @@ def contrast_negatives(
     kinds: Sequence[str],
     *,
     sample: int | None = 2000,
-    seed: int = 0,
-    resamples: int = 1000,
-    confidence: float = 0.95,
+    draws: Draws = Draws(),  # noqa: B008  # frozen
     watch: Watch | None = None,
 ) -> Contrast:
     """Hold true replies against negatives of each kind, by every dimension of every metric.
@@ -71,40 +91,31 @@ def contrast_negatives(
         specs: Metrics in command-line notation.
         kinds: Of negatives, see `dialogues.negatives`.
         sample: How many replies, chosen by a hash; None: all.
-        seed: Of the draws.
-        resamples: Draws of the intervals.
-        confidence: Of the intervals.
+        draws: Of the intervals; negatives have the same seed.
         watch: Called with the number of dialogues scored.
     """
     if not specs:
         raise UsageError("name a metric: -m dialoguescore")
-    metrics, drawn = build_all(specs), Negatives(dialogues, seed)
-    for kind in kinds:
-        if kind not in KINDS:
-            raise UsageError(f"no negatives of the kind {kind!r}; known: {', '.join(KINDS)}")
-    places = [Place(n, turn) for n, turns in enumerate(drawn.replies) for turn in turns if turn]
+    if unknown := [kind for kind in kinds if kind not in KINDS]:
+        raise UsageError(f"no negatives of the kind {unknown[0]!r}; known: {', '.join(KINDS)}")
+    metrics, drawn, summary = build_all(specs), Negatives(dialogues, draws.seed), Summary()
+    places = [Place(n, turn) for n, turns in enumerate(drawn.replies) for turn in turns]
     places.sort(key=lambda one: hashlib.sha256(f"{dialogues[one[0]].id}|{one[1]}".encode()).digest())
     places = places[:sample]
-    summary = Summary()
     true = _scored([_placed(drawn, place, place) for place in places], metrics, summary, watch)
-    rows, notes = [], []
+    rows, notes = list[dict[str, Any]](), list[str]()
     for kind in kinds:
         pairs = [(place, other) for place in places if (other := drawn.draw(place, kind))]
         if not pairs:
             notes.append(f"no {kind} negatives can be drawn from these dialogues")
             continue
         false = _scored([_placed(drawn, *pair) for pair in pairs], metrics, summary, watch)
-        names = [dialogues[place.dialogue].id for place, _ in pairs]
-        units = [_key(drawn, place) for place, _ in pairs]
-        for column in true:
-            held = np.array(
-                [(true[column].get(u, np.nan), false[column].get(u, np.nan)) for u in units], np.float64
-            )
-            rows.append({"negatives": kind, **_told(column, held, names, seed, resamples, confidence)})
+        units = {_key(place): dialogues[place.dialogue].id for place, _ in pairs}
+        rows += [{"negatives": kind, **_told(one, true[one], false[one], units, draws)} for one in true]
     return Contrast(rows, summary.signatures, notes)
 
 
-def _key(drawn: Negatives, place: Place) -> str:
+def _key(place: Place) -> str:
     return f"{place.dialogue}:{place.turn}"
 
 
@@ -116,7 +127,7 @@ def _placed(drawn: Negatives, place: Place, chosen: Place) -> Dialogue:
     said = [*own.turns[first : place.turn], put, *own.turns[place.turn + 1 : place.turn + 2]]
     meta = {"turn": place.turn - first}
     return msgspec.structs.replace(
-        own, id=_key(drawn, place), turns=tuple(said), references={}, meta=meta, system=None
+        own, id=_key(place), turns=tuple(said), references={}, meta=meta, system=None
     )
 
 
@@ -141,21 +152,23 @@ def _scored(
 
 
 def _told(
-    column: Column, held: Any, names: list[str], seed: int, resamples: int, confidence: float
+    column: Column, true: dict[str, float], false: dict[str, float], units: dict[str, str], draws: Draws
 ) -> dict[str, Any]:
-    kept = ~np.isnan(held).any(axis=1)
-    true, false = held[kept].T
-    clusters = [name for name, keep in zip(names, kept, strict=True) if keep]
-    how = {"resamples": resamples, "confidence": confidence, "seed": seed}
-    row: dict[str, Any] = {"source": column[0], "dimension": column[1], "n": int(kept.sum())}
-    wins = (true > false) + 0.5 * (true == false)
-    row["pairs"] = plain(statistics.bootstrap_means(wins, clusters, **how))  # type: ignore[arg-type]
-    shares = len(true) and min(true.min(), false.min()) >= 0 and max(true.max(), false.max()) <= 1
-    right = ((true >= 0.5) + (false < 0.5)) / 2 if shares else np.zeros(0)
-    row["accuracy"] = plain(statistics.bootstrap_means(right, clusters[: len(right)], **how))  # type: ignore[arg-type]
-    values, labels = np.concatenate([true, false]), np.repeat([1, 0], len(true))
-    row["auc"] = statistics.auc(values, labels).value
-    return row
+    """Say how often the true reply is above the negative, of those that both have a score for."""
+    both = [unit for unit in units if unit in true and unit in false]
+    names = [units[unit] for unit in both]
+    good, bad = (np.array([some[unit] for unit in both], np.float64) for some in (true, false))
+    values = np.concatenate([good, bad])
+    shares = bool(len(values)) and 0 <= values.min() <= values.max() <= 1
+    right = ((good >= 0.5).astype(float) + (bad < 0.5)) / 2 if shares else np.zeros(0)
+    return {
+        "source": column[0],
+        "dimension": column[1],
+        "n": len(both),
+        "pairs": draws.mean((good > bad) + 0.5 * (good == bad), names),
+        "accuracy": draws.mean(right, names[: len(right)]),
+        "auc": statistics.auc(values, np.repeat([1, 0], len(both))).value,
+    }
 
 
 def contrast_systems(
@@ -165,9 +178,7 @@ def contrast_systems(
     *,
     out: str | Path | None = None,
     overwrite: bool = False,
-    seed: int = 0,
-    resamples: int = 1000,
-    confidence: float = 0.95,
+    draws: Draws = Draws(),  # noqa: B008  # frozen
     watch: Watch | None = None,
 ) -> Contrast:
     """Hold logged replies against those of systems: means, and gaps over the turns that both have.
@@ -178,9 +189,7 @@ def contrast_systems(
         specs: Metrics in command-line notation.
         out: A run folder to write, with the systems' dialogues, for a study with ratings.
         overwrite: Whether an existing run folder may be replaced.
-        seed: Of the intervals.
-        resamples: Draws of the intervals.
-        confidence: Of the intervals.
+        draws: Of the intervals.
         watch: Called with the number of dialogues scored.
     """
     if not specs:
@@ -190,19 +199,10 @@ def contrast_systems(
     if len({one.system for one in read} | {REFERENCE}) <= len(read):
         raise UsageError("two systems of one name: give files of different names, none called reference")
     true = _by_turn(score_stream(logged, metrics, summary, watch))
-    rows = [
-        {"system": REFERENCE, **_gap(column, true[column], None, seed, resamples, confidence)}
-        for column in true
-    ]
-    for one in read:
-        said = _by_turn(score_stream(one.dialogues, metrics, summary, watch))
-        rows += [
-            {
-                "system": one.system,
-                **_gap(column, said[column], true.get(column), seed, resamples, confidence),
-            }
-            for column in said
-        ]
+    rows = [{"system": REFERENCE, **_gap(one, true[one], None, draws)} for one in true]
+    for system in read:
+        said = _by_turn(score_stream(system.dialogues, metrics, summary, watch))
+        rows += [{"system": system.system, **_gap(one, said[one], true.get(one), draws)} for one in said]
     if out is not None:
         score_to(_together(logged, read), specs, out, name=REFERENCE, overwrite=overwrite, watch=watch)
     return Contrast(rows, summary.signatures, [note for one in read for note in _notes(one)])
@@ -228,21 +228,18 @@ def _by_turn(stream: Iterable[tuple[list[Dialogue], Scores]]) -> dict[Column, di
 
 
 def _gap(
-    column: Column,
-    values: dict[_Unit, float],
-    true: dict[_Unit, float] | None,
-    seed: int,
-    resamples: int,
-    confidence: float,
+    column: Column, values: dict[_Unit, float], true: dict[_Unit, float] | None, draws: Draws
 ) -> dict[str, Any]:
     """Give the mean of a column, and how far it is above that of the true replies, turn by turn."""
-    how = {"resamples": resamples, "confidence": confidence, "seed": seed}
-    mean = statistics.bootstrap_means(list(values.values()), [u.dialogue for u in values], **how)  # type: ignore[arg-type]
     both = [unit for unit in values if true and unit in true]
     gaps = [values[unit] - true[unit] for unit in both] if true else []
-    gap = statistics.bootstrap_means(gaps, [unit.dialogue for unit in both], **how)  # type: ignore[arg-type]
-    found = {"source": column[0], "dimension": column[1], "n": len(values), "mean": plain(mean)}
-    return found | {"gap": plain(gap) if true else None}
+    return {
+        "source": column[0],
+        "dimension": column[1],
+        "n": len(values),
+        "mean": draws.mean(list(values.values()), [unit.dialogue for unit in values]),
+        "gap": draws.mean(gaps, [unit.dialogue for unit in both]) if true else None,
+    }
 
 
 def _notes(one: SystemReplies) -> Iterator[str]:

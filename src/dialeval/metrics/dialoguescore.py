@@ -22,6 +22,7 @@ from dialeval.scores import Scores
 
 TASKS, CHAT = "dialeval-dialoguescore", "dialeval-coherence"
 _AT_ONCE = 256  # dialogues read together
+_ROUNDS = 2  # negatives of each kind for a reply; a cross-encoder, which is slow to train, has one
 _MIXED = {"dialoguescore": ("session", "domain", "state"), "coherence": ("session", "topic", "random")}
 _MISSING: dict[Direction, str] = {"ur": "nothing said before it", "ru": "no follow-up turn"}
 Row = tuple[str, float | None, str | None]
@@ -154,14 +155,15 @@ def _note(cut: bool, there: int, wanted: int) -> str | None:
 
 
 def recipe(
-    encoder: str | None = None, negatives: str = "mixed", figure: str = "all", bare: str = "0.5"
+    encoder: str | None = None, negatives: str = "session+domain", figure: str = "all", bare: str = "0.5"
 ) -> Any:
     """Coherence of replies in task-oriented dialogue, learned from true replies and negatives.
 
     Args:
         encoder: None: a small head on the vectors of the shipped encoder, for all ten figures. A folder or
             Hub id, such as `bert-base-uncased`, is fine-tuned as a whole, with the paper's settings.
-        negatives: Kinds joined by `+`, see `dialogues.negatives`; `mixed` is session, domain and state.
+        negatives: Kinds joined by `+`, see `dialogues.negatives`; `mixed`, as in the paper: session, domain
+            and state, most of which would have been right answers.
         figure: `all` ten, or one of them (`ur2`) as in the paper, which trains a model for each.
         bare: The share of replies that are read without their values.
     """
@@ -198,6 +200,7 @@ def _recipe(name: str, encoder: str | None, negatives: str, figure: str, bare: s
     if encoder is None:
         if figure != "all":
             raise UsageError(f"{name}: a figure of its own is for --encoder; the head answers for all ten")
+        contrasts = replace(contrasts, rounds=_ROUNDS)
         return CoherenceRecipe(name, contrasts, about=about, fields={"negatives": list(kinds)})
     heads = tuple(Head(one, "binary") for one in FIGURES if figure in ("all", one))
     paper = Settings(batch=64, learning_rate=2e-5, epochs=3)

@@ -18,7 +18,7 @@ from dialeval.dialogues.negatives import Negatives, Place, draws_of
 from dialeval.errors import UsageError
 from dialeval.models.artefact import Artefact
 from dialeval.models.card import Card
-from dialeval.models.coherence import HEAD, KIND, Direction, described, windows
+from dialeval.models.coherence import HEAD, KIND, Direction, Window, described, windows
 from dialeval.models.encoder import DEFAULT, Encoder
 from dialeval.models.tensors import Storage
 from dialeval.models.training.examples import PairExample
@@ -30,7 +30,7 @@ from dialeval.models.training.window_network import Table, WindowExample, Window
 if TYPE_CHECKING:
     from dialeval.models.training.networks import Activation
 
-WINDOWS = Settings(batch=512, learning_rate=5e-4, epochs=6, warmup=0.05, weight_decay=0.1, dropout=0.3)
+WINDOWS = Settings(batch=256, learning_rate=1e-3, epochs=3, weight_decay=0.1, dropout=0.4)
 
 
 class Case(NamedTuple):
@@ -46,7 +46,7 @@ class Case(NamedTuple):
 class Contrasts:
     """How true replies and negatives are put side by side.
 
-    `kinds` of negatives, each with a pair of its own for every reply; `bare` is the share of pairs whose
+    `kinds` of negatives, each drawn `rounds` times for every reply; `bare` is the share of pairs whose
     replies have no values; `history` fixes the exchanges of history, which are otherwise drawn.
     """
 
@@ -54,6 +54,7 @@ class Contrasts:
     bare: float = 0.0
     seed: int = 0
     history: int | None = None
+    rounds: int = 1
     directions: tuple[Direction, ...] = ("ur", "ru")
 
     def cases(self, dialogues: Sequence[Dialogue]) -> Iterator[Case]:
@@ -63,22 +64,27 @@ class Contrasts:
             spoken = [takes_part(turn) and bool(turn.text.strip()) for turn in dialogue.turns]
             replies = drawn.replies[number]
             for turn, asked in zip(replies, windows(dialogue, spoken, replies), strict=True):
-                place = Place(number, turn)
                 for kind in self.kinds if asked else ():
-                    other = drawn.draw(place, kind)
-                    chance = draws_of(f"{self.seed}|window|{kind}|{dialogue.id}|{turn}")
-                    bare = chance.random() < self.bare
-                    for direction, window in asked.items():
-                        history = (
-                            int(chance.integers(window.histories + 1))
-                            if self.history is None
-                            else self.history
-                        )
-                        if other is None or direction not in self.directions or history > window.histories:
-                            continue
-                        for chosen in (place, other):
-                            texts = _texts(drawn, window.cut(history), place, chosen, bare)
-                            yield Case(texts, direction, history, chosen is place)
+                    for count in range(self.rounds):
+                        yield from self._pairs(drawn, Place(number, turn), asked, kind, count)
+
+    def _pairs(
+        self, drawn: Negatives, place: Place, asked: Mapping[Direction, Window], kind: str, count: int
+    ) -> Iterator[Case]:
+        """Make the windows of a reply with one negative."""
+        other = drawn.draw(place, kind, count)
+        if other is None:
+            return
+        name = drawn.dialogues[place.dialogue].id
+        chance = draws_of(f"{self.seed}|window|{kind}|{name}|{place.turn}|{count}")
+        bare = chance.random() < self.bare
+        for direction, window in asked.items():
+            history = int(chance.integers(window.histories + 1)) if self.history is None else self.history
+            if direction not in self.directions or history > window.histories:
+                continue
+            for chosen in (place, other):
+                texts = _texts(drawn, window.cut(history), place, chosen, bare)
+                yield Case(texts, direction, history, chosen is place)
 
 
 def _texts(
@@ -102,7 +108,7 @@ class CoherenceRecipe:
     name: str
     contrasts: Contrasts
     settings: Settings = WINDOWS
-    hidden: tuple[int, ...] = (160,)
+    hidden: tuple[int, ...] = (256,)
     activation: "Activation" = "gelu"
     about: str = ""
     dev_figure: str = "accuracy"
