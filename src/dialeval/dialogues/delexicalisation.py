@@ -65,8 +65,8 @@ def delexicalise(text: str, values: Sequence[str] = ()) -> str:
     'i booked the [value] for [value] nights from [value], ref [value].'
     """
     marked = _BRACKETS.sub(MARK, text)
-    for value in sorted(set(values), key=len, reverse=True):
-        marked = re.sub(rf"(?<![\w\[]){re.escape(value)}(?=s?(?!\w))", MARK, marked, flags=re.IGNORECASE)
+    if known := "|".join(map(re.escape, sorted(set(values) - {""}, key=len, reverse=True))):
+        marked = re.sub(rf"(?<![\w\[])({known})(?=s?(?!\w))", MARK, marked, flags=re.IGNORECASE)
     if not marked.isupper() and not marked.islower():
         marked = _NAMES.sub(MARK, marked)
     marked = _SHAPES.sub(MARK, marked).lower()

@@ -21,6 +21,8 @@ ALL = (
     "consensus-bertscore:corpus=examples",
     "consensus:metric=chrf,corpus=examples",
     "user-reaction",
+    "dialoguescore",
+    "coherence",
 )
 """The metrics of the demo, and those that would tell little there."""
 Golden = dict[str, dict[str, float | str | None]]

@@ -22,7 +22,6 @@ from dialeval.scores import Scores
 
 TASKS, CHAT = "dialeval-dialoguescore", "dialeval-coherence"
 _AT_ONCE = 256  # dialogues read together
-_ROUNDS = 2  # negatives of each kind for a reply; a cross-encoder, which is slow to train, has one
 _MIXED = {"dialoguescore": ("session", "domain", "state"), "coherence": ("session", "topic", "random")}
 _MISSING: dict[Direction, str] = {"ur": "nothing said before it", "ru": "no follow-up turn"}
 Row = tuple[str, float | None, str | None]
@@ -200,7 +199,6 @@ def _recipe(name: str, encoder: str | None, negatives: str, figure: str, bare: s
     if encoder is None:
         if figure != "all":
             raise UsageError(f"{name}: a figure of its own is for --encoder; the head answers for all ten")
-        contrasts = replace(contrasts, rounds=_ROUNDS)
         return CoherenceRecipe(name, contrasts, about=about, fields={"negatives": list(kinds)})
     heads = tuple(Head(one, "binary") for one in FIGURES if figure in ("all", one))
     paper = Settings(batch=64, learning_rate=2e-5, epochs=3)

@@ -30,7 +30,7 @@ from dialeval.models.training.window_network import Table, WindowExample, Window
 if TYPE_CHECKING:
     from dialeval.models.training.networks import Activation
 
-WINDOWS = Settings(batch=256, learning_rate=1e-3, epochs=3, weight_decay=0.1, dropout=0.4)
+WINDOWS = Settings(batch=128, learning_rate=1e-3, epochs=2, weight_decay=0.1, dropout=0.4)
 
 
 class Case(NamedTuple):
@@ -108,7 +108,7 @@ class CoherenceRecipe:
     name: str
     contrasts: Contrasts
     settings: Settings = WINDOWS
-    hidden: tuple[int, ...] = (256,)
+    hidden: tuple[int, ...] = (192,)
     activation: "Activation" = "gelu"
     about: str = ""
     dev_figure: str = "accuracy"
