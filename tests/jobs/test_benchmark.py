@@ -109,3 +109,13 @@ def test_by_dimension_takes_those_rated_at_this_level(data_folder: Path) -> None
     assert len(names) == 11
     assert "depth" in names
     assert "interesting" not in names  # FED asks that of turns only
+
+
+def test_a_set_that_was_left_out_of_training_was_not_seen() -> None:
+    from dialeval.jobs.benchmark import _seen
+    from dialeval.metrics import build
+
+    made = build("dialoguescore")
+    assert _seen(made, "uss") == "multiwoz, sgd; without the dialogues of uss"
+    assert "HAS SEEN sgd" in _seen(made, "sgd") or "another part" in _seen(made, "sgd")
+    assert _seen(made, "fed") == "multiwoz, sgd"

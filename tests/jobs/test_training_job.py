@@ -70,6 +70,17 @@ def test_a_run_folder_and_another_file_to_choose_by(place: Path) -> None:
     assert "dialeval train toy run --dev held.jsonl --licence cc-by-4.0 -o out" in card
 
 
+def test_more_dialogues_can_be_kept_out(place: Path) -> None:
+    chats = list(formats.read("chats.jsonl"))
+    formats.write(chats[:7], "mine.jsonl")
+    made = train_to("toy", ["chats.jsonl"], "out", without=["mine.jsonl"])
+    assert (made["dropped"], made["guarded"]) == (7, ["mine.jsonl"])
+    assert made["examples"] + made["dev_examples"] == 33
+    assert (
+        "dialeval train toy chats.jsonl --without mine.jsonl -o out" in (place / "out/README.md").read_text()
+    )
+
+
 def test_the_same_call_resumes_and_fresh_does_not(place: Path) -> None:
     first = train_to("toy", ["chats.jsonl"], "out")
     again = train_to("toy", ["chats.jsonl"], "out")

@@ -50,7 +50,7 @@ def test_what_is_broken_says_so() -> None:
     assert "fails" in describe_recipe("broken")["what"]  # and the others can still be listed
     for call in (recipe, describe_recipe):
         with pytest.raises(
-            UsageError, match=r"no recipe called 'cake'; known: actbert, broken, number, segm"
+            UsageError, match=r"no recipe called 'cake'; known: actbert, broken, coherence, dialog"
         ):
             call("cake")
 

@@ -9,6 +9,7 @@ from dialeval.cli import (
     acts,
     annotation,
     chat,
+    contrast,
     coverage,
     explanations,
     models,
@@ -259,6 +260,7 @@ app.command()(coverage.coverage)
 app.command()(responding.respond)
 app.command()(annotation.annotate)
 app.command()(chat.chat)
+app.command()(contrast.contrast)
 
 
 @app.command("list")

@@ -52,7 +52,12 @@ def coverage(
     if wrong:
         raise UsageError(f"cannot write {wrong[0]}: the name must end in {', '.join(_ENDINGS)}")
     found = cover(
-        _read(chats, part, format, columns), corpus, column, encoder=encoder, confidence=confidence, seed=seed
+        read_dialogues(chats, part, format, columns),
+        corpus,
+        column,
+        encoder=encoder,
+        confidence=confidence,
+        seed=seed,
     )
     record = found.to_dict(data=chats, folder=str(corpus))
     for path in out or ():
@@ -69,7 +74,8 @@ def coverage(
         output.say(note)
 
 
-def _read(chats: str, part: str | None, format: str | None, columns: str | None) -> Any:
+def read_dialogues(chats: str, part: str | None, format: str | None, columns: str | None) -> Any:
+    """Read a file, a run folder or a portion of a public set."""
     from dialeval.dialogues import datasets, formats
     from dialeval.dialogues.splits import ROLES, portion, split_of
     from dialeval.errors import UsageError

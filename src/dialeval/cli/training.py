@@ -62,6 +62,10 @@ def train(
     licence: Annotated[
         str | None, typer.Option(help="Licence of the artefact, for its card, such as cc-by-4.0.")
     ] = None,
+    without: Annotated[
+        list[str] | None,
+        typer.Option(help="Keep out what shares text with this too, given as the data are; repeat for more."),
+    ] = None,
     threads: Threads = None,
     cache: Cache = None,
     json: Json = False,
@@ -88,6 +92,7 @@ def train(
             device=device,
             fresh=fresh,
             licence=licence,
+            without=without or (),
             watch=watch,
         )
     if json:

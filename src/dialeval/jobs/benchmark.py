@@ -144,6 +144,8 @@ def _seen(made: Any, name: str) -> str:
     if not known:
         return "none"
     overlapping = known & {name, *overlap_group(name)}
+    if overlapping and name in getattr(made, "left_out", ()):
+        return f"{', '.join(sorted(known))}; without the dialogues of {name}"
     split = split_of(name)
     if overlapping == {name} and name not in split.overlaps and (split.train or split.dev):
         return f"{', '.join(sorted(known))}; of {name} another part than the test portion"

@@ -35,6 +35,7 @@ def train_to(
     device: str | None = None,
     fresh: bool = False,
     licence: str | None = None,
+    without: Sequence[str] = (),
     watch: Watch | None = None,
 ) -> dict[str, Any]:
     """Train by a recipe's name, write the artefact, and say what came out.
@@ -51,6 +52,7 @@ def train_to(
         device: A name that torch knows; None: a GPU if there is one.
         fresh: Whether to forget a run that was begun; else the same call goes on with it.
         licence: Of the artefact, for its card; None: whoever passes it on must look at its data.
+        without: Sources whose dialogues stay out too, whatever portion of a public set they are.
         watch: Called with what is being done and how many more dialogues; an empty name: counting is over.
     """
     need_training(device)
@@ -62,7 +64,7 @@ def train_to(
     origins = [source_of(text) for text in sources]
     material = read_material(origins, [source_of(text) for text in dev], watch)
     learn = [one for one in material.learn if _falls(one.id) < share]
-    guard = Guard(origins, watch)
+    guard = Guard(origins, watch, [source_of(text) for text in without])
     command = command_of(
         name,
         sources,
@@ -74,6 +76,7 @@ def train_to(
         storage=storage,
         device=device,
         licence=licence,
+        without=without,
     )
     result = train(
         typing.cast("Recipe[Any, Any]", _Watched(made, len(learn), watch)),
@@ -184,13 +187,14 @@ def command_of(
     storage: str = "fp32",
     device: str | None = None,
     licence: str | None = None,
+    without: Sequence[str] = (),
 ) -> str:
     """Write the command that trains the same again, for a card.
 
     >>> command_of("segment-act", ["my acts/"], "out", settings={"batch": "8"}, licence="mit")
     "dialeval train segment-act 'my acts/' --set batch=8 --licence mit -o out"
     """
-    options = [("--dev", path) for path in dev]
+    options = [("--dev", path) for path in dev] + [("--without", path) for path in without]
     options += [("--encoder", encoder)] if encoder else []
     options += [("--set", f"{key}={text}") for key, text in (settings or {}).items()]
     options += [("--share", f"{share:g}")] if share < 1 else []

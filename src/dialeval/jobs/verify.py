@@ -26,6 +26,8 @@ ALL = (
     "multiwoz:schema=example",
     "weak-agreement:votes=examples",
     "voted-appropriateness:votes=examples",
+    "dialoguescore",
+    "coherence",
 )
 """The metrics of the demo, and those that would tell little there.
 

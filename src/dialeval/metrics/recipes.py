@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 # Built-in recipes by the function that makes them, so that asking for one does not import the others.
 _MAKERS = {
     "actbert": "dialeval.metrics.actbert:recipe",
+    "coherence": "dialeval.metrics.dialoguescore:open_recipe",
+    "dialoguescore": "dialeval.metrics.dialoguescore:recipe",
     "segment-act": "dialeval.metrics.segment_act:recipe",
     "turn-quality": "dialeval.metrics.turn_quality:recipe",
     "user-reaction": "dialeval.metrics.user_reaction:recipe",

@@ -41,6 +41,7 @@ CLASSES = frozenset(
         "segment-acts.v1",
         "act-bert.v1",
         "reactions.v1",
+        "coherence.v1",
         "gguf.v1",
     }
 )

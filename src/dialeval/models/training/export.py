@@ -73,6 +73,7 @@ def export_vectors(
     *,
     name: str,
     kind: str = "dialogue-scorer.v1",
+    storage: Storage = "fp32",
     trained: Trained | None = None,
     fields: Mapping[str, Any] | None = None,
 ) -> Artefact:
@@ -90,7 +91,8 @@ def export_vectors(
         **run_fields(trained),
         **(fields or {}),
     }
-    files = {"model.safetensors": lambda path: write_tensors(path, weights)}
+    small = shrink(weights, storage)
+    files = {"model.safetensors": lambda path: write_tensors(path, small)}
     return save(target, kind, config, files, card)
 
 

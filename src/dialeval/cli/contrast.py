@@ -1,0 +1,152 @@
+"""`dialeval contrast`: true replies against others, where nobody rated anything."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from dialeval.cli import output, tables
+from dialeval.cli.options import (
+    Cache,
+    Columns,
+    Confidence,
+    Format,
+    Json,
+    Metrics,
+    Overwrite,
+    Resamples,
+    Seed,
+    Threads,
+)
+
+if TYPE_CHECKING:
+    from dialeval.jobs.contrast import Contrast
+
+
+def contrast(
+    chats: Annotated[str, typer.Argument(help="Dialogues in any known format, or the name of a public set.")],
+    metric: Metrics = None,
+    negatives: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Hold each reply against one from elsewhere: session, domain, state, topic, random; repeat "
+            "for more. By default session."
+        ),
+    ] = None,
+    systems: Annotated[
+        list[Path] | None,
+        typer.Option(
+            help="Hold the logged replies against those in this file of predictions, or in all files of "
+            "this folder; repeat for more."
+        ),
+    ] = None,
+    sample: Annotated[int, typer.Option(min=0, help="Replies to take for negatives; 0: all.")] = 2000,
+    part: Annotated[
+        str | None, typer.Option(help="Part of a public set; by default test of the split manifest.")
+    ] = None,
+    resamples: Resamples = 1000,
+    confidence: Confidence = 0.95,
+    seed: Seed = 0,
+    out: Annotated[
+        Path | None,
+        typer.Option("-o", "--out", help="With --systems: a run folder with all dialogues, for a study."),
+    ] = None,
+    overwrite: Overwrite = False,
+    format: Format = None,
+    columns: Columns = None,
+    threads: Threads = None,
+    cache: Cache = None,
+    json: Json = False,
+) -> None:
+    """Hold true replies against replies from elsewhere, or against what systems said in their place.
+
+    Example: dialeval contrast chats.jsonl -m dialoguescore -m similarity --negatives session
+    """
+    from dialeval.cli.coverage import read_dialogues
+    from dialeval.errors import UsageError
+    from dialeval.jobs import contrast as job
+
+    if systems and negatives:
+        raise UsageError("one at a time: --negatives or --systems")
+    if out and not systems:
+        raise UsageError("-o goes with --systems")
+    logged = list(read_dialogues(chats, part, format, columns))
+    draws = job.Draws(resamples, confidence, seed)
+    with output.progress("dialogues scored") as watch:
+        if systems:
+            paths = [path for one in systems for path in _files(one)]
+            found = job.contrast_systems(
+                logged, paths, metric or (), out=out, overwrite=overwrite, draws=draws, watch=watch
+            )
+        else:
+            kinds = tuple(dict.fromkeys(negatives or ("session",)))
+            found = job.contrast_negatives(
+                logged, metric or (), kinds, sample=sample or None, draws=draws, watch=watch
+            )
+    ranked = job.combined(found.rows) if systems else {}
+    if json:
+        told = {name: str(signature) for name, signature in found.signatures.items()}
+        output.print_json({"rows": found.rows, **ranked, "notes": found.notes, "signatures": told})
+        return
+    (_show_systems if systems else _show_negatives)(found, ranked)
+    for note in found.notes:
+        output.say(note)
+    if out:
+        output.say(f"written: {out}")
+    tables.say_signatures(found.signatures)
+
+
+def _files(path: Path) -> list[Path]:
+    """Return the files of predictions that a path stands for."""
+    from dialeval.errors import DataError
+
+    found = sorted(path.glob("*.json*")) if path.is_dir() else [path]
+    if not found:
+        raise DataError("no file of predictions in this folder", file=path, fix="expected SYSTEM.json")
+    return found
+
+
+def _show_negatives(found: "Contrast", _: dict[str, Any]) -> None:
+    rows = [
+        (
+            row["negatives"],
+            row["source"],
+            row["dimension"],
+            row["n"],
+            output.interval(row["pairs"]),
+            output.interval(row["accuracy"]) if row["accuracy"]["n"] else None,
+            row["auc"],
+        )
+        for row in found.rows
+    ]
+    header = ("negatives", "source", "dimension", "n", "true above false", "accuracy at .5", "AUC")
+    output.print_table("True replies against negatives (chance is .5)", header, rows)
+
+
+def _show_systems(found: "Contrast", ranked: dict[str, Any]) -> None:
+    """Print a row for each system and dimension, the best systems first."""
+    columns = list(dict.fromkeys((row["source"], row["dimension"]) for row in found.rows))
+    rows: list[tuple[object, ...]] = []
+    for column in columns:
+        some = [row for row in found.rows if (row["source"], row["dimension"]) == column]
+        some.sort(key=lambda row: -(row["mean"]["value"] or 0.0))
+        rows += [
+            (
+                *column,
+                row["system"],
+                row["n"],
+                output.interval(row["mean"]),
+                output.interval(row["gap"]) if row["gap"] else None,
+                ranked["combined"].get(row["system"]),
+            )
+            for row in some
+        ]
+    header = ("source", "dimension", "system", "n", "mean", "above the reference", "Combined")
+    output.print_table("Systems beside the logged replies", header, rows)
+    if ranked["spearman"]:
+        cells = [
+            (one["source"], one["dimension"], one["spearman"]["n"], output.interval(one["spearman"]))
+            for one in ranked["spearman"]
+        ]
+        names = ("source", "dimension", "systems", "Spearman")
+        output.print_table("Order of systems beside published Combined", names, cells, further=True)

@@ -1,0 +1,277 @@
+"""True replies against others: how well metrics tell them apart, and where systems stand beside references.
+
+Two questions that need no ratings. With *negatives*, each logged reply is held against one that was given
+elsewhere, in its place: a metric of coherence should give the true one more. With *systems*, the logged
+replies are held against what systems said in their place.
+"""
+
+import hashlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from dialeval import statistics
+from dialeval.dialogues import Dialogue
+from dialeval.dialogues.datasets import data_folder
+from dialeval.dialogues.datasets.rawfiles import load
+from dialeval.dialogues.negatives import KINDS, Negatives, Place
+from dialeval.dialogues.system_replies import SystemReplies, system_replies
+from dialeval.errors import UsageError
+from dialeval.jobs.scoring import Summary, build_all, score_stream, score_to
+from dialeval.scores import Scores
+from dialeval.studies.against_gold import plain
+
+REFERENCE = "reference"
+_WINDOW = 12  # turns before a reply that a metric is shown
+_SHORT = "exchanges of history"
+Watch = Callable[[int], None]
+
+
+@dataclass(frozen=True)
+class Draws:
+    """How intervals are drawn: whole dialogues, so often, with this seed."""
+
+    resamples: int = 1000
+    confidence: float = 0.95
+    seed: int = 0
+
+    def mean(self, values: Sequence[float] | npt.NDArray[Any], dialogues: Sequence[str]) -> dict[str, Any]:
+        """Return a mean with its interval."""
+        return plain(
+            statistics.bootstrap_means(
+                np.asarray(values, np.float64),
+                np.asarray(dialogues),
+                resamples=self.resamples,
+                confidence=self.confidence,
+                seed=self.seed,
+            )
+        )
+
+
+class _Published(msgspec.Struct):
+    combined: float
+
+
+class _Leaderboard(msgspec.Struct):
+    systems: dict[str, _Published]
+
+
+class _Unit(NamedTuple):
+    dialogue: str
+    turn: int
+
+
+@dataclass(frozen=True)
+class Contrast:
+    """Rows of figures, and what to know about them."""
+
+    rows: list[dict[str, Any]]
+    signatures: dict[str, Any]
+    notes: list[str] = field(default_factory=list)
+
+
+def contrast_negatives(
+    dialogues: Sequence[Dialogue],
+    specs: Sequence[str],
+    kinds: Sequence[str],
+    *,
+    sample: int | None = 2000,
+    draws: Draws = Draws(),  # noqa: B008  # frozen
+    watch: Watch | None = None,
+) -> Contrast:
+    """Hold true replies against negatives of each kind, by every dimension of every metric.
+
+    Args:
+        dialogues: What replies and negatives are taken from.
+        specs: Metrics in command-line notation.
+        kinds: Of negatives, see `dialogues.negatives`.
+        sample: How many replies, chosen by a hash; None: all.
+        draws: Of the intervals; negatives have the same seed.
+        watch: Called with the number of dialogues scored.
+    """
+    if not specs:
+        raise UsageError("name a metric: -m dialoguescore")
+    if unknown := [kind for kind in kinds if kind not in KINDS]:
+        raise UsageError(f"no negatives of the kind {unknown[0]!r}; known: {', '.join(KINDS)}")
+    metrics, drawn, summary = build_all(specs), Negatives(dialogues, draws.seed), Summary()
+    places = [Place(n, turn) for n, turns in enumerate(drawn.replies) for turn in turns]
+    places.sort(key=lambda one: hashlib.sha256(f"{dialogues[one[0]].id}|{one[1]}".encode()).digest())
+    places = places[:sample]
+    true = _scored([_placed(drawn, place, place) for place in places], metrics, summary, watch)
+    rows, notes = list[dict[str, Any]](), list[str]()
+    for kind in kinds:
+        pairs = [(place, other) for place in places if (other := drawn.draw(place, kind))]
+        if not pairs:
+            notes.append(f"no {kind} negatives can be drawn from these dialogues")
+            continue
+        false = _scored([_placed(drawn, *pair) for pair in pairs], metrics, summary, watch)
+        units = {_key(place): dialogues[place.dialogue].id for place, _ in pairs}
+        rows += [{"negatives": kind, **_told(one, true[one], false[one], units, draws)} for one in true]
+    return Contrast(rows, summary.signatures, notes)
+
+
+def _key(place: Place) -> str:
+    return f"{place.dialogue}:{place.turn}"
+
+
+def _placed(drawn: Negatives, place: Place, chosen: Place) -> Dialogue:
+    """Cut a dialogue around a reply, with the chosen one in its place and the turn after it as the last."""
+    own = drawn.dialogues[place.dialogue]
+    put = drawn.dialogues[chosen.dialogue].turns[chosen.turn]
+    first = max(0, place.turn - _WINDOW)
+    said = [*own.turns[first : place.turn], put, *own.turns[place.turn + 1 : place.turn + 2]]
+    meta = {"turn": place.turn - first}
+    return msgspec.structs.replace(
+        own, id=_key(place), turns=tuple(said), references={}, meta=meta, system=None
+    )
+
+
+Column = tuple[str, str]
+
+
+def _scored(
+    made: list[Dialogue], metrics: dict[str, Any], summary: Summary, watch: Watch | None
+) -> dict[Column, dict[str, float]]:
+    """Score dialogues and keep what is said of the turn that each is about."""
+    found: dict[Column, dict[str, float]] = {}
+    for chunk, scores in score_stream(made, metrics, summary, watch):
+        about = {dialogue.id: dialogue.meta["turn"] for dialogue in chunk}
+        for row in scores:
+            if row.turn is None or row.turn != about[row.dialogue_id]:
+                continue
+            column = found.setdefault((row.source, row.dimension), {})
+            short = row.dimension[-1:].isdigit() and _SHORT in (row.note or "")
+            if row.value is not None and not short:
+                column[row.dialogue_id] = row.value
+    return found
+
+
+def _told(
+    column: Column, true: dict[str, float], false: dict[str, float], units: dict[str, str], draws: Draws
+) -> dict[str, Any]:
+    """Say how often the true reply is above the negative, of those that both have a score for."""
+    both = [unit for unit in units if unit in true and unit in false]
+    names = [units[unit] for unit in both]
+    good, bad = (np.array([some[unit] for unit in both], np.float64) for some in (true, false))
+    values = np.concatenate([good, bad])
+    shares = bool(len(values)) and 0 <= values.min() <= values.max() <= 1
+    right = ((good >= 0.5).astype(float) + (bad < 0.5)) / 2 if shares else np.zeros(0)
+    return {
+        "source": column[0],
+        "dimension": column[1],
+        "n": len(both),
+        "pairs": draws.mean((good > bad) + 0.5 * (good == bad), names),
+        "accuracy": draws.mean(right, names[: len(right)]),
+        "auc": statistics.auc(values, np.repeat([1, 0], len(both))).value,
+    }
+
+
+def contrast_systems(
+    logged: Sequence[Dialogue],
+    systems: Sequence[str | Path],
+    specs: Sequence[str],
+    *,
+    out: str | Path | None = None,
+    overwrite: bool = False,
+    draws: Draws = Draws(),  # noqa: B008  # frozen
+    watch: Watch | None = None,
+) -> Contrast:
+    """Hold logged replies against those of systems: means, and gaps over the turns that both have.
+
+    Args:
+        logged: Dialogues with the true replies.
+        systems: Files of predictions, see `dialogues.system_replies`.
+        specs: Metrics in command-line notation.
+        out: A run folder to write, with the systems' dialogues, for a study with ratings.
+        overwrite: Whether an existing run folder may be replaced.
+        draws: Of the intervals.
+        watch: Called with the number of dialogues scored.
+    """
+    if not specs:
+        raise UsageError("name a metric: -m dialoguescore:delexicalise=true")
+    metrics, summary = build_all(specs), Summary()
+    read = [system_replies(path, logged) for path in systems]
+    if len({one.system for one in read} | {REFERENCE}) <= len(read):
+        raise UsageError("two systems of one name: give files of different names, none called reference")
+    true = _by_turn(score_stream(logged, metrics, summary, watch))
+    rows = [{"system": REFERENCE, **_gap(one, true[one], None, draws)} for one in true]
+    for system in read:
+        said = _by_turn(score_stream(system.dialogues, metrics, summary, watch))
+        rows += [{"system": system.system, **_gap(one, said[one], true.get(one), draws)} for one in said]
+    if out is not None:
+        score_to(_together(logged, read), specs, out, name=REFERENCE, overwrite=overwrite, watch=watch)
+    return Contrast(rows, summary.signatures, [note for one in read for note in _notes(one)])
+
+
+def _together(logged: Iterable[Dialogue], read: Sequence[SystemReplies]) -> Iterator[Dialogue]:
+    """Yield the dialogues of all, each with the system in its id."""
+    for dialogue in logged:
+        yield msgspec.structs.replace(dialogue, id=f"{REFERENCE}/{dialogue.id}", system=REFERENCE)
+    for one in read:
+        for dialogue in one.dialogues:
+            yield msgspec.structs.replace(dialogue, id=f"{one.system}/{dialogue.id}")
+
+
+def _by_turn(stream: Iterable[tuple[list[Dialogue], Scores]]) -> dict[Column, dict[_Unit, float]]:
+    found: dict[Column, dict[_Unit, float]] = {}
+    for _, scores in stream:
+        for row in scores:
+            if row.turn is not None and row.value is not None:
+                column = found.setdefault((row.source, row.dimension), {})
+                column[_Unit(row.dialogue_id, row.turn)] = row.value
+    return found
+
+
+def _gap(
+    column: Column, values: dict[_Unit, float], true: dict[_Unit, float] | None, draws: Draws
+) -> dict[str, Any]:
+    """Give the mean of a column, and how far it is above that of the true replies, turn by turn."""
+    both = [unit for unit in values if true and unit in true]
+    gaps = [values[unit] - true[unit] for unit in both] if true else []
+    return {
+        "source": column[0],
+        "dimension": column[1],
+        "n": len(values),
+        "mean": draws.mean(list(values.values()), [unit.dialogue for unit in values]),
+        "gap": draws.mean(gaps, [unit.dialogue for unit in both]) if true else None,
+    }
+
+
+def _notes(one: SystemReplies) -> Iterator[str]:
+    told = (
+        (one.missing, "dialogues missing"),
+        (one.unknown, "dialogues that are not among the logged ones"),
+        (one.short, "replies missing"),
+        (one.extra, "replies too many"),
+    )
+    counts = [f"{count} {what}" for count, what in told if count]
+    if counts:
+        yield f"{one.system}: {', '.join(counts)}"
+
+
+def combined(rows: Sequence[dict[str, Any]], path: str | Path | None = None) -> dict[str, Any]:
+    """Hold the means of systems against published Combined figures: each system's, and the rank correlation.
+
+    Args:
+        rows: Of `contrast_systems`.
+        path: A `leaderboard.json`; by default that of MultiWOZ, if it is at hand.
+    """
+    path = Path(path or data_folder() / "multiwoz" / "leaderboard.json")
+    if not path.is_file():
+        return {"combined": {}, "spearman": []}
+    figures = {name: one.combined for name, one in load(path, _Leaderboard).systems.items()}
+    columns: dict[Column, list[tuple[float, float]]] = {}
+    for row in rows:
+        if row["system"] in figures and row["mean"]["value"] is not None:
+            pairs = columns.setdefault((row["source"], row["dimension"]), [])
+            pairs.append((row["mean"]["value"], figures[row["system"]]))
+    found = [
+        {"source": c[0], "dimension": c[1], "spearman": plain(statistics.spearman(*zip(*pairs, strict=True)))}
+        for c, pairs in columns.items()
+    ]
+    return {"combined": figures, "spearman": found}

@@ -1,0 +1,217 @@
+"""Whether replies fit what was said before and after them: `dialoguescore`, `coherence`, and their recipes.
+
+Nobody has to label anything to train either. A true reply is told from replies that were given elsewhere;
+where those come from is what the two differ in: `dialoguescore` is for task-oriented dialogue, `coherence`
+for talk about anything.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import Any, ClassVar
+
+from dialeval.dialogues import Dialogue
+from dialeval.dialogues.delexicalisation import delexicalised
+from dialeval.dialogues.negatives import KINDS
+from dialeval.errors import DialevalError, UsageError
+from dialeval.metrics.aggregation import Aggregate, aggregate
+from dialeval.metrics.registry import Rows, metric
+from dialeval.models.coherence import DIRECTIONS, HISTORIES, MOST, Coherence, Direction
+from dialeval.models.coherence_pairs import FIGURES, coherence_scorer
+from dialeval.scores import Scores
+
+TASKS, CHAT = "dialeval-dialoguescore", "dialeval-coherence"
+_AT_ONCE = 256  # dialogues read together
+_MIXED = {"dialoguescore": ("session", "domain", "state"), "coherence": ("session", "topic", "random")}
+_MISSING: dict[Direction, str] = {"ur": "nothing said before it", "ru": "no follow-up turn"}
+Row = tuple[str, float | None, str | None]
+
+
+@metric("dialoguescore.v1")
+@dataclass(frozen=True)
+class DialogueScore:
+    """How well a reply fits what the user said (`ur`), and what the user said next fits it (`ru`), 0 to 1.
+
+    `ur0` to `ur4` and `ru0` to `ru4` see so many exchanges of history, `ur` and `ru` are their means. Where a
+    dialogue has less history, what there is is used, and noted. Dialogues have the figure of their turns by
+    `aggregate`. With `delexicalise`, replies are read without their values, as systems write them whose
+    replies have placeholders.
+
+    >>> from dialeval.dialogues import dialogue
+    >>> ask, answer = "I need a taxi to the station.", "From the museum, at 5."
+    >>> chats = [dialogue([("user", ask), ("assistant", reply), ("user", answer)], reply)
+    ...     for reply in ("Where from, and when?", "It has 4 stars.")]
+    >>> found = DialogueScore().score(chats)
+    >>> for name in ("ur", "ru"):
+    ...     good, bad = (row.value for row in found.where(dimension=name, level="turn"))
+    ...     print(good > bad)
+    True
+    True
+    """
+
+    model: str = TASKS
+    delexicalise: bool = False
+    aggregate: Aggregate = "mean"
+    speaker: str | None = None
+    dimensions: ClassVar[tuple[str, ...]] = (*FIGURES, *DIRECTIONS)
+    trained_on: ClassVar[tuple[str, ...]] = ("multiwoz", "sgd")
+    left_out: ClassVar[tuple[str, ...]] = ("uss",)
+
+    def score(self, dialogues: Iterable[Dialogue]) -> Scores:
+        """Judge each reply by what surrounds it."""
+        rows, stream, scorer = Rows(self), iter(dialogues), coherence_scorer(self.model)
+        while some := list(islice(stream, _AT_ONCE)):
+            read = [delexicalised(one, self.speaker) for one in some] if self.delexicalise else some
+            for dialogue, found in zip(some, scorer.score(read, self.speaker), strict=True):
+                _add(rows, dialogue, found, self.dimensions, self.aggregate)
+        return rows.scores()
+
+    def provenance(self) -> dict[str, str]:
+        """Name the model by its content, not by where it lies."""
+        return _provenance(self.model)
+
+
+@metric("coherence.v1")
+@dataclass(frozen=True)
+class OpenCoherence:
+    """How well a reply fits what was said before (`ur`), and what is said next fits it (`ru`), 0 to 1.
+
+    For chat about anything. Both are means over none to four exchanges of history. Dialogues have the figure
+    of their turns by `aggregate`.
+
+    >>> from dialeval.dialogues import dialogue
+    >>> chats = [dialogue([("user", "Do you have any pets?"), ("assistant", reply)], reply)
+    ...     for reply in ("Yes, two cats and an old dog.", "The train leaves at nine.")]
+    >>> good, bad = (row.value for row in OpenCoherence().score(chats) if row.turn and row.dimension == "ur")
+    >>> good > bad
+    True
+    """
+
+    model: str = CHAT
+    aggregate: Aggregate = "mean"
+    speaker: str | None = None
+    dimensions: ClassVar[tuple[str, ...]] = DIRECTIONS
+    trained_on: ClassVar[tuple[str, ...]] = ("blended-skill-talk", "dailydialog", "empathetic", "topicalchat")
+    left_out: ClassVar[tuple[str, ...]] = ("dailydialog++",)
+
+    def score(self, dialogues: Iterable[Dialogue]) -> Scores:
+        """Judge each reply by what surrounds it."""
+        rows, stream, scorer = Rows(self), iter(dialogues), coherence_scorer(self.model)
+        while some := list(islice(stream, _AT_ONCE)):
+            for dialogue, found in zip(some, scorer.score(some, self.speaker), strict=True):
+                _add(rows, dialogue, found, self.dimensions, self.aggregate)
+        return rows.scores()
+
+    def provenance(self) -> dict[str, str]:
+        """Name the model by its content, not by where it lies."""
+        return _provenance(self.model)
+
+
+def _provenance(model: str) -> dict[str, str]:
+    try:
+        return {"model": coherence_scorer(model).sha[:12]}
+    except DialevalError:  # what is not there keeps its name: nothing is scored
+        return {}
+
+
+def _add(
+    rows: Rows, dialogue: Dialogue, found: list[Coherence], dimensions: tuple[str, ...], how: Aggregate
+) -> None:
+    known: dict[str, list[tuple[float, int]]] = {name: [] for name in dimensions}
+    for one in found:
+        words = len(dialogue.turns[one.turn].text.split())
+        for name, value, note in _figures(dialogue, one):
+            if name in known:
+                rows.add(dialogue, one.turn, name, value, note)
+                known[name] += [] if value is None else [(value, words)]
+    for name, some in known.items():
+        figure = aggregate([value for value, _ in some], [words for _, words in some], how) if some else None
+        rows.add(dialogue, None, name, figure, None if some else "no reply to score")
+
+
+def _figures(dialogue: Dialogue, one: Coherence) -> Iterator[Row]:
+    """Give all figures of a reply; what there is of history stands in for what there is not."""
+    empty = not dialogue.turns[one.turn].text.strip()
+    means: list[Row] = []
+    for direction in DIRECTIONS:
+        values = one.values.get(direction)
+        if not values:
+            missing = "empty reply" if empty else _MISSING[direction]
+            yield from ((f"{direction}{history}", None, missing) for history in HISTORIES)
+            means.append((direction, None, missing))
+            continue
+        there = len(values) - 1
+        each = [values[min(history, there)] for history in HISTORIES]
+        for history, value in zip(HISTORIES, each, strict=True):
+            yield f"{direction}{history}", value, _note(one.cut, there, history)
+        means.append((direction, sum(each) / len(each), _note(one.cut, there, MOST)))
+    yield from means
+
+
+def _note(cut: bool, there: int, wanted: int) -> str | None:
+    short = f"exchanges of history: {there}, not {wanted}" if there < wanted else None
+    return "truncated" if cut and not short else f"truncated; {short}" if cut else short
+
+
+def recipe(
+    encoder: str | None = None, negatives: str = "session+domain", figure: str = "all", bare: str = "0.5"
+) -> Any:
+    """Coherence of replies in task-oriented dialogue, learned from true replies and negatives.
+
+    Args:
+        encoder: None: a small head on the vectors of the shipped encoder, for all ten figures. A folder or
+            Hub id, such as `bert-base-uncased`, is fine-tuned as a whole, with the paper's settings.
+        negatives: Kinds joined by `+`, see `dialogues.negatives`; `mixed`, as in the paper: session, domain
+            and state, most of which would have been right answers.
+        figure: `all` ten, or one of them (`ur2`) as in the paper, which trains a model for each.
+        bare: The share of replies that are read without their values.
+    """
+    return _recipe("dialoguescore", encoder, negatives, figure, bare)
+
+
+def open_recipe(encoder: str | None = None, negatives: str = "mixed", figure: str = "all") -> Any:
+    """Coherence of replies in talk about anything, learned from true replies and negatives.
+
+    Args:
+        encoder: As for `dialoguescore`.
+        negatives: Kinds joined by `+`; `mixed` is session, topic and random.
+        figure: `all` ten, or one of them.
+    """
+    return _recipe("coherence", encoder, negatives, figure, "0")
+
+
+def _recipe(name: str, encoder: str | None, negatives: str, figure: str, bare: str) -> Any:
+    from dialeval.models.heads import Head
+    from dialeval.models.training import PairRecipe, Settings
+    from dialeval.models.training.coherence_recipe import CoherenceRecipe, Contrasts, pair_examples
+
+    kinds = _MIXED[name] if negatives == "mixed" else tuple(negatives.split("+"))
+    for kind in kinds:
+        if kind not in KINDS:
+            raise UsageError(f"{name}: no negatives {kind!r}; known: mixed, {', '.join(KINDS)}, joined by +")
+    if figure not in ("all", *FIGURES):
+        raise UsageError(f"{name}: no figure {figure!r}; known: all, {', '.join(FIGURES)}")
+    contrasts = Contrasts(kinds, _share(name, bare))
+    if figure != "all":
+        directions = tuple(one for one in DIRECTIONS if figure.startswith(one))
+        contrasts = replace(contrasts, history=int(figure[-1]), directions=directions)
+    about = f"Says how well a reply fits what surrounds it; negatives: {', '.join(kinds)}."
+    if encoder is None:
+        if figure != "all":
+            raise UsageError(f"{name}: a figure of its own is for --encoder; the head answers for all ten")
+        return CoherenceRecipe(name, contrasts, about=about, fields={"negatives": list(kinds)})
+    heads = tuple(Head(one, "binary") for one in FIGURES if figure in ("all", one))
+    paper = Settings(batch=64, learning_rate=2e-5, epochs=3)
+    return PairRecipe(
+        name, heads, lambda given: pair_examples(contrasts, given), "accuracy", paper, encoder, about
+    )
+
+
+def _share(name: str, text: str) -> float:
+    try:
+        share = float(text)
+    except ValueError:
+        share = -1.0
+    if not 0 <= share <= 1:
+        raise UsageError(f"{name}: bare={text} is no share, from 0 to 1")
+    return share
