@@ -33,6 +33,6 @@ def test_replies_take_the_place_of_the_logged_ones(tmp_path: Path) -> None:
 
 def test_another_shape_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "bot.json"
-    path.write_text('{"mul0001": [{"reply": "x"}]}')
+    path.write_text('["x"]')
     with pytest.raises(DataError, match=r"bot\.json"):
         system_replies(path, LOGGED)

@@ -119,3 +119,4 @@ def test_a_set_that_was_left_out_of_training_was_not_seen() -> None:
     assert _seen(made, "uss") == "multiwoz, sgd; without the dialogues of uss"
     assert "HAS SEEN sgd" in _seen(made, "sgd") or "another part" in _seen(made, "sgd")
     assert _seen(made, "fed") == "multiwoz, sgd"
+    assert _seen(build("turn-quality"), "conture").endswith("without the dialogues of conture")

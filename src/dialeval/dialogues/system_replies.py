@@ -12,13 +12,9 @@ from pathlib import Path
 
 import msgspec
 
+from dialeval.dialogues import formats
 from dialeval.dialogues.datasets.multiwoz import canonical_id
-from dialeval.dialogues.datasets.rawfiles import load
-from dialeval.dialogues.dialogue import Dialogue, Turn, clean_text, scored_turns
-
-
-class _Reply(msgspec.Struct):
-    response: str
+from dialeval.dialogues.dialogue import Dialogue, Turn, scored_turns
 
 
 @dataclass(frozen=True)
@@ -40,16 +36,15 @@ class SystemReplies:
 def system_replies(path: str | Path, logged: Sequence[Dialogue], system: str | None = None) -> SystemReplies:
     """Read what a system said and put it into logged dialogues; it is called as the file, unless named."""
     path = Path(path)
-    found = load(path, dict[str, list[_Reply | str]])
-    by_id = {canonical_id(name): replies for name, replies in found.items()}
+    found = formats.read(path, format="predictions")
+    by_id = {canonical_id(one.id): [turn.text for turn in one.turns] for one in found}
     name = system or path.name.removesuffix(".gz").removesuffix(".json")
     made, short, extra = list[Dialogue](), 0, 0
     for dialogue in logged:
-        replies = by_id.get(canonical_id(dialogue.id))
-        if replies is None:
+        texts = by_id.get(canonical_id(dialogue.id))
+        if texts is None:
             continue
         turns = scored_turns(dialogue)
-        texts = [clean_text(one if isinstance(one, str) else one.response)[0] for one in replies]
         short += max(0, len(turns) - len(texts))
         extra += max(0, len(texts) - len(turns))
         made.append(_with(dialogue, name, dict(zip(turns, texts, strict=False)), turns))

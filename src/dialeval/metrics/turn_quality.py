@@ -53,6 +53,7 @@ class TurnQuality:
     dimensions: ClassVar[tuple[str, ...]] = (QUALITY,)
     trained_on: ClassVar[tuple[str, ...]] = ("convai2-wild", "dstc9")
     tuned_on: ClassVar[tuple[str, ...]] = ("dbdc3",)
+    left_out: ClassVar[tuple[str, ...]] = ("conture",)
 
     def score(self, dialogues: Iterable[Dialogue]) -> Scores:
         """Judge each reply by itself and what came before."""
