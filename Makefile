@@ -65,7 +65,10 @@ benchmarks: .venv/dev  ## speed, each as a ratio to a peer in one run
 	$(BIN)/python benchmarks/segment_acts.py
 	$(BIN)/python benchmarks/user_reaction.py
 	$(BIN)/python benchmarks/floweval.py
+	$(BIN)/python benchmarks/turn_quality.py
 	$(BIN)/python benchmarks/multiwoz.py
+	$(BIN)/python benchmarks/dialoguescore.py
+	$(BIN)/python benchmarks/votes.py
 
 lowest: requirements/lowest.txt  ## the tests with the lowest versions that are allowed
 	python3.11 -m venv .venv-lowest
