@@ -49,7 +49,7 @@ def browser() -> Iterator[Any]:
 def watched(context: Any, host: str) -> tuple[Any, list[str]]:
     page, events = context.new_page(), list[str]()
     page.on("dialog", lambda one: (events.append(f"dialog {one.message}"), one.dismiss()))
-    page.on("console", lambda one: events.append(f"console {one.text}"))
+    page.on("console", lambda one: one.type == "error" and events.append(f"console {one.text}"))
     page.on("pageerror", lambda one: events.append(f"error {one}"))
     page.on("request", lambda one: None if one.url.startswith(host) else events.append(f"request {one.url}"))
     return page, events

@@ -215,7 +215,7 @@ def encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_papers_way_one_cross_encoder_or_ten(encoder: Path, tmp_path: Path) -> None:
     from dialeval.models.training import Provenance, Settings, train
 
-    chats = [chat(14, f"c{number}") for number in range(6)]
+    chats = [chat(20, f"c{number}") for number in range(6)]
     settings = Settings(batch=16, epochs=1, max_length=32, threads=1)
     told = Provenance("mit", "a test")
     one = recipe(str(encoder), negatives="session")
@@ -224,7 +224,7 @@ def test_the_papers_way_one_cross_encoder_or_ten(encoder: Path, tmp_path: Path) 
     train(one, chats[:4], tmp_path / "one", told, dev=chats[4:], settings=settings)
     rows = found(DialogueScore(model=str(tmp_path / "one")), chats[0])
     assert rows[11, "ur4"][0] is not None
-    assert rows[13, "ru0"] == (None, "no follow-up turn")
+    assert rows[19, "ru0"] == (None, "no follow-up turn")
     for figure in FIGURES[:2]:
         single = recipe(str(encoder), negatives="session", figure=figure)
         train(single, chats[:4], tmp_path / "ten" / figure, told, dev=chats[4:], settings=settings)
