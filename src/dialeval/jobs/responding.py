@@ -178,7 +178,7 @@ def _ask(
 def _finished(
     pool: ThreadPoolExecutor, ask: Callable[[Context], Dialogue], todo: Sequence[Context], ahead: int
 ) -> Iterator[Dialogue]:
-    """Yield replies as they come, with a bounded number under way."""
+    """Yield replies as they come, with a bounded number under way; an interrupt waits for those that came."""
     waiting, under_way = iter(todo), set[Future[Dialogue]]()
     while True:
         while len(under_way) < ahead and (context := next(waiting, None)) is not None:
@@ -186,5 +186,5 @@ def _finished(
         if not under_way:
             return
         ended, under_way = wait(under_way, return_when=FIRST_COMPLETED)
-        for future in ended:
+        for future in sorted(ended, key=lambda one: one.exception() is not None):
             yield future.result()
