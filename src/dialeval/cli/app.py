@@ -8,6 +8,7 @@ import typer
 from dialeval.cli import (
     acts,
     annotation,
+    blending,
     chat,
     contrast,
     coverage,
@@ -261,6 +262,7 @@ app.command()(responding.respond)
 app.command()(annotation.annotate)
 app.command()(chat.chat)
 app.command()(contrast.contrast)
+app.command()(blending.blend)
 
 
 @app.command("list")

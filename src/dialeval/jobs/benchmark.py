@@ -19,6 +19,7 @@ from dialeval.studies import Study, study
 from dialeval.studies.units import Level, align, human_columns, mean_over
 
 TURN_RATINGS = "turn-ratings"
+BASELINES = ("repetition", "length", "turns")
 
 
 @dataclass(frozen=True)
@@ -76,6 +77,7 @@ def benchmark(
             raise UsageError(f"no peers' scores of {name} at {at} level")
     if turn_ratings:
         joined.append(_turn_ratings(joined[0], name, level))
+    specs = specs or BASELINES
     rest, metrics = Scores.concat(joined), build_all(specs)
     if out is not None:
         score_to(dialogues, specs, out, name=f"{name}/{part}", overwrite=overwrite, watch=watch)

@@ -26,7 +26,7 @@ from dialeval.scores.table import metadata
 _CHUNK = 512  # dialogues scored together
 _TABLES = (".parquet", ".jsonl", ".csv")
 _NOT_FOLDERS = (".txt", ".json", ".tsv", ".gz", ".html", ".md", ".xlsx")
-DEFAULT_METRICS = ("repetition", "length", "turns")
+DEFAULT_METRICS = ("quality",)
 Watch = Callable[[int], None]
 Stream = Iterator[tuple[list[Dialogue], Scores]]
 

@@ -44,6 +44,7 @@ _MODULES = {
     "floweval-seg": "floweval",
     "length": "baselines",
     "multiwoz": "multiwoz",
+    "quality": "quality",
     "repetition": "baselines",
     "similarity": "similarity",
     "turns": "baselines",

@@ -1,0 +1,245 @@
+"""`quality` on sets whose ratings it has not seen: leave one group of sets out, fit, measure.
+
+    python benchmarks/quality.py [--sets fed conture …] [--resamples 2000] [--seed 0] [--ablation]
+
+For every rated set: the set and all that share its text are left out, parts that were trained on their text
+are trained again without it, the weights are fitted to the ratings of the rest, and the left-out set is
+measured. Beside it stand its parts, trivial baselines and the published scores of other metrics for the same
+dialogues, each with its difference to `quality` (bootstrap over dialogues). `partial` is the correlation with
+the number of turns held fixed (for turns, with the place of the turn), `within` the mean correlation inside
+each system that has ten or more.
+
+`--ablation` prints what is lost when each part is left out, with half of the other sets (ten draws), and with
+equal weights.
+"""
+
+import argparse
+import tempfile
+from pathlib import Path
+
+import numpy as np
+
+from dialeval.dialogues import Dialogue
+from dialeval.dialogues.datasets import public_set
+from dialeval.dialogues.splits import overlap_group, portion
+from dialeval.jobs.blending import rated, rated_sets
+from dialeval.jobs.training import train_to
+from dialeval.metrics.quality_parts import NAMES, DialogueParts, PartReader
+from dialeval.metrics.turn_quality import DEFAULT, TurnQuality
+from dialeval.models.blend import LEVELS, Blend, RatedParts, fit_terms
+from dialeval.scores import Score, Scores
+from dialeval.statistics import partial, spearman
+from dialeval.studies import study
+
+
+class Lab:
+    """The parts of every set, by each variant of turn-quality that is needed."""
+
+    def __init__(self, names: list[str], folder: Path) -> None:
+        self.folder, self.sets = folder, {name: rated(name) for name in names}
+        self._parts: dict[tuple[str, str], list[DialogueParts]] = {}
+        self._models: dict[frozenset[str], str] = {}
+
+    def model(self, hidden: set[str]) -> str:
+        """Return a turn-quality model that has not seen the hidden sets, trained now if need be."""
+        kept = frozenset(TurnQuality.trained_on) - hidden
+        if len(kept) == len(TurnQuality.trained_on):
+            return DEFAULT
+        if kept not in self._models:
+            out = self.folder / "-".join(sorted(kept))
+            train_to("turn-quality", [f"set:{name}/text" for name in sorted(kept)], out)
+            self._models[kept] = str(out)
+        return self._models[kept]
+
+    def parts(self, name: str, model: str) -> list[DialogueParts]:
+        """Read the parts of all that was rated in a set, once."""
+        if (name, model) not in self._parts:
+            given = self.sets[name]
+            wanted = {dialogue_id for some in given.ratings.values() for dialogue_id, _ in some}
+            chosen = [one for one in given.dialogues if one.id in wanted]
+            self._parts[name, model] = list(PartReader(model).read(chosen))
+        return self._parts[name, model]
+
+    def table(self, name: str, level: str, model: str) -> RatedParts:
+        """Return the parts and ratings of one level."""
+        rows, ratings = [], []
+        given = self.sets[name].ratings.get(level, {})
+        for found in self.parts(name, model):
+            places = {None: found.whole} if level == "dialogue" and found.turns else found.turns
+            for place, parts in places.items():
+                if (found.dialogue.id, place) in given and (level == "turn") == (place is not None):
+                    rows.append(parts)
+                    ratings.append(given[found.dialogue.id, place])
+        return RatedParts(rows, ratings)
+
+    def others(self, name: str, level: str) -> list[str]:
+        """Name the sets that may teach about this one."""
+        hidden = {name, *overlap_group(name)}
+        return [other for other in self.sets if other not in hidden and self.sets[other].ratings.get(level)]
+
+    def fit(self, name: str, level: str, names: tuple[str, ...], others: list[str]) -> Blend:
+        """Fit weights for a set to the ratings of others."""
+        model = self.model({name, *overlap_group(name)})
+        return Blend({level: fit_terms(names, [self.table(one, level, model) for one in others])})
+
+
+def test_dialogues(name: str) -> list[Dialogue]:
+    return list(portion(name, "test"))
+
+
+def rows_of(lab: Lab, name: str, level: str, blend: Blend) -> list[Score]:
+    """Score the test portion with the blend and with each part alone."""
+    model = lab.model({name, *overlap_group(name)})
+    tested, rows = {one.id: one for one in test_dialogues(name)}, []
+    for found in lab.parts(name, model):
+        one = found.dialogue
+        if one.id not in tested or not found.turns:
+            continue
+        places = {None: found.whole} if level == "dialogue" else found.turns
+        for place, parts in places.items():
+            value = sum(blend.adds(level, parts).values())
+            rows.append(Score(one.id, place, one.system, "quality", "quality", value))
+            rows.append(Score(one.id, place, one.system, "turns", "turns", float(place or len(one.turns))))
+            for part in NAMES[level]:
+                value = parts.get(part)
+                note = None if value is not None else "unknown"
+                rows.append(Score(one.id, place, one.system, f"part:{part}", part, value, note))
+    return rows
+
+
+def measure(lab: Lab, name: str, level: str, options: argparse.Namespace) -> None:
+    chosen = public_set(name)
+    gold = next(one for one in chosen.golds if one.level == level)
+    blend = lab.fit(name, level, NAMES[level], lab.others(name, level))
+    own = Scores.of(rows_of(lab, name, level, blend), {})
+    known = {row.dialogue_id for row in own}
+    try:
+        peers = [row for row in chosen.peer_scores().where(level=level) if row.dialogue_id in known]
+    except Exception:
+        peers = []
+    ratings = [row for row in chosen.ratings().where(level=level) if row.dialogue_id in known]
+    scores = Scores.concat([own, Scores.of(ratings, {}), Scores.of(peers, {})])
+    found = study(
+        scores,
+        level=level,
+        dimension=gold.dimension,
+        resamples=options.resamples,
+        permutations=1,
+        seed=options.seed,
+    )
+    weights = ", ".join(f"{term.part} {term.weight:.2f}" for term in blend.terms[level])
+    print(f"\n## {name}, {level}; fitted on {', '.join(lab.others(name, level))}: {weights}")
+    ceiling = {row["method"]: row["ceiling"]["value"] for row in found.to_dict()["ceiling"]}
+    print(f"one rater with the others: {shown(ceiling.get('pearson'))} / {shown(ceiling.get('spearman'))}")
+    aside = {}
+    for row in found.to_dict()["differences"]:
+        if "quality" in (row["first"], row["second"]):
+            other = row["second"] if row["first"] == "quality" else row["first"]
+            aside[other] = (row["first"] == "quality", row["difference"])
+    for row in found.to_dict()["correlations"]:
+        beside = f"\tquality above it by {gap(*aside[row['label']])}" if row["label"] in aside else ""
+        print(f"{row['label']}\t{row['n']}\t{interval(row['pearson'])}\t{interval(row['spearman'])}{beside}")
+    controls(scores, level, gold.dimension)
+
+
+def controls(scores: Scores, level: str, dimension: str) -> None:
+    """Print the correlation with length held fixed, and inside systems."""
+    gold: dict[tuple[str, int | None], list[float]] = {}
+    quality, length, system = {}, {}, {}
+    for row in scores.where(level=level):
+        key = (row.dialogue_id, row.turn)
+        if row.source.startswith("human") and row.dimension == dimension and row.value is not None:
+            gold.setdefault(key, []).append(row.value)
+        elif row.source == "quality":
+            quality[key], system[key] = row.value, row.system
+        elif row.source == "turns":
+            length[key] = row.value
+    keys = [key for key in quality if key in gold]
+    y = np.array([np.mean(gold[key]) for key in keys])
+    x, n = np.array([quality[key] for key in keys]), np.array([length[key] for key in keys])
+    held = [partial(x, y, [n], method).value for method in ("pearson", "spearman")]
+    inside = [
+        spearman(x[own], y[own]).value
+        for name in sorted({system[key] for key in keys if system[key]})
+        if (own := np.array([system[key] == name for key in keys])).sum() >= 10
+    ]
+    within = [value for value in inside if value is not None]
+    mean = f"{np.mean(within):.3f} over {len(within)} systems" if within else "no systems are named"
+    print(f"partial {shown(held[0])} / {shown(held[1])}; within systems, Spearman: {mean}")
+
+
+def ablation(lab: Lab, name: str, level: str, seed: int) -> None:
+    """Print Pearson and Spearman on the left-out set, with each part left out and with less to learn from."""
+    others, names = lab.others(name, level), NAMES[level]
+    model = lab.model({name, *overlap_group(name)})
+    tested = {one.id for one in test_dialogues(name)}
+    given = lab.sets[name].ratings[level]
+    rows = [
+        (parts, given[found.dialogue.id, place])
+        for found in lab.parts(name, model)
+        if found.dialogue.id in tested and found.turns
+        for place, parts in ({None: found.whole} if level == "dialogue" else found.turns).items()
+        if (found.dialogue.id, place) in given
+    ]
+    y = np.array([rating for _, rating in rows])
+
+    def figures(blend: Blend) -> str:
+        x = np.array([sum(blend.adds(level, parts).values()) for parts, _ in rows])
+        return f"{np.corrcoef(x, y)[0, 1]:.3f} / {spearman(x, y).value:.3f}"
+
+    print(f"\n## {name}, {level}\nall\t{figures(lab.fit(name, level, names, others))}")
+    for part in names:
+        left = tuple(one for one in names if one != part)
+        print(f"without {part}\t{figures(lab.fit(name, level, left, others))}")
+    chance = np.random.default_rng(seed)
+    if len(others) > 1:
+        for _ in range(10):
+            some = sorted(chance.choice(others, max(1, len(others) // 2), replace=False).tolist())
+            print(f"fitted on {', '.join(some)}\t{figures(lab.fit(name, level, names, some))}")
+    blend = lab.fit(name, level, names, others)
+    equal = [type(term)(term.part, term.mean, term.scale, 1.0) for term in blend.terms[level]]
+    print(f"equal weights\t{figures(Blend({level: tuple(equal)}))}")
+
+
+def shown(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3f}"
+
+
+def interval(estimate: dict) -> str:
+    if estimate["value"] is None:
+        return estimate["reason"] or "-"
+    return f"{shown(estimate['value'])} [{shown(estimate['low'])}, {shown(estimate['high'])}]"
+
+
+def gap(ahead: bool, estimate: dict) -> str:
+    """Say how far `quality` is above another source; the study names the one with more first."""
+    if estimate["value"] is None:
+        return estimate["reason"] or "-"
+    sign = 1 if ahead else -1
+    ends = [sign * end for end in (estimate["low"], estimate["high"]) if end is not None]
+    told = f" [{min(ends):.3f}, {max(ends):.3f}]" if ends else ""
+    return f"{sign * estimate['value']:.3f}{told}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--sets", nargs="*", help="which to leave out and measure; by default all")
+    parser.add_argument("--resamples", type=int, default=2000)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--ablation", action="store_true")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        lab = Lab(rated_sets(), Path(folder))
+        for name in options.sets or list(lab.sets):
+            for level in LEVELS:
+                if lab.sets[name].ratings.get(level):
+                    if options.ablation:
+                        ablation(lab, name, level, options.seed)
+                    else:
+                        measure(lab, name, level, options)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,206 @@
+"""Weigh the parts of `quality` by what people said of dialogues, and write the weights as an artefact.
+
+This is the one place that learns from ratings of benchmarks. A figure for a set is honest only with weights
+that were fitted without it and without the sets that share its text: `without` leaves them out.
+"""
+
+import shlex
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dialeval.dialogues import Dialogue
+from dialeval.dialogues.datasets import NAMES, PublicSet, public_set
+from dialeval.dialogues.splits import overlap_group
+from dialeval.errors import DataError, UsageError
+from dialeval.jobs import runs
+from dialeval.metrics.quality_parts import NAMES as PARTS
+from dialeval.metrics.quality_parts import PartReader
+from dialeval.models import artefact
+from dialeval.models.blend import KIND, LEVELS, Blend, Level, RatedParts, fit_terms
+from dialeval.models.card import Card
+from dialeval.scores import Scores, is_human
+
+RATED = ("controllable", "conture", "convai2-wild", "dbdc3", "dstc9", "fed", "uss")
+"""Sets whose raters judged replies or dialogues as a whole; others rated safety, or replies by themselves."""
+Watch = Callable[[int], None]
+Ratings = dict[Level, dict[tuple[str, int | None], float]]
+_LIMITS = (
+    "Weighed on English chat and task-oriented dialogue; a number is relative to those sets.",
+    "Parts that nobody rated apart count about alike: the ratings only move them a little.",
+)
+
+
+@dataclass(frozen=True)
+class Rated:
+    """Dialogues with the mean of what people said of each, by level, where they said anything."""
+
+    name: str
+    licence: str
+    dialogues: list[Dialogue]
+    ratings: Ratings
+
+
+def rated_sets() -> list[str]:
+    """Name the sets of `RATED` that are here."""
+    return [name for name in RATED if _is_here(public_set(name))]
+
+
+def _is_here(chosen: PublicSet) -> bool:
+    try:
+        return chosen.path().is_dir()
+    except DataError:
+        return False
+
+
+def rated(source: str) -> Rated:
+    """Read a public set by its name, or a run folder whose study has ratings."""
+    if runs.is_run(source):
+        run = runs.Run(source)
+        found = run.scores()
+        return Rated(Path(source).name, "not stated", list(run.dialogues()), _of_run(found))
+    if source not in NAMES:
+        known = ", ".join(rated_sets()) or "none is here"
+        raise UsageError(f"{source}: neither a run folder nor a public set that people rated; known: {known}")
+    chosen = public_set(source)
+    if chosen.rate is None:
+        raise UsageError(f"nobody rated the dialogues of {source}")
+    table = chosen.ratings()
+    ratings = {gold.level: _means(table.where(dimension=gold.dimension), gold.level) for gold in chosen.golds}
+    return Rated(source, chosen.licence, list(chosen.dialogues()), ratings)
+
+
+def _of_run(scores: Scores) -> Ratings:
+    """Take a run's ratings; where people rated several dimensions, `overall` or `quality` of them."""
+    given = scores.where(source=is_human)
+    names = given.dimensions
+    chosen = next((name for name in ("overall", "quality", *names) if name in names), None)
+    if chosen is None:
+        return {}
+    return {level: _means(given.where(dimension=chosen), level) for level in LEVELS}
+
+
+def _means(scores: Scores, level: Level) -> dict[tuple[str, int | None], float]:
+    found: dict[tuple[str, int | None], list[float]] = {}
+    for row in scores.where(level=level, source=is_human):
+        if row.value is not None:
+            found.setdefault((row.dialogue_id, row.turn), []).append(row.value)
+    return {place: sum(some) / len(some) for place, some in found.items()}
+
+
+def blend_to(
+    sources: Sequence[str],
+    out: str | Path,
+    *,
+    without: Sequence[str] = (),
+    reader: PartReader | None = None,
+    licence: str | None = None,
+    watch: Watch | None = None,
+) -> dict[str, Any]:
+    """Fit weights to what people said, and write them.
+
+    Args:
+        sources: Public sets by name, and run folders that hold ratings; by default `RATED`.
+        out: The artefact's folder.
+        without: Sets to leave out, with every set that shares their text.
+        reader: What reads the parts; by default the shipped models.
+        licence: Of the artefact, for its card.
+        watch: Called with the number of dialogues read.
+    """
+    reader = reader or PartReader()
+    hidden = {other for name in without for other in (name, *overlap_group(name))}
+    names = [name for name in sources or rated_sets() if name not in hidden]
+    if not names:
+        raise UsageError("no set is left to learn from")
+    sets = [rated(name) for name in names]
+    tables = [_tables(one, reader, watch) for one in sets]
+    terms = {level: _fit(level, [one[level] for one in tables]) for level in LEVELS}
+    counts = {
+        level: {one.name: len(table[level].ratings) for one, table in zip(sets, tables, strict=True)}
+        for level in LEVELS
+    }
+    made = Blend(terms)
+    card = _card(sets, counts, made, _command(sources, without, reader, licence, out), licence)
+    fields = {"name": "quality", **made.fields(), "rated": counts}
+    written = artefact.save(out, KIND, fields, {}, card)
+    return {"folder": str(out), "sha": written.sha, "rated": counts, **made.fields()}
+
+
+def _tables(given: Rated, reader: PartReader, watch: Watch | None) -> dict[Level, RatedParts]:
+    """Read the parts of all that was rated; what is not rated at either level is not read."""
+    wanted = {dialogue_id for some in given.ratings.values() for dialogue_id, _ in some}
+    rows: dict[Level, tuple[list[Any], list[float]]] = {level: ([], []) for level in LEVELS}
+    chosen = [one for one in given.dialogues if one.id in wanted]
+    for found in reader.read(_counted(chosen, watch)):
+        for place, rating in _asked(given.ratings, "dialogue", found.dialogue.id, (None,)):
+            if found.turns and place is None:
+                rows["dialogue"][0].append(found.whole)
+                rows["dialogue"][1].append(rating)
+        for place, rating in _asked(given.ratings, "turn", found.dialogue.id, found.turns):
+            if place is not None:
+                rows["turn"][0].append(found.turns[place])
+                rows["turn"][1].append(rating)
+    return {level: RatedParts(*some) for level, some in rows.items()}
+
+
+def _asked(
+    ratings: Ratings, level: Level, dialogue_id: str, places: Iterable[int | None]
+) -> list[tuple[int | None, float]]:
+    given = ratings.get(level, {})
+    return [(place, given[dialogue_id, place]) for place in places if (dialogue_id, place) in given]
+
+
+def _counted(dialogues: Iterable[Dialogue], watch: Watch | None) -> Iterable[Dialogue]:
+    for dialogue in dialogues:
+        yield dialogue
+        if watch:
+            watch(1)
+
+
+def _fit(level: Level, tables: Sequence[RatedParts]) -> Any:
+    known = [one for one in tables if len(set(one.ratings)) > 1]
+    if not known:
+        raise DataError(
+            f"no {level} has ratings that differ",
+            fix="name sets of which both turns and dialogues were rated",
+        )
+    return fit_terms(PARTS[level], known)
+
+
+def _command(
+    sources: Sequence[str], without: Sequence[str], reader: PartReader, licence: str | None, out: str | Path
+) -> str:
+    words = ["dialeval", "blend", *sources]
+    words += [word for name in without for word in ("--without", name)]
+    shipped = PartReader()
+    for option in ("turn_quality", "coherence", "reactions"):
+        if (named := getattr(reader, option)) != getattr(shipped, option):
+            words += [f"--{option.replace('_', '-')}", named]
+    words += ["--licence", licence] if licence else []
+    return shlex.join([*words, "-o", str(out)])
+
+
+def _card(
+    sets: Sequence[Rated],
+    counts: dict[Level, dict[str, int]],
+    made: Blend,
+    command: str,
+    licence: str | None,
+) -> Card:
+    def told(name: str) -> str:
+        return ", ".join(f"{level}s rated: {some[name]:,}" for level, some in counts.items() if some[name])
+
+    weights = [
+        (f"{level}: {term.part}", f"{term.weight:.3f}") for level in LEVELS for term in made.terms[level]
+    ]
+    return Card(
+        "quality",
+        "Weights of the parts of the metric `quality`, for replies and for dialogues; none is below zero.",
+        licence=licence or "see data",
+        command=command,
+        data=[(one.name, one.licence, told(one.name)) for one in sets],
+        limits=_LIMITS,
+        extra=weights,
+        shell="dialeval score chats.jsonl -m quality:blend=this-folder --explain",
+    )

@@ -1,0 +1,108 @@
+"""How good replies and dialogues are, by all that ships: the metric `quality`, for when none is named."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from dialeval.dialogues import Dialogue, scored_turns
+from dialeval.errors import DialevalError
+from dialeval.metrics.dialoguescore import CHAT, OpenCoherence
+from dialeval.metrics.explanation import ExplainedTurn, Explanation, Piece, Side
+from dialeval.metrics.quality_parts import DialogueParts, PartReader
+from dialeval.metrics.registry import Rows, metric
+from dialeval.metrics.turn_quality import DEFAULT as TURN_QUALITY
+from dialeval.metrics.turn_quality import TurnQuality
+from dialeval.metrics.user_reaction import UserReaction
+from dialeval.models import reactions
+from dialeval.models.blend import Blend
+from dialeval.scores import Scores
+
+DEFAULT = "dialeval-quality"
+QUALITY = "quality"
+
+
+@metric("quality.v1")
+@dataclass(frozen=True)
+class Quality:
+    """How good a reply and a dialogue are: a sum of a few parts, weighed by what people said of other chats.
+
+    0 is what is usual in the sets it was weighed on; 1 is a rating that is a standard deviation higher. A
+    reply is judged without what comes after it, a dialogue by all that was said. `--explain` says what each
+    part adds. `blend` names the weights; the others name the models that the parts come from.
+
+    >>> from dialeval.dialogues import dialogue
+    >>> chats = [dialogue([("user", "Do you like jazz?"), ("assistant", reply)], reply)
+    ...     for reply in ("Yes, I love jazz, do you play?", "I do not understand the question.")]
+    >>> good, bad = (row.value for row in Quality().score(chats) if row.turn)
+    >>> good > bad
+    True
+    """
+
+    blend: str = DEFAULT
+    turn_quality: str = TURN_QUALITY
+    coherence: str = CHAT
+    reactions: str = reactions.DEFAULT
+    speaker: str | None = None
+    dimensions: ClassVar[tuple[str, ...]] = (QUALITY,)
+    trained_on: ClassVar[tuple[str, ...]] = (
+        *("controllable", "conture", "convai2-wild", "dbdc3", "dstc9", "fed"),
+        *OpenCoherence.trained_on,
+    )
+
+    def score(self, dialogues: Iterable[Dialogue]) -> Scores:
+        """Judge each reply by what came before, and each dialogue by the whole of it."""
+        rows, blend = Rows(self), Blend.load(self.blend)
+        for found in self._parts(dialogues):
+            dialogue = found.dialogue
+            for turn in scored_turns(dialogue, self.speaker):
+                if turn not in found.turns:
+                    rows.add(dialogue, turn, QUALITY, None, "empty reply")
+                    continue
+                value = sum(blend.adds("turn", found.turns[turn]).values())
+                rows.add(dialogue, turn, QUALITY, value, "truncated" if turn in found.cut else None)
+            if found.turns:
+                rows.add(dialogue, None, QUALITY, sum(blend.adds("dialogue", found.whole).values()))
+            else:
+                rows.add(dialogue, None, QUALITY, None, "no reply to score")
+        return rows.scores()
+
+    def explain(self, dialogues: Sequence[Dialogue]) -> list[Explanation]:
+        """Say what each part adds to a dialogue's score, and which moves each reply's most."""
+        blend, explained = Blend.load(self.blend), []
+        for found in self._parts(dialogues):
+            if found.turns:
+                adds = blend.adds("dialogue", found.whole)
+                own = Side(found.dialogue.id, tuple(_labelled(found, blend)))
+                told = "what each part adds; a reply has its score and the part that moves it most"
+                value = sum(adds.values())
+                explained.append(Explanation(found.dialogue.id, "quality", value, adds, own, note=told))
+        return explained
+
+    def provenance(self) -> dict[str, str]:
+        """Name weights and models by their contents, not by where they lie."""
+        try:
+            return {
+                "blend": Blend.load(self.blend).sha[:12],
+                "turn_quality": TurnQuality(self.turn_quality).provenance()["model"],
+                "coherence": OpenCoherence(self.coherence).provenance()["model"],
+                "reactions": UserReaction(model=self.reactions).provenance()["model"],
+            }
+        except (DialevalError, KeyError):  # what is not there keeps its name: nothing is scored
+            return {}
+
+    def _parts(self, dialogues: Iterable[Dialogue]) -> Iterator[DialogueParts]:
+        reader = PartReader(self.turn_quality, self.coherence, self.reactions, self.speaker)
+        return reader.read(dialogues)
+
+
+def _labelled(found: DialogueParts, blend: Blend) -> Iterator[ExplainedTurn]:
+    for turn in Side.of(found.dialogue).turns:
+        parts = None if turn.number is None else found.turns.get(turn.number)
+        if parts is None:
+            yield turn
+            continue
+        adds = blend.adds("turn", parts)
+        most = max(adds, key=lambda name: abs(adds[name]), default="")
+        text = "".join(piece.text for piece in turn.pieces)
+        label = f"{sum(adds.values()):+.2f}, {most} {adds[most]:+.2f}" if most else None
+        yield ExplainedTurn(turn.speaker, (Piece(text, label),), turn.number)

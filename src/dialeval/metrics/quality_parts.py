@@ -1,0 +1,160 @@
+"""What `quality` is made of: a handful of figures of each reply and of each dialogue, by other metrics.
+
+A reply is judged by itself and what came before it: what users said to earlier replies is known, what they
+say next is not. A dialogue is judged when it is over, by all that was said.
+"""
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+from dialeval.dialogues import Dialogue, scored_turns, takes_part
+from dialeval.dialogues.signals import next_turns
+from dialeval.metrics.baselines import Repetition, words
+from dialeval.metrics.dialoguescore import CHAT, OpenCoherence
+from dialeval.metrics.turn_quality import DEFAULT as TURN_QUALITY
+from dialeval.metrics.turn_quality import TurnQuality
+from dialeval.metrics.user_reaction import UserReaction
+from dialeval.models import reactions
+from dialeval.models.blend import Level, Parts
+from dialeval.models.reactions import Reactions
+from dialeval.scores import Scores
+
+WHAT: Mapping[str, str] = {
+    "turn-quality": "what users tend to say after such replies: the metric `turn-quality`",
+    "coherence": "whether replies fit what was said before: `ur` of the metric `coherence`",
+    "uptake": "whether what users said next fits the replies: `ru` of `coherence`",
+    "novelty": "the share of a reply's three-word runs that its speaker had not said before",
+    "question": "whether the reply asks something",
+    "tone": "how friendly replies sound, -3 to 3",
+    "mood": "how pleased the user sounds, -3 to 3: the metric `user-reaction`",
+    "length": "words of a reply, as a logarithm",
+    "engagement": "words of a user turn, as a logarithm",
+    "staying": "the share of replies after which the user went on",
+}
+NAMES: Mapping[Level, tuple[str, ...]] = {
+    "turn": ("turn-quality", "coherence", "novelty", "question", "tone", "mood", "uptake"),
+    "dialogue": (
+        *("turn-quality", "coherence", "novelty", "tone", "mood", "uptake"),
+        *("length", "engagement", "staying"),
+    ),
+}
+"""The parts of each level. Of a turn, mood and uptake are means over the exchanges before it."""
+_AT_ONCE = 256  # dialogues read together
+Figures = dict[tuple[str, int], float | None]
+
+
+@dataclass(frozen=True)
+class DialogueParts:
+    """The parts of one dialogue, and of each of its replies that has text."""
+
+    dialogue: Dialogue
+    turns: Mapping[int, Parts]
+    whole: Parts
+    cut: frozenset[int] = frozenset()
+    """Replies that were longer, or came after longer turns, than the encoder reads."""
+
+
+@dataclass(frozen=True)
+class PartReader:
+    """Reads the parts of dialogues with the models of other metrics."""
+
+    turn_quality: str = TURN_QUALITY
+    coherence: str = CHAT
+    reactions: str = reactions.DEFAULT
+    speaker: str | None = None
+
+    def read(self, dialogues: Iterable[Dialogue]) -> Iterator[DialogueParts]:
+        """Read dialogues, some at a time: all parts share what the encoder makes of a turn.
+
+        >>> from dialeval.dialogues import dialogue
+        >>> chat = dialogue([("user", "Do you like jazz?"), ("assistant", "I do! Do you play?"),
+        ...     ("user", "Great, yes, the piano!"), ("assistant", "I do! Do you play?")], "d1")
+        >>> found = next(PartReader().read([chat]))
+        >>> found.turns[3]["novelty"], found.turns[1]["mood"], found.whole["novelty"]
+        (0.0, None, 0.5)
+        """
+        stream = iter(dialogues)
+        while some := list(islice(stream, _AT_ONCE)):
+            yield from self._read(some)
+
+    def _read(self, dialogues: list[Dialogue]) -> Iterator[DialogueParts]:
+        judged = TurnQuality(self.turn_quality, speaker=self.speaker).score(dialogues)
+        fitting = OpenCoherence(self.coherence, speaker=self.speaker).score(dialogues)
+        repeated = _figures(Repetition(speaker=self.speaker).score(dialogues), "repetition")
+        figures: dict[str, Figures] = {
+            "turn-quality": _figures(judged, "quality"),
+            "coherence": _figures(fitting, "ur"),
+            "uptake": _figures(fitting, "ru"),
+            "novelty": {place: 1.0 - (share or 0.0) for place, share in repeated.items()},
+            "tone": self._tones(dialogues),
+        }
+        cut = {(row.dialogue_id, row.turn) for row in judged if row.note == "truncated"}
+        signals = UserReaction(model=self.reactions, speaker=self.speaker).signals(dialogues)
+        for dialogue, reacted in zip(dialogues, signals, strict=True):
+            yield self._of(dialogue, figures, reacted, cut)
+
+    def _tones(self, dialogues: list[Dialogue]) -> Figures:
+        """Read each turn as what is said next to the turn that it answers."""
+        places, asked = list[tuple[str, int]](), list[reactions.Exchange]()
+        for dialogue in dialogues:
+            following = next_turns(dialogue)
+            for turn, exchange in reactions.exchanges(dialogue, range(len(dialogue.turns))).items():
+                answer = following[turn].turn
+                if answer is not None:
+                    places.append((dialogue.id, answer))
+                    asked.append(exchange)
+        found = Reactions.load(self.reactions).sentiments(asked)
+        return {place: float(value) for place, value in zip(places, found, strict=True)}
+
+    def _of(
+        self,
+        dialogue: Dialogue,
+        figures: Mapping[str, Figures],
+        reacted: Mapping[int, tuple[float | None, bool]],
+        cut: set[tuple[str, int | None]],
+    ) -> DialogueParts:
+        turns: dict[int, Parts] = {}
+        moods, uptakes = list[float | None](), list[float | None]()
+        every = scored_turns(dialogue, self.speaker)
+        for turn in every:
+            text, place = dialogue.turns[turn].text, (dialogue.id, turn)
+            if text.strip():
+                own = {name: some.get(place) for name, some in figures.items()}
+                own |= {"question": float("?" in text), "mood": _mean(moods), "uptake": _mean(uptakes)}
+                turns[turn] = own
+            moods.append(reacted[turn][0])
+            uptakes.append(figures["uptake"].get(place))
+        whole: dict[str, float | None] = {
+            name: _mean([turns[turn][name] for turn in turns])
+            for name in ("turn-quality", "coherence", "novelty", "tone")
+        }
+        whole |= {"mood": _mean(moods), "uptake": _mean(uptakes)}
+        whole["length"] = _mean([_length(dialogue.turns[turn].text) for turn in turns])
+        whole["engagement"] = _engagement(dialogue, every)
+        whole["staying"] = _mean([float(goes_on) for _, goes_on in reacted.values()])
+        lost = frozenset(turn for turn in turns if (dialogue.id, turn) in cut)
+        return DialogueParts(dialogue, turns, whole, lost)
+
+
+def _figures(scores: Scores, dimension: str) -> Figures:
+    rows = scores.where(dimension=dimension, level="turn")
+    return {(row.dialogue_id, row.turn): row.value for row in rows if row.turn is not None}
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if known else None
+
+
+def _length(text: str) -> float:
+    return math.log1p(len(words(text)))
+
+
+def _engagement(dialogue: Dialogue, scored: Sequence[int]) -> float | None:
+    """How much those say who are not judged; where two people talk, how much both say."""
+    speakers = {dialogue.turns[turn].speaker for turn in scored}
+    others = [turn for turn in dialogue.turns if takes_part(turn) and turn.speaker not in speakers]
+    heard = others or [turn for turn in dialogue.turns if takes_part(turn)]
+    return _mean([_length(turn.text) for turn in heard if turn.text.strip()])

@@ -1,0 +1,130 @@
+"""Quality: what it may see, that it is the sum of its parts, and weights that come from anywhere."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from dialeval.dialogues import Dialogue, Turn, dialogue
+from dialeval.errors import DataError
+from dialeval.metrics.quality import Quality
+from dialeval.metrics.quality_parts import NAMES, WHAT, PartReader
+from dialeval.models import artefact
+from dialeval.models.blend import LEVELS, Blend, Term
+from dialeval.models.card import Card
+
+CHAT = [
+    ("user", "Do you like jazz?"),
+    ("assistant", "I do, above all the piano players. And you?"),
+    ("user", "Me too! That is great."),
+    ("assistant", "The bus leaves at nine."),
+    ("user", "What are you talking about? That makes no sense."),
+    ("assistant", "The bus leaves at nine."),
+]
+
+
+def scores(*chats: Dialogue, made: Quality | None = None) -> dict[tuple[str, int | None], float | None]:
+    return {(row.dialogue_id, row.turn): row.value for row in (made or Quality()).score(chats)}
+
+
+def written(folder: Path, terms: dict[str, list[Term]]) -> Path:
+    fields = Blend({level: tuple(terms.get(level, [])) for level in LEVELS}).fields()
+    artefact.save(folder, "blend.v1", fields, {}, Card("mine", "Mine.", licence="mit", command="-"))
+    return folder
+
+
+def test_a_reply_that_fits_is_better_and_a_repeated_one_worse() -> None:
+    found = scores(dialogue(CHAT, "d"))
+    assert found["d", 1] > found["d", 3] > found["d", 5]
+
+
+def test_a_reply_is_judged_without_what_comes_after_it() -> None:
+    whole = scores(dialogue(CHAT, "d"))
+    other = scores(dialogue([*CHAT[:4], ("user", "I hate you. Stop!")], "d"))
+    assert [other["d", turn] for turn in (1, 3)] == pytest.approx(
+        [whole["d", turn] for turn in (1, 3)], abs=1e-6
+    )
+
+
+def test_a_dialogue_is_judged_by_what_its_user_says() -> None:
+    chats = [
+        dialogue([*CHAT[:2], ("user", said), *CHAT[3:4]], said) for said in ("I love it!", "You are useless.")
+    ]
+    found = scores(*chats)
+    assert found["I love it!", None] > found["You are useless.", None]
+
+
+def test_a_score_is_the_sum_of_what_its_explanation_says() -> None:
+    chat = dialogue(CHAT, "d")
+    (why,) = Quality().explain([chat])
+    assert set(why.parts) == set(NAMES["dialogue"])
+    assert why.value == pytest.approx(sum(why.parts.values())) == pytest.approx(scores(chat)["d", None])
+    labels = [piece.label for turn in why.own.turns for piece in turn.pieces]
+    assert [label is None for label in labels] == [True, False] * 3
+    assert labels[5].startswith(f"{scores(chat)['d', 5]:+.2f}, ")
+
+
+def test_every_part_is_explained_and_every_shipped_weight_is_a_part() -> None:
+    assert {name for some in NAMES.values() for name in some} == set(WHAT)
+    shipped = Blend.load("dialeval-quality")
+    for level in LEVELS:
+        assert tuple(term.part for term in shipped.terms[level]) == NAMES[level]
+        assert all(term.weight > 0 for term in shipped.terms[level])
+
+
+def test_more_of_a_part_is_never_worse(tmp_path: Path) -> None:
+    term = Term("novelty", 0.5, 0.25, 0.2)
+    assert [term.adds(value) for value in (0.0, 0.5, 1.0, 1e9)] == pytest.approx([-0.4, 0.0, 0.4, 1.0])
+    made = Quality(blend=str(written(tmp_path / "mine", {"turn": [term]})))
+    found = scores(dialogue(CHAT, "d"), made=made)
+    assert found["d", 3] == pytest.approx(0.4)
+    assert found["d", 5] == pytest.approx(-0.4)
+    assert found["d", None] == 0.0
+
+
+def test_what_is_not_known_is_taken_to_be_average() -> None:
+    found = next(PartReader().read([dialogue(CHAT[:2], "d")]))
+    assert found.turns[1]["mood"] is None
+    assert found.turns[1]["uptake"] is None
+    assert Blend.load("dialeval-quality").adds("turn", found.turns[1])["mood"] == 0.0
+
+
+def test_empty_replies_and_dialogues_without_any_are_unscored() -> None:
+    blank = Dialogue("blank", (Turn("user", "Hi"), Turn("assistant", " ")))
+    rows = list(Quality().score([blank, Dialogue("none", (Turn("user", "Hi"),))]))
+    assert [(row.dialogue_id, row.turn, row.value, row.note) for row in rows] == [
+        ("blank", 1, None, "empty reply"),
+        ("blank", None, None, "no reply to score"),
+        ("none", None, None, "no reply to score"),
+    ]
+
+
+def test_the_signature_names_weights_and_models() -> None:
+    fields = str(Quality().score([]).signatures.get("quality") or "")
+    from dialeval.metrics.registry import signature_of
+
+    fields = str(signature_of(Quality()))
+    assert all(f"|{name}:" in fields for name in ("blend", "turn_quality", "coherence", "reactions"))
+    assert "dialeval-" not in fields.replace("|dialeval:", "|")
+
+
+@pytest.mark.parametrize(
+    ("levels", "field"),
+    [
+        ({"turn": []}, "levels"),
+        ({"turn": {}, "dialogue": []}, "levels.turn"),
+        ({"turn": [], "dialogue": [{"part": "mood", "mean": 0, "scale": 0, "weight": 1}]}, "levels.dialogue"),
+        (
+            {"turn": [], "dialogue": [{"part": "mood", "mean": 0, "scale": 1, "weight": -1}]},
+            "levels.dialogue",
+        ),
+        ({"turn": [{"part": 3, "mean": 0, "scale": 1, "weight": 1}], "dialogue": []}, "levels.turn"),
+        ({"turn": [{"part": "mood", "mean": "0", "scale": 1, "weight": 1}], "dialogue": []}, "levels.turn"),
+    ],
+)
+def test_weights_that_make_no_sense_are_refused(tmp_path: Path, levels: object, field: str) -> None:
+    card = Card("mine", "Mine.", licence="mit", command="-")
+    artefact.save(tmp_path / "mine", "blend.v1", {"levels": json.loads(json.dumps(levels))}, {}, card)
+    with pytest.raises(DataError) as caught:
+        Blend.load(tmp_path / "mine")
+    assert caught.value.field == field
