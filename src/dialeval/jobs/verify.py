@@ -28,6 +28,7 @@ ALL = (
     "voted-appropriateness:votes=examples",
     "dialoguescore",
     "coherence",
+    "quality",
 )
 """The metrics of the demo, and those that would tell little there.
 
