@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from annotation_server import LocalServer, Server, make_study, talks
+from annotation_server import LocalServer, make_study, talks
 
 from dialeval.annotation import Study, create, read_scheme
 from dialeval.annotation import submission as act
@@ -68,7 +68,7 @@ def test_states_of_items(study: Study) -> None:
 def test_reject_hands_the_item_to_somebody_else(tmp_path: Path) -> None:
     scheme = msgspec.structs.replace(read_scheme("turn-quality"), raters_per_item=1)
     folder = make_study(tmp_path / "s", scheme, raters=["ann", "bob"])
-    with Server(folder) as server:
+    with LocalServer(folder) as server:
         ann, head = server.client("ann"), server.client("coordinator")
         place, page = ann.item()
         ann.answer(place, page, q0="0")
@@ -145,7 +145,7 @@ def test_a_decision_in_words_comes_back_as_it_was_sent(tmp_path: Path) -> None:
 
 def test_a_decision_stands_beside_the_answers(tmp_path: Path) -> None:
     folder = make_study(tmp_path / "s")
-    with Server(folder) as server:
+    with LocalServer(folder) as server:
         study = Study(folder)
         for rater, value in (("ann", 0), ("bob", 1), ("cem", 2)):
             give(study, rater, 0, turn_quality=value)
@@ -268,7 +268,7 @@ def test_preferences_count_for_the_system_whatever_side_it_was_on(tmp_path: Path
         ]
 
     folder = make_study(tmp_path / "s", "pairwise", [*half("good"), *half("bad")], raters=["ann", "bob"])  # type: ignore[list-item]
-    with Server(folder) as server:
+    with LocalServer(folder) as server:
         sides = set()
         for name in ("ann", "bob"):
             client = server.client(name)
@@ -292,7 +292,7 @@ def test_preferences_count_for_the_system_whatever_side_it_was_on(tmp_path: Path
 
 def test_a_decision_about_marks_chooses_among_what_was_marked(tmp_path: Path) -> None:
     folder = make_study(tmp_path / "s", "wizard", talks(3), raters=["ann", "bob"])
-    with Server(folder) as server:
+    with LocalServer(folder) as server:
         study = Study(folder)
         give(study, "ann", 0, replies=[1, 4])
         give(study, "bob", 0, replies=[2])
