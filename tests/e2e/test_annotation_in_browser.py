@@ -71,7 +71,7 @@ def test_three_raters_answer_twenty_items_by_keys_alone(browser: Any, tmp_path: 
 
 def test_six_questions_by_keys(browser: Any, tmp_path: Path) -> None:
     folder = make_study(tmp_path / "study", "dialogue", talks(2), raters=["ann"])
-    with Server(folder) as server, Visit(browser, server.links["ann"]) as visit:
+    with LocalServer(folder) as server, Visit(browser, server.links["ann"]) as visit:
         visit.press("0", "1", "0", "1")
         visit.page.keyboard.press("Enter")  # the last question has no answer yet
         visit.page.wait_for_selector(".missing")
@@ -86,7 +86,7 @@ def test_six_questions_by_keys(browser: Any, tmp_path: Path) -> None:
 
 def test_search_and_mark_by_keys(browser: Any, tmp_path: Path) -> None:
     folder = make_study(tmp_path / "study", "wizard", talks(6), raters=["ann"])
-    with Server(folder) as server, Visit(browser, server.links["ann"]) as visit:
+    with LocalServer(folder) as server, Visit(browser, server.links["ann"]) as visit:
         visit.press("/")
         visit.page.keyboard.type("place 3")
         assert visit.page.locator(".candidates li:visible").count() == 1
@@ -111,7 +111,7 @@ def test_a_question_appears_with_the_answer_it_depends_on(browser: Any, tmp_path
     )
     ready = read_scheme("turn-quality")
     scheme = msgspec.structs.replace(ready, questions=(*ready.questions, question))
-    with Server(make_study(tmp_path / "s", scheme, raters=["ann"])) as server:
+    with LocalServer(make_study(tmp_path / "s", scheme, raters=["ann"])) as server:
         with Visit(browser, server.links["ann"]) as visit:
             assert not visit.page.is_visible("#q1-box")
             visit.press("0")
@@ -254,7 +254,7 @@ def filled(folder: Path, scheme: str) -> Path:
 )
 def test_accessible_and_nothing_overflows(browser: Any, tmp_path: Path, scheme: str) -> None:
     pictures = Path(tmp_path)
-    with Server(filled(tmp_path / "study", scheme)) as server:
+    with LocalServer(filled(tmp_path / "study", scheme)) as server:
         for width, colours in SCREENS if scheme == "turn-quality" else SCREENS[:2]:
             for name, paths in {
                 "ann": ["/rate"],
@@ -273,7 +273,7 @@ def test_accessible_and_nothing_overflows(browser: Any, tmp_path: Path, scheme: 
 
 
 def test_refusals_are_pages_too(browser: Any, tmp_path: Path) -> None:
-    with Server(make_study(tmp_path / "s")) as server, Visit(browser, server.links["ann"]) as visit:
+    with LocalServer(make_study(tmp_path / "s")) as server, Visit(browser, server.links["ann"]) as visit:
         for path, title in (("/study", "Not for you"), ("/nowhere", "There is no such page")):
             visit.page.goto(visit.home + path)
             assert visit.page.inner_text("h1") == title
@@ -281,7 +281,7 @@ def test_refusals_are_pages_too(browser: Any, tmp_path: Path) -> None:
 
 
 def test_the_policy_stops_what_would_run(browser: Any, tmp_path: Path) -> None:
-    with Server(make_study(tmp_path / "s")) as server, Visit(browser, server.links["ann"]) as visit:
+    with LocalServer(make_study(tmp_path / "s")) as server, Visit(browser, server.links["ann"]) as visit:
         visit.page.evaluate(
             """() => { const one = document.createElement("script"); one.textContent = "alert(1)";
             document.body.append(one); const other = document.createElement("img");

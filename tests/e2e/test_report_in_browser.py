@@ -80,19 +80,13 @@ def test_a_page_that_does_run_something_would_be_noticed(browser: Any, tmp_path:
 
 
 @pytest.mark.parametrize(("width", "scheme"), SCREENS)
-def test_no_serious_accessibility_violation(browser: Any, report: Path, width: int, scheme: str) -> None:
+def test_accessible_nothing_overflows_and_figures_are_legible(
+    browser: Any, report: Path, width: int, scheme: str
+) -> None:
     with Visit(browser, report, width, scheme) as visit:
         assert visit.events == []
         visit.page.eval_on_selector_all("details", "all => all.forEach(one => { one.open = true })")
         assert visit.serious() == []
-
-
-@pytest.mark.parametrize(("width", "scheme"), SCREENS)
-def test_nothing_overflows_and_figures_are_legible(
-    browser: Any, report: Path, width: int, scheme: str
-) -> None:
-    with Visit(browser, report, width, scheme) as visit:
-        visit.page.eval_on_selector_all("details", "all => all.forEach(one => { one.open = true })")
         assert visit.page.evaluate("document.documentElement.scrollWidth") <= width
         sizes = visit.page.eval_on_selector_all(
             "figure svg text", "all => all.map(one => one.getBoundingClientRect().height)"

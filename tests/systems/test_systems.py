@@ -74,10 +74,12 @@ def test_a_function_that_hangs_fails_once_and_the_next_is_asked() -> None:
             raise TimeoutError("of its own")
         return "here"
 
-    system = Function("bot", answer, timeout=0.3)
+    system = Function("bot", answer)
     assert [system.reply(asked(text)) for text in ("a", "b")] == ["here", "here"]
+    object.__setattr__(system, "timeout", 0.3)  # for this one only: a busy machine may be slow to answer
     with pytest.raises(DataError, match=r"no answer in 0\.3 s"):
         system.reply(asked("hang"))
+    object.__setattr__(system, "timeout", 60)
     assert system.reply(asked("c")) == "here"
     with pytest.raises(DataError, match=r"ended itself: SystemExit\(3\)"):
         system.reply(asked("leave"))
