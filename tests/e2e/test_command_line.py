@@ -3,8 +3,6 @@
 What needs no process of its own (`here`) is called in this one, so that libraries are imported once.
 """
 
-import contextlib
-import io
 import json
 import os
 import subprocess
@@ -13,8 +11,10 @@ from pathlib import Path
 
 import pytest
 
+sys.path.insert(0, str(Path(__file__).parents[1] / "cli"))
+from commands import here, run
+
 import dialeval
-from dialeval.cli import main
 from dialeval.jobs.demo import run_demo
 from dialeval.jobs.runs import Run
 from dialeval.metrics import metric_names
@@ -22,38 +22,6 @@ from dialeval.metrics import metric_names
 EXAMPLES = Path(dialeval.__file__).parent / "dialogues" / "examples"
 CHATS, RATINGS = EXAMPLES / "dialogues.jsonl", EXAMPLES / "ratings.csv"
 QUICK = ("--resamples", "200")
-
-
-def run(
-    *arguments: object, cwd: Path, stdin: str | None = None, code: int = 0
-) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-c", "from dialeval.cli import main; main()", *map(str, arguments)]
-    environment = {**os.environ, "PYTHONWARNINGS": "error", "PYTHONUTF8": "1"}
-    done = subprocess.run(
-        command, cwd=cwd, input=stdin, capture_output=True, text=True, env=environment, check=False
-    )
-    assert done.returncode == code, (done.returncode, done.stdout[-500:], done.stderr[-2000:])
-    assert "Traceback" not in done.stderr
-    return done
-
-
-def here(*arguments: object, cwd: Path, code: int = 0) -> subprocess.CompletedProcess[str]:
-    out, err = (io.TextIOWrapper(io.BytesIO(), "utf-8", write_through=True) for _ in range(2))
-    words, found = ["dialeval", *map(str, arguments)], 0
-    with (
-        pytest.MonkeyPatch.context() as patch,
-        contextlib.chdir(cwd),
-        contextlib.redirect_stdout(out),
-        contextlib.redirect_stderr(err),
-    ):
-        patch.setattr(sys, "argv", words)
-        try:
-            main()
-        except SystemExit as end:
-            found = int(end.code or 0)
-    said, told = (one.buffer.getvalue().decode() for one in (out, err))  # type: ignore[attr-defined]
-    assert found == code, (found, said[-500:], told[-2000:])
-    return subprocess.CompletedProcess(words, found, said, told)
 
 
 def table(done: subprocess.CompletedProcess[str]) -> list[dict[str, str]]:
