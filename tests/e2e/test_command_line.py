@@ -17,7 +17,6 @@ from commands import here, run
 import dialeval
 from dialeval.jobs.demo import run_demo
 from dialeval.jobs.runs import Run
-from dialeval.metrics import metric_names
 
 EXAMPLES = Path(dialeval.__file__).parent / "dialogues" / "examples"
 CHATS, RATINGS = EXAMPLES / "dialogues.jsonl", EXAMPLES / "ratings.csv"
@@ -148,13 +147,10 @@ def test_convert_there_and_back(tmp_path: Path) -> None:
         assert list(dialeval.read(tmp_path / f"b-{ending}.jsonl")) == list(dialeval.read(CHATS))
 
 
-def test_list_and_verify(tmp_path: Path) -> None:
+def test_list(tmp_path: Path) -> None:
     assert {row["name"] for row in table(here("list", cwd=tmp_path))} >= {"bleu.v1", "repetition.v1"}
     assert len(json.loads(here("list", "sets", "--json", cwd=tmp_path).stdout)) == 19
     assert len(table(here("list", "formats", cwd=tmp_path))) == 7
-    rows = table(here("verify", cwd=tmp_path))
-    assert {row["metric"].rpartition(".v")[0] for row in rows} >= set(metric_names())
-    assert all(row["differing"] == "0" and int(row["scores"]) >= 60 for row in rows)
 
 
 def test_a_set_that_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,8 +12,10 @@ CHEAP = ("length", "turns", "repetition")
 
 
 def test_every_metric_is_verified() -> None:
-    """R3: that their golden scores hold is seen where `dialeval verify` is run as a user does."""
+    """R3: that their golden scores hold is seen where the documentation is run: once, it takes a minute."""
     assert {name.partition(":")[0] for name in verify.ALL} == set(metric_names())
+    page = Path(__file__).parents[2] / "docs" / "verify.md"
+    assert "```console\n$ dialeval verify\n" in page.read_text(encoding="utf-8")
 
 
 def test_a_change_is_found_and_not_accepted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
