@@ -25,7 +25,7 @@ demo: .venv/user  ## install into .venv, score the bundled examples, write demo/
 	$(BIN)/dialeval demo
 
 test: .venv/dev lint core  ## everything CI runs
-	$(BIN)/python -m pytest -n 2 -m "not soak"
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not soak"
 
 core: .venv/dev  ## the built package without any extra, in an environment of its own
 	@test -x .venv-core/bin/python || $(BIN)/python -m venv .venv-core
@@ -74,4 +74,4 @@ lowest: requirements/lowest.txt  ## the tests with the lowest versions that are 
 	python3.11 -m venv .venv-lowest
 	.venv-lowest/bin/python -m pip install -q -U 'pip>=25.1'
 	.venv-lowest/bin/python -m pip install -q -c requirements/lowest.txt -e . --group dev
-	.venv-lowest/bin/python -m pytest -n 2 -m "not soak and not browser"
+	.venv-lowest/bin/python -m pytest -n 2 --dist worksteal -m "not soak and not browser"

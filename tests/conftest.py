@@ -18,6 +18,10 @@ if "PYTEST_XDIST_WORKER" not in os.environ:  # workers and child processes have 
     atexit.register(shutil.rmtree, os.environ["DIALEVAL_HOME"], ignore_errors=True)
     os.environ.pop("DIALEVAL_CACHE", None)
 
+if int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")) > 1:  # the workers share the cores already
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 _connect = socket.socket.connect
 
 

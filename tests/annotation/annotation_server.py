@@ -46,7 +46,26 @@ def make_study(
     return folder
 
 
-class Server:
+class Reached:
+    """A server that clients can be sent to."""
+
+    links: dict[str, str]
+    port: int
+    clients: list["Client"]
+
+    def client(self, name: str | None = None) -> "Client":
+        made = Client(self)
+        if name is not None:
+            answer = made.get(urlsplit(self.links[name]).path)
+            assert answer.status == 303, answer.text
+        return made
+
+    def hang_up(self) -> None:
+        while self.clients:
+            self.clients.pop().close()
+
+
+class Server(Reached):
     """`dialeval annotate FOLDER` in a process of its own, on a port of its own."""
 
     def __init__(self, folder: Path, *arguments: str, port: int = 0) -> None:
@@ -73,17 +92,6 @@ class Server:
         Client(self).get("/style.css")
         self.seconds = time.perf_counter() - started
 
-    def client(self, name: str | None = None) -> "Client":
-        made = Client(self)
-        if name is not None:
-            answer = made.get(urlsplit(self.links[name]).path)
-            assert answer.status == 303, answer.text
-        return made
-
-    def hang_up(self) -> None:
-        while self.clients:
-            self.clients.pop().close()
-
     def kill(self) -> None:
         self.hang_up()
         self.process.kill()
@@ -100,7 +108,7 @@ class Server:
             assert "Traceback" not in said, said
 
 
-class LocalServer:
+class LocalServer(Reached):
     """The same application in a thread of the test: for tests that need many of them."""
 
     def __init__(self, folder: Path) -> None:
@@ -114,6 +122,7 @@ class LocalServer:
         taken = listen("127.0.0.1", 0)
         address = address_of(taken)
         self.links = {name: f"{address}/in/{token}" for name, (_, token) in self.study.people().items()}
+        self.port, self.clients = urlsplit(address).port or 0, []
         config = uvicorn.Config(make_app(self.study), log_level="warning", access_log=False)
         self.server = uvicorn.Server(config)
         self.thread = threading.Thread(target=self.server.run, kwargs={"sockets": [taken]})
@@ -123,6 +132,7 @@ class LocalServer:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.hang_up()
         self.server.should_exit = True
         self.thread.join()
         self.study.close()
@@ -143,7 +153,7 @@ class Answer:
 class Client:
     """One person's browser, without the browser."""
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: Reached) -> None:
         self.connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
         self.cookie = ""
         server.clients.append(self)

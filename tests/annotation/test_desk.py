@@ -2,11 +2,13 @@
 
 import itertools
 import re
+import unicodedata
+from html import unescape
 from pathlib import Path
 
 import msgspec
 import pytest
-from annotation_server import Server, make_study, talks
+from annotation_server import LocalServer, make_study, talks
 
 from dialeval.annotation import Study, create, read_scheme
 from dialeval.annotation import submission as act
@@ -14,7 +16,7 @@ from dialeval.annotation.agreement import agreements, expert_accuracy, gold_accu
 from dialeval.annotation.earlier import overlaps, record
 from dialeval.annotation.export import dialogues_of, scores_of, votes_of
 from dialeval.annotation.overview import item_rows, rater_rows
-from dialeval.annotation.scheme import Gold
+from dialeval.annotation.scheme import Gold, Question
 from dialeval.annotation.snapshot import snapshot
 from dialeval.dialogues import dialogue
 from dialeval.dialogues.act_votes import voted
@@ -66,7 +68,7 @@ def test_states_of_items(study: Study) -> None:
 def test_reject_hands_the_item_to_somebody_else(tmp_path: Path) -> None:
     scheme = msgspec.structs.replace(read_scheme("turn-quality"), raters_per_item=1)
     folder = make_study(tmp_path / "s", scheme, raters=["ann", "bob"])
-    with Server(folder) as server:
+    with LocalServer(folder) as server:
         ann, head = server.client("ann"), server.client("coordinator")
         place, page = ann.item()
         ann.answer(place, page, q0="0")
@@ -75,14 +77,16 @@ def test_reject_hands_the_item_to_somebody_else(tmp_path: Path) -> None:
         number = next(one.item for one in snapshot(study).answered())
         assert study.items[number].place[0] == item
         had = act.progress(study, "bob").all
-        code = head.get(f"/study/item/{number}").hidden("code")
-        sent = head.post(f"/study/item/{number}/reject", {"code": code, "rater": "ann", "reason": "careless"})
+        form = head.get(f"/study/item/{number}")
+        given = {name: form.hidden(name) for name in ("code", "rater")}
+        sent = head.post(f"/study/item/{number}/reject", {**given, "reason": "careless"})
         assert sent.status == 303
         assert ann.get(place).status == 404  # it is no longer hers
         assert ann.answer(place, page, q0="2").status == 404
         assert act.progress(study, "bob").all == had + 1
         assert "human:ann" not in head.get("/study/export/scores.csv").text
-        again = head.post(f"/study/item/{number}/reject", {"code": code, "rater": "ann"})
+        assert "<bdi>careless</bdi>" in head.get(f"/study/item/{number}").text
+        again = head.post(f"/study/item/{number}/reject", given)
         assert again.status == 409
         with study.store.reading() as db:
             log = db.execute("SELECT body FROM log WHERE action = 'reject'").fetchone()[0]
@@ -91,9 +95,57 @@ def test_reject_hands_the_item_to_somebody_else(tmp_path: Path) -> None:
         study.close()
 
 
+NAMES = [
+    "tab\tand\nline\r\nbreak",
+    "nul\x00 esc\x1b[31m c1\x9b",
+    " blanks  ",
+    "cafe\u0301",
+    "\"q' &amp; <b>\\",
+]
+
+
+def test_an_answer_is_rejected_whatever_its_rater_is_called(tmp_path: Path) -> None:
+    folder = make_study(tmp_path / "s", raters=NAMES)
+    with LocalServer(folder) as server:
+        study = server.study
+        for name in study.people():
+            if name != "coordinator" and (place := act.current(study, name)) is not None:
+                seat = act.look(study, name, place)
+                assert seat is not None
+                act.answer(study, name, seat, {"turn-quality": 1}, "t", 0.0)
+        head = server.client("coordinator")
+        given = list(snapshot(study).answered())
+        assert {one.rater for one in given} == {unicodedata.normalize("NFC", name.strip()) for name in NAMES}
+        for number in {one.item for one in given}:
+            while found := re.search(
+                r'name="rater" value="([^"]*)"', (page := head.get(f"/study/item/{number}")).text
+            ):
+                fields = {"code": page.hidden("code"), "rater": found[1]}
+                assert head.post(f"/study/item/{number}/reject", fields).status == 303
+        assert list(snapshot(study).answered()) == []
+
+
+def test_a_decision_in_words_comes_back_as_it_was_sent(tmp_path: Path) -> None:
+    ready = read_scheme("turn-quality")
+    why = Question(name="why", type="text", text="Why?")
+    scheme = msgspec.structs.replace(ready, questions=(*ready.questions, why))
+    with LocalServer(make_study(tmp_path / "s", scheme)) as server:
+        head = server.client("coordinator")
+        words = "\n first\r\nsecond\rthird\t esc\x1b &lt;b> </textarea> end  "
+        for _ in range(2):
+            form = head.get("/study/item/0")
+            sent = {"code": form.hidden("code"), "q0": "1", "q1": words}
+            assert head.post("/study/item/0/adjudicate", sent).status == 303
+            kept = snapshot(server.study).verdicts[0]["why"]
+            assert kept == words.replace("\r\n", "\n").replace("\r", "\n")
+            page = head.get("/study/item/0").text
+            words = unescape(page.partition("<textarea")[2].partition(">\n")[2].partition("</textarea>")[0])
+            assert words == kept
+
+
 def test_a_decision_stands_beside_the_answers(tmp_path: Path) -> None:
     folder = make_study(tmp_path / "s")
-    with Server(folder) as server:
+    with LocalServer(folder) as server:
         study = Study(folder)
         for rater, value in (("ann", 0), ("bob", 1), ("cem", 2)):
             give(study, rater, 0, turn_quality=value)
@@ -216,7 +268,7 @@ def test_preferences_count_for_the_system_whatever_side_it_was_on(tmp_path: Path
         ]
 
     folder = make_study(tmp_path / "s", "pairwise", [*half("good"), *half("bad")], raters=["ann", "bob"])  # type: ignore[list-item]
-    with Server(folder) as server:
+    with LocalServer(folder) as server:
         sides = set()
         for name in ("ann", "bob"):
             client = server.client(name)
@@ -240,7 +292,7 @@ def test_preferences_count_for_the_system_whatever_side_it_was_on(tmp_path: Path
 
 def test_a_decision_about_marks_chooses_among_what_was_marked(tmp_path: Path) -> None:
     folder = make_study(tmp_path / "s", "wizard", talks(3), raters=["ann", "bob"])
-    with Server(folder) as server:
+    with LocalServer(folder) as server:
         study = Study(folder)
         give(study, "ann", 0, replies=[1, 4])
         give(study, "bob", 0, replies=[2])

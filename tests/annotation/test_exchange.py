@@ -127,3 +127,31 @@ def test_bad_files_change_nothing(tmp_path: Path, text: str, what: str) -> None:
     assert set(study.people()) == {"ann", "bob", "cem", "coordinator"}
     assert not list(snapshot(study).answered())
     study.close()
+
+
+def task(rater: str, words: str) -> str:
+    result = [
+        {"from_name": "preference", "value": {"choices": ["first"]}},
+        {"from_name": "reason", "value": {"text": [words]}},
+    ]
+    return json.dumps(
+        [{"data": {"item": "item-0"}, "annotations": [{"completed_by": rater, "result": result}]}]
+    )
+
+
+def test_words_with_other_line_breaks_are_taken(tmp_path: Path) -> None:
+    chats = [*talks(1, "x"), *talks(1, "y")]
+    study = Study(make_study(tmp_path / "study", "pairwise", chats))
+    (tmp_path / "tasks.json").write_text(task("dora", "one\r\ntwo\rthree  "), encoding="utf-8")
+    assert load(study, tmp_path / "tasks.json") == (1, 0)
+    (one,) = snapshot(study).answered()
+    assert (one.rater, one.answers["reason"]) == ("dora", "one\ntwo\nthree  ")
+    study.close()
+
+
+def test_a_name_that_cannot_be_one_is_named_with_its_file(tmp_path: Path) -> None:
+    study = Study(make_study(tmp_path / "study", "pairwise", [*talks(1, "x"), *talks(1, "y")]))
+    (tmp_path / "tasks.json").write_text(task("a,b", "so"), encoding="utf-8")
+    with pytest.raises(DataError, match=r"tasks\.json: item-0: not a name for a rater: 'a,b'"):
+        load(study, tmp_path / "tasks.json")
+    study.close()

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from annotation_server import FORM, Server, make_study, talks
+from annotation_server import FORM, LocalServer, Server, make_study, talks
 from starlette.routing import Route
 
 from dialeval.annotation import Study
@@ -196,7 +196,7 @@ name = "words"
 type = "text"
 text = "Say."
 """
-    with Server(make_study(tmp_path / "s", scheme, raters=["ann", "bob"])) as server:
+    with LocalServer(make_study(tmp_path / "s", scheme, raters=["ann", "bob"])) as server:
         ann, bob = server.client("ann"), server.client("bob")
         seen: dict[str, set[str]] = {"ann": set(), "bob": set()}
         for name, client in (("ann", ann), ("bob", bob)):
@@ -233,7 +233,7 @@ def test_pages_of_a_rater_are_blind(tmp_path: Path) -> None:
         for number in range(3)
     ]
     for name in ("turn-quality", "wizard", "dialogue", "segment-acts", "coherence"):
-        with Server(make_study(tmp_path / name, name, chats, raters=["ann", "bob", "cem"])) as server:
+        with LocalServer(make_study(tmp_path / name, name, chats, raters=["ann", "bob", "cem"])) as server:
             ann, bob = server.client("ann"), server.client("bob")
             fields: dict[str, Any] = {f"q{number}": "0" for number in range(6)}
             while True:
@@ -271,7 +271,7 @@ def test_a_double_submit_is_one_row(server: Server) -> None:
 
 
 def test_search_and_mark_without_script(tmp_path: Path) -> None:
-    with Server(make_study(tmp_path / "s", "wizard", talks(4), raters=["ann"])) as server:
+    with LocalServer(make_study(tmp_path / "s", "wizard", talks(4), raters=["ann"])) as server:
         client = server.client("ann")
         place, page = client.item()
         numbers = dict(re.findall(r'value="(\d+)"> <bdi>(.*?)</bdi>', page.text))

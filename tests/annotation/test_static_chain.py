@@ -7,15 +7,16 @@ from annotation_server import make_study
 
 from dialeval.annotation import Study
 from dialeval.annotation import submission as act
-from dialeval.annotation.export import scores_of
+from dialeval.annotation.export import scores_of, write
 from dialeval.annotation.snapshot import snapshot
 from dialeval.dialogues import Dialogue, formats
 from dialeval.jobs.demo import example_dialogues
 from dialeval.jobs.responding import respond_to
 from dialeval.metrics import score
+from dialeval.reports import write_report
 from dialeval.scores import Scores
 from dialeval.studies import study
-from dialeval.systems import build
+from dialeval.systems import Conversation, build
 from dialeval.systems.function import Function
 
 RATES = {"wizard-max-voted": 5, "wizard-random": 4, "dull": 1}
@@ -52,6 +53,38 @@ def judged(folder: Path, dialogues: list[Dialogue]) -> Scores:
     return found
 
 
+@pytest.mark.parametrize("ending", ["parquet", "csv", "jsonl"])
+def test_the_kind_of_evaluation_goes_from_the_dialogues_to_the_report(tmp_path: Path, ending: str) -> None:
+    """Bystanders judge conversations that were held with a system: no name of a dialogue tells that."""
+    held = []
+    for name in ("a", "b", "c"):
+        talk = Conversation(Function("dull", lambda _: "Hm."))
+        talk.say("Hello")
+        held.append(talk.dialogue(name))
+    for folder, scheme in (("one", "coherence"), ("two", "dialogue")):
+        opened = Study(make_study(tmp_path / folder, scheme, held))
+        assert (opened.schema.context, opened.schema.participation) == ("dynamic", "bystander")
+        for rater in ("ann", "bob", "cem"):
+            place = act.current(opened, rater)
+            seat = act.look(opened, rater, place or 0)
+            assert seat is not None
+            first = opened.scheme.questions[0]
+            act.answer(opened, rater, seat, {first.name: first.options[0].value}, "t", 0.0)
+        write(snapshot(opened), tmp_path / f"{folder}.{ending}")
+        opened.close()
+    read = [Scores.read(tmp_path / f"{folder}.{ending}") for folder in ("one", "two")]
+    found = study(read[0], resamples=20, permutations=20)
+    assert (found.schema["context"], found.schema["participation"]) == ("dynamic", "bystander")
+    write_report(found, read[0], held, tmp_path / "report.html")
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    kind = page.partition("Kind of evaluation")[2].partition("</table>")[0]
+    assert [word for word in ("coherence", "human", "dynamic", "bystander", "turn") if word not in kind] == []
+    both = Scores.concat(read)
+    assert str(both.signatures["human:ann"]) == (
+        "annotation.v1|scheme:coherence,dialogue|context:dynamic|participation:bystander"
+    )
+
+
 def test_replies_judgements_and_votes_meet(tmp_path: Path) -> None:
     by_system = replies(tmp_path)
     every = [one for some in by_system.values() for one in some]
@@ -71,8 +104,13 @@ def test_replies_judgements_and_votes_meet(tmp_path: Path) -> None:
     rows = {row["label"]: row for row in found.correlations}
     assert rows["voted"]["n"] == rows["weak-agreement"]["n"] == 72
     assert rows["voted"]["pearson"]["value"] > rows["weak-agreement"]["pearson"]["value"] > 0.8
-    assert found.schema["context"] == "static"
-    assert found.schema["participation"] == "bystander"
+    assert found.schema == {
+        "metric": "appropriateness",
+        "evaluator": "human and automatic",
+        "context": "static",
+        "participation": "bystander",
+        "level": "turn",
+    }
     system = study(scores, level="system", combine=("voted=line:voted-appropriateness/votes",), resamples=100)
     means = {
         row["system"]: row["mean"]["value"] for row in system.systems if row["source"] == "weak-agreement"

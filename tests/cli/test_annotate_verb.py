@@ -1,7 +1,6 @@
 """`dialeval annotate` as a user meets it: made, resumed, exported, refused."""
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -10,21 +9,10 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "annotation"))
 from annotation_server import Server, talks
+from commands import here as run
 
 from dialeval.dialogues import formats
 from dialeval.scores import Scores
-
-
-def run(*arguments: object, cwd: Path, code: int = 0) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-c", "from dialeval.cli import main; main()", *map(str, arguments)]
-    environment = {**os.environ, "PYTHONWARNINGS": "error", "PYTHONUTF8": "1"}
-    done = subprocess.run(
-        command, cwd=cwd, capture_output=True, text=True, env=environment, check=False, timeout=60
-    )
-    assert done.returncode == code, (done.returncode, done.stdout[-500:], done.stderr[-2000:])
-    assert "Traceback" not in done.stderr
-    return done
-
 
 MAKE = ("annotate", "chats.jsonl", "--scheme", "turn-quality", "-o", "study")
 

@@ -127,9 +127,9 @@ def test_what_was_cut_at_commas_has_none_left_but_in_numbers(text):
 @pytest.mark.parametrize("how", SPLITTERS)
 def test_a_megabyte_without_sentences_is_quick(unit, how):
     text = unit * (1_000_000 // len(unit))
-    start = time.perf_counter()
+    start = time.process_time()
     segments = split(text, how)
-    assert time.perf_counter() - start < 20
+    assert time.process_time() - start < 20
     assert told("".join(segments)) == told(text)
 
 

@@ -1,10 +1,9 @@
 """Annotation as raters meet it: Chromium, keys only, one with script off; hostile text; a phone; axe."""
 
-import shutil
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import msgspec
 import pytest
@@ -12,85 +11,22 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[1] / "reports"))
 sys.path.insert(0, str(Path(__file__).parents[1] / "annotation"))
 from annotation_server import LocalServer, Server, make_study, talks
+from browsing import SCREENS, Visit
 from payloads import PAYLOADS
 
 from dialeval.annotation import Study, read_scheme
 from dialeval.annotation import submission as act
+from dialeval.annotation.answers import clean_words
+from dialeval.annotation.earlier import overlaps, record
 from dialeval.annotation.scheme import Choice, Condition, Question, Scheme
 from dialeval.annotation.snapshot import snapshot
+from dialeval.annotation.study import checked
 from dialeval.dialogues import dialogue
+from dialeval.dialogues.dialogue import clean_text
 from dialeval.dialogues.visibility import visible
+from dialeval.dialogues.votes import Vote, write_votes
 
 pytestmark = pytest.mark.browser
-
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-ARGUMENTS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
-SCREENS = [(1280, "light"), (390, "dark"), (1280, "dark"), (390, "light")]
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    if CHROMIUM is None:
-        pytest.skip("no chromium on this machine")
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        running = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
-        yield running
-        running.close()
-
-
-class Visit:
-    """A browser window, and everything that happened in it that should not."""
-
-    def __init__(
-        self, browser: Any, link: str, *, width: int = 1280, scheme: str = "light", script: bool = True
-    ) -> None:
-        self.context = browser.new_context(
-            viewport={"width": width, "height": 900}, color_scheme=scheme, java_script_enabled=script
-        )
-        self.page = self.context.new_page()
-        self.home = link.partition("/in/")[0]
-        self.events: list[str] = []
-        self.page.on("dialog", self._dialog)
-        self.page.on("console", lambda message: self.events.append(f"console {message.text}"))
-        self.page.on("pageerror", lambda error: self.events.append(f"error {error}"))
-        self.page.on("request", self._request)
-        self.page.goto(link)
-
-    def _dialog(self, dialog: Any) -> None:
-        self.events.append(f"dialog {dialog.message}")
-        dialog.dismiss()
-
-    def _request(self, request: Any) -> None:
-        if not request.url.startswith(self.home + "/"):
-            self.events.append(f"request {request.url}")
-
-    def __enter__(self) -> "Visit":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.context.close()
-
-    def texts(self, selector: str) -> set[str]:
-        return set(self.page.eval_on_selector_all(selector, "all => all.map(one => one.textContent)"))
-
-    def press(self, *keys: str) -> None:
-        for key in keys:
-            self.page.keyboard.press(key)
-
-    def send(self, *keys: str) -> None:
-        """Press keys of which the last one leads to another page."""
-        with self.page.expect_navigation():
-            self.press(*keys)
 
 
 def values_of(folder: Path, rater: str, question: str) -> dict[int, object]:
@@ -135,7 +71,7 @@ def test_three_raters_answer_twenty_items_by_keys_alone(browser: Any, tmp_path: 
 
 def test_six_questions_by_keys(browser: Any, tmp_path: Path) -> None:
     folder = make_study(tmp_path / "study", "dialogue", talks(2), raters=["ann"])
-    with Server(folder) as server, Visit(browser, server.links["ann"]) as visit:
+    with LocalServer(folder) as server, Visit(browser, server.links["ann"]) as visit:
         visit.press("0", "1", "0", "1")
         visit.page.keyboard.press("Enter")  # the last question has no answer yet
         visit.page.wait_for_selector(".missing")
@@ -150,7 +86,7 @@ def test_six_questions_by_keys(browser: Any, tmp_path: Path) -> None:
 
 def test_search_and_mark_by_keys(browser: Any, tmp_path: Path) -> None:
     folder = make_study(tmp_path / "study", "wizard", talks(6), raters=["ann"])
-    with Server(folder) as server, Visit(browser, server.links["ann"]) as visit:
+    with LocalServer(folder) as server, Visit(browser, server.links["ann"]) as visit:
         visit.press("/")
         visit.page.keyboard.type("place 3")
         assert visit.page.locator(".candidates li:visible").count() == 1
@@ -175,7 +111,7 @@ def test_a_question_appears_with_the_answer_it_depends_on(browser: Any, tmp_path
     )
     ready = read_scheme("turn-quality")
     scheme = msgspec.structs.replace(ready, questions=(*ready.questions, question))
-    with Server(make_study(tmp_path / "s", scheme, raters=["ann"])) as server:
+    with LocalServer(make_study(tmp_path / "s", scheme, raters=["ann"])) as server:
         with Visit(browser, server.links["ann"]) as visit:
             assert not visit.page.is_visible("#q1-box")
             visit.press("0")
@@ -187,61 +123,107 @@ def test_a_question_appears_with_the_answer_it_depends_on(browser: Any, tmp_path
             assert "Only if" in visit.page.inner_text("#q1-box")
 
 
-def hostile(payload: str) -> Scheme:
-    ready = read_scheme("turn-quality")
-    choices = (Choice(value=payload, label=payload, help=payload), Choice(value="b", label="b"))
+def hostile(payloads: list[str]) -> Scheme:
+    """Every payload as a choice, as a question and in between; where there is room for one text only, all."""
+    every = " ".join(payloads)
+    choices = tuple(Choice(value=one, label=one, help=one) for one in payloads)
+    ends = {"low_label": every, "high_label": every}
     questions = (
-        Question(name="a", type="choice", text=payload, help=payload, choices=choices),
-        Question(name="b", type="text", text=payload, required=False),
-        Question(name="c", type="scale", text=payload, low_label=payload, high_label=payload, required=False),
-        Question(name="d", type="mark", text=payload, required=False),
+        Question(name="a", type="choice", text="a", choices=choices),
+        Question(name="b", type="text", text="b", required=False),
+        Question(name="c", type="scale", text="c", required=False, **ends),
+        Question(name="d", type="mark", text="d", required=False),
+        *(
+            Question(name=f"e{place}", type="text", text=one, help=one, required=False)
+            for place, one in enumerate(payloads)
+        ),
     )
     return msgspec.structs.replace(
-        ready,
-        name=payload,
-        title=payload,
-        instructions=payload,
+        read_scheme("turn-quality"),
+        name=every,
+        title=every,
+        instructions="\n\n".join(payloads),
         questions=questions,
-        show=(payload,),
-        raters_per_item=2,
+        show=tuple(payloads),
+        raters_per_item=1,
     )
 
 
-@pytest.mark.parametrize("number", range(40))
-def test_hostile_text_stays_text(browser: Any, tmp_path: Path, number: int) -> None:
-    payload = PAYLOADS[number]
-    said = [("user", payload), (payload, payload), ("assistant", payload)]
-    chats = [dialogue(said, payload, system=payload, meta={payload: [payload]})]  # type: ignore[arg-type]
-    rater = payload.replace(",", ";")[:60].strip()
-    folder = make_study(tmp_path / "study", hostile(payload), chats, raters=[rater, "bob"])
-    given = visible(chats[0].turns[0].text)
-    with LocalServer(folder) as server:
-        with Visit(browser, server.links[rater]) as visit:
-            assert given in visit.texts(".said bdi")
-            assert visible(payload) in visit.texts("legend bdi")
-            assert visible(payload) in visit.texts(".option .label > bdi")
-            assert visible(payload) in visit.texts("h1 bdi")
-            assert given in visit.texts(".candidate bdi")
-            assert visible(payload) in visit.texts(".facts li bdi")
-            assert visit.texts(".me bdi") == {visible(rater)}
-            visit.page.fill("textarea", payload.replace("\x00", ""))
-            visit.page.fill("input[type=search]", payload)
-            visit.page.check("input[name=q0][value='0']")
-            with visit.page.expect_navigation():
-                visit.page.click("button.first")
-            assert visit.events == []
-        number_of = next(one.item for one in snapshot(server.study).answered())
-        with Visit(browser, server.links["coordinator"]) as visit:
-            assert visible(rater) in visit.texts("tbody th bdi")
-            visit.page.goto(f"{visit.home}/study/item/{number_of}")
-            words = visit.texts("td.wide bdi")
-            assert visible(payload) in words  # the label that was chosen
-            assert visit.texts("td.wide div bdi") >= {visible(payload)}
-            assert any(visible(payload) in text for text in visit.texts("h1 bdi"))
-            for place in ("/study?show=settled", "/study?show=open", f"/study?show={number}&from=x"):
-                visit.page.goto(visit.home + place)
-            visit.page.mouse.move(400, 400)
-            assert visit.events == []
+@pytest.mark.parametrize("start", [0, 20])
+def test_hostile_text_stays_text(browser: Any, tmp_path: Path, start: int) -> None:
+    """In every field: of dialogues, schemes, raters, answers, decisions, reasons, and of an earlier study."""
+    payloads = [clean_text(one)[0] for one in PAYLOADS[start : start + 20]]
+    chats = [
+        dialogue([("user", one), (one, one), ("assistant", one)], one, system=one, meta={one: [one]})  # type: ignore[arg-type]
+        for one in payloads
+    ]
+    raters = [checked(one.replace(",", ";")[:60]) for one in payloads]
+    folder = make_study(tmp_path / "study", hostile(payloads), chats, raters=raters)
+    with LocalServer(folder) as server, Visit(browser) as visit:
+        for rater, payload in zip(raters, payloads, strict=True):
+            rate(visit, server, payloads, rater, payload)
+        answers = {one.item: one.rater for one in snapshot(server.study).answered()}
+        assert sorted(answers) == list(range(20)), "everybody has answered one"
+        earlier = [tmp_path / f"{one.replace('/', '|').replace(chr(0), '')}.jsonl" for one in payloads]
+        for (item, rater), path in zip(answers.items(), earlier, strict=True):
+            write_votes([Vote(payloads[server.study.items[item].place[0]], 2, rater, rater)], path)
+        record(server.study, earlier)
+        visit.open(server.links["coordinator"])
+        assert {visible(one) for one in raters} <= visit.texts("tbody th bdi")
+        found = overlaps(server.study)
+        assert {one.study for one in found} == {path.name for path in earlier}
+        assert {one.rater for one in found} == set(raters)
+        assert visit.texts(".alert bdi") == {visible(str(one)) for one in found}
+        for item, rater in answers.items():
+            look(visit, server, item, payloads[raters.index(rater)])
+        for place in ("settled", "lacks a rater", "?x=<script>"):
+            visit.page.goto(f"{visit.home}/study?show={quote(place)}&from=x")
+        visit.page.mouse.move(400, 400)
+        assert visit.events == []
+        assert list(snapshot(server.study).answered()) == [], "all are rejected"
+
+
+def rate(visit: Visit, server: LocalServer, payloads: list[str], rater: str, payload: str) -> None:
+    """As a rater of such a name, who writes such a text."""
+    every = {visible(one) for one in payloads}
+    visit.open(server.links[rater])
+    several = ("legend", ".help", ".option .label >", ".option small", ".candidate", ".instructions")
+    for place, found in zip(several, visit.all_texts(*(f"{one} bdi" for one in several)), strict=True):
+        assert every <= found, place
+    title, ends, me, said, facts = visit.all_texts(
+        "h1 bdi", ".ends bdi", ".me bdi", ".said bdi", ".facts bdi"
+    )
+    assert title == ends == {visible(" ".join(payloads))}
+    assert me == {visible(rater)}
+    assert said == facts and said < every
+    visit.page.fill("[name=q1]", payload.replace("\0", ""))
+    sent = visit.page.input_value("[name=q1]")
+    visit.page.fill("input[type=search]", payload)
+    visit.page.check(f"input[name=q0][value='{payloads.index(payload)}']")
+    visit.click("button.first")
+    assert visit.events == []
+    (one,) = (one for one in snapshot(server.study).answered() if one.rater == rater)
+    assert (one.answers["a"], one.answers["b"]) == (payload, clean_words(sent))
+
+
+def look(visit: Visit, server: LocalServer, item: int, payload: str) -> None:
+    """As the coordinator, who sees it, decides in such words, and rejects for such a reason."""
+    visit.page.goto(f"{visit.home}/study/item/{item}")
+    assert visible(payload) in visit.texts("td.wide bdi")
+    place = server.study.items[item].place[0]
+    assert visit.texts("main > header h1 bdi") == {visible(f"{server.study.names[place][0]}, turn 2")}
+    visit.page.fill("[name=q1]", payload.replace("\0", ""))
+    sent = visit.page.input_value("[name=q1]")
+    chosen = server.study.scheme.questions[0].options[item].value
+    visit.page.check(f"input[name=q0][value='{item}']")
+    visit.click("#answer button.first")
+    assert visit.texts("section b bdi") == {visible(str(chosen))}, "as it stands"
+    assert snapshot(server.study).verdicts[item] == {"a": chosen, "b": clean_words(sent)}
+    assert visit.page.input_value("[name=q1]") == clean_words(sent)
+    visit.page.fill("input[name=reason]", payload.replace("\0", ""))
+    reason = clean_words(visit.page.input_value("input[name=reason]"))
+    visit.click("td form button")
+    assert visit.texts("tr.out td .soft bdi") >= {visible(reason)}
 
 
 def filled(folder: Path, scheme: str) -> Path:
@@ -271,10 +253,8 @@ def filled(folder: Path, scheme: str) -> Path:
     "scheme", ["turn-quality", "dialogue", "wizard", "pairwise", "segment-acts", "appropriateness"]
 )
 def test_accessible_and_nothing_overflows(browser: Any, tmp_path: Path, scheme: str) -> None:
-    from axe_playwright_python.sync_playwright import Axe
-
     pictures = Path(tmp_path)
-    with Server(filled(tmp_path / "study", scheme)) as server:
+    with LocalServer(filled(tmp_path / "study", scheme)) as server:
         for width, colours in SCREENS if scheme == "turn-quality" else SCREENS[:2]:
             for name, paths in {
                 "ann": ["/rate"],
@@ -284,7 +264,7 @@ def test_accessible_and_nothing_overflows(browser: Any, tmp_path: Path, scheme: 
                 with Visit(browser, server.links[name], width=width, scheme=colours) as visit:
                     for path in paths:
                         visit.page.goto(visit.home + path)
-                        found = axe_of(Axe(), visit.page)
+                        found = visit.serious()
                         assert not found, (scheme, path, width, colours, found)
                         assert visit.page.evaluate("document.documentElement.scrollWidth") <= width, path
                         shot = pictures / f"{scheme}-{name}{path.replace('/', '-')}-{width}-{colours}.png"
@@ -292,28 +272,16 @@ def test_accessible_and_nothing_overflows(browser: Any, tmp_path: Path, scheme: 
                     assert visit.events == []
 
 
-def axe_of(axe: Any, page: Any) -> list[Any]:
-    """Axe needs to put its own script into the page, which the policy forbids from within, not from here."""
-    found = axe.run(page).response["violations"]
-    return [
-        (one["id"], one["nodes"][0]["html"][:200], one["nodes"][0].get("failureSummary", "")[:300])
-        for one in found
-        if one["impact"] in ("serious", "critical")
-    ]
-
-
 def test_refusals_are_pages_too(browser: Any, tmp_path: Path) -> None:
-    from axe_playwright_python.sync_playwright import Axe
-
-    with Server(make_study(tmp_path / "s")) as server, Visit(browser, server.links["ann"]) as visit:
+    with LocalServer(make_study(tmp_path / "s")) as server, Visit(browser, server.links["ann"]) as visit:
         for path, title in (("/study", "Not for you"), ("/nowhere", "There is no such page")):
             visit.page.goto(visit.home + path)
             assert visit.page.inner_text("h1") == title
-            assert not axe_of(Axe(), visit.page)
+            assert not visit.serious()
 
 
 def test_the_policy_stops_what_would_run(browser: Any, tmp_path: Path) -> None:
-    with Server(make_study(tmp_path / "s")) as server, Visit(browser, server.links["ann"]) as visit:
+    with LocalServer(make_study(tmp_path / "s")) as server, Visit(browser, server.links["ann"]) as visit:
         visit.page.evaluate(
             """() => { const one = document.createElement("script"); one.textContent = "alert(1)";
             document.body.append(one); const other = document.createElement("img");

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "reports"))
+from browsing import SCREENS, Visit
 from explaining_metric import explanation
 from payloads import PAYLOADS
 from report_cases import QUICK, ordinary
-from test_report_in_browser import SCREENS, Visit, browser  # noqa: F401  # a fixture
 
 from dialeval.jobs.demo import example_dialogues
 from dialeval.metrics.explanation import ExplainedTurn, Explanation, Piece, Side
@@ -35,19 +35,15 @@ def explained(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize(("width", "scheme"), SCREENS)
-def test_accessible_and_inside_the_screen(browser: Any, explained: Path, width: int, scheme: str) -> None:  # noqa: F811
-    from axe_playwright_python.sync_playwright import Axe
-
+def test_accessible_and_inside_the_screen(browser: Any, explained: Path, width: int, scheme: str) -> None:
     with Visit(browser, explained, width, scheme) as visit:
         visit.page.eval_on_selector_all("details", "all => all.forEach(one => { one.open = true })")
         assert visit.events == []
         assert visit.page.evaluate("document.documentElement.scrollWidth") <= width
-        found = Axe().run(visit.page, "#why").response["violations"]
-        serious = [one for one in found if one["impact"] in ("serious", "critical")]
-        assert not serious, [(one["id"], one["nodes"][0]["html"][:200]) for one in serious]
+        assert visit.serious("#why") == []
 
 
-def test_aligned_pieces_begin_on_one_line(browser: Any, explained: Path) -> None:  # noqa: F811
+def test_aligned_pieces_begin_on_one_line(browser: Any, explained: Path) -> None:
     with Visit(browser, explained) as visit:
         tops = visit.page.eval_on_selector_all(
             ".sides tr",
@@ -59,7 +55,7 @@ def test_aligned_pieces_begin_on_one_line(browser: Any, explained: Path) -> None
         assert all(abs(left - right) < 1 for left, right in tops)
 
 
-def test_hostile_text_stays_text(browser: Any, tmp_path: Path) -> None:  # noqa: F811
+def test_hostile_text_stays_text(browser: Any, tmp_path: Path) -> None:
     scores = ordinary(4)
     found = []
     for number, text in enumerate(PAYLOADS):

@@ -1,14 +1,13 @@
 """The report as a reader meets it: opened from disk in Chromium, on a desk and on a phone, light and dark."""
 
-import shutil
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "reports"))
+from browsing import SCREENS, Visit
 from payloads import PAYLOADS
 from report_cases import QUICK, hostile, ordinary, talks
 
@@ -18,69 +17,6 @@ from dialeval.scores import Scores
 from dialeval.studies import Study, study
 
 pytestmark = pytest.mark.browser
-
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-ARGUMENTS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
-SCREENS = [(width, scheme) for width in (1280, 390) for scheme in ("light", "dark")]
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    if CHROMIUM is None:
-        pytest.skip("no chromium on this machine")
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        running = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
-        yield running
-        running.close()
-
-
-class Visit:
-    """A page, and everything that happened on it that should not."""
-
-    def __init__(
-        self, browser: Any, path: Path | None = None, width: int = 1280, scheme: str = "light"
-    ) -> None:
-        self.context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
-        self.page = self.context.new_page()
-        self.address = ""
-        self.events: list[str] = []
-        self.page.on("dialog", self._dialog)
-        self.page.on("console", lambda message: self.events.append(f"console {message.text}"))
-        self.page.on("pageerror", lambda error: self.events.append(f"error {error}"))
-        self.page.on("request", self._request)
-        if path is not None:
-            self.open(path)
-
-    def _dialog(self, dialog: Any) -> None:
-        self.events.append(f"dialog {dialog.message}")
-        dialog.dismiss()
-
-    def _request(self, request: Any) -> None:
-        if request.url != self.address:
-            self.events.append(f"request {request.url}")
-
-    def open(self, path: Path) -> None:
-        self.address = path.as_uri()
-        self.page.goto(self.address)
-
-    def __enter__(self) -> "Visit":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.context.close()
-
-    def texts(self, selector: str) -> set[str]:
-        return set(self.page.eval_on_selector_all(selector, "all => all.map(one => one.textContent)"))
 
 
 @pytest.fixture(scope="module")
@@ -144,23 +80,13 @@ def test_a_page_that_does_run_something_would_be_noticed(browser: Any, tmp_path:
 
 
 @pytest.mark.parametrize(("width", "scheme"), SCREENS)
-def test_no_serious_accessibility_violation(browser: Any, report: Path, width: int, scheme: str) -> None:
-    from axe_playwright_python.sync_playwright import Axe
-
-    with Visit(browser, report, width, scheme) as visit:
-        assert visit.events == []
-        visit.page.eval_on_selector_all("details", "all => all.forEach(one => { one.open = true })")
-        found = Axe().run(visit.page).response["violations"]
-        serious = [one for one in found if one["impact"] in ("serious", "critical")]
-        assert not serious, [(one["id"], one["nodes"][0]["html"][:200]) for one in serious]
-
-
-@pytest.mark.parametrize(("width", "scheme"), SCREENS)
-def test_nothing_overflows_and_figures_are_legible(
+def test_accessible_nothing_overflows_and_figures_are_legible(
     browser: Any, report: Path, width: int, scheme: str
 ) -> None:
     with Visit(browser, report, width, scheme) as visit:
+        assert visit.events == []
         visit.page.eval_on_selector_all("details", "all => all.forEach(one => { one.open = true })")
+        assert visit.serious() == []
         assert visit.page.evaluate("document.documentElement.scrollWidth") <= width
         sizes = visit.page.eval_on_selector_all(
             "figure svg text", "all => all.map(one => one.getBoundingClientRect().height)"

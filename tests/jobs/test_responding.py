@@ -15,6 +15,7 @@ from serving import Server, serving
 from dialeval import files
 from dialeval.dialogues import Dialogue, dialogue, formats, scored_turns
 from dialeval.dialogues.contexts import Context, contexts, conversation_of, failure_of, place_of
+from dialeval.dialogues.formats.writing import to_json
 from dialeval.errors import DataError, UsageError
 from dialeval.jobs.responding import respond_to
 from dialeval.metrics import build as metric
@@ -151,6 +152,24 @@ def test_two_at_once_are_not_mixed(tmp_path: Path) -> None:
     with files.appending(f"{out}.part"), pytest.raises(DataError, match="somebody else is writing"):
         respond_to(talks(), counting()[0], out)
     assert respond_to(talks(), counting()[0], out).answered == 6
+
+
+def test_a_function_that_hangs_is_one_failure_and_the_run_ends_by_itself(tmp_path: Path) -> None:
+    (tmp_path / "chats.jsonl").write_text("".join(f"{to_json(one).decode()}\n" for one in talks(2)))
+    (tmp_path / "stuck_bot.py").write_text(
+        "import time\n"
+        "def answer(messages):\n"
+        "    if messages[-1]['content'] == 'So 0?':\n"
+        "        time.sleep(3600)\n"
+        "    return 'mine'\n"
+    )
+    command = [sys.executable, "-c", "from dialeval.cli import main; main()", "respond", "chats.jsonl"]
+    command += ["--system", "stuck_bot:answer", "--timeout", "2", "-o", "r.jsonl", "--json"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=50, check=True)
+    said = json.loads(done.stdout)
+    assert (said["answered"], said["failures"]) == (3, {"no answer in 2 s": 1})
+    texts = {one.id: one.turns[-1].text for one in formats.read(tmp_path / "r.jsonl")}
+    assert texts == {"d0@turn-1": "mine", "d0@turn-3": "", "d1@turn-1": "mine", "d1@turn-3": "mine"}
 
 
 def test_too_many_failures_in_a_row_end_it(tmp_path: Path) -> None:

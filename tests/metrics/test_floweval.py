@@ -218,9 +218,9 @@ def test_ten_thousand_segments(small: Path) -> None:
         for turn in range(500)
     ]
     long = dialogue(turns, "long")  # type: ignore[arg-type]
-    start = time.perf_counter()
+    start = time.process_time()
     found = table(FlowEval(str(small)).score([long]))
-    seconds = time.perf_counter() - start
+    seconds = time.process_time() - start
     assert len(SegmentActs.load().label([long])[0].turns[0].meta["segments"]) == 20
     assert all(value is not None and math.isfinite(value) for value in found.values())
     assert seconds < 60

@@ -247,11 +247,11 @@ def test_ten_gigabytes_of_zeros_behind_gzip(tmp_path: Path) -> None:
         file.write(member.tobuf(tarfile.GNU_FORMAT))
         for _ in range(64):
             file.write(bytes(1 << 20))
-    began = time.perf_counter()
+    began = time.process_time()
     refused(tmp_path / "a", "", r"more than .* bytes|more bytes", limit_bytes=8 << 20)
     with pytest.raises(DataError, match="more than"):
         extract_members(tmp_path / "a", ["other"], tmp_path / "out", limit_bytes=8 << 20)
-    assert time.perf_counter() - began < 5
+    assert time.process_time() - began < 5
     assert entries(tmp_path) == ["a"]
 
 
@@ -275,9 +275,9 @@ def test_a_million_members_are_refused_at_once(tmp_path: Path) -> None:
     for says in (1, 0xFFFF):  # the number of members is whatever the file says; only its directory counts
         end = b"PK\5\6" + struct.pack("<HHHHIIH", 0, 0, says, says, len(listing), 0, 0)
         (tmp_path / "a").write_bytes(listing + end)
-        began = time.perf_counter()
+        began = time.process_time()
         refused(tmp_path / "a", "", "too many members")
-        assert time.perf_counter() - began < 2
+        assert time.process_time() - began < 2
 
 
 @packings

@@ -4,6 +4,7 @@ import os
 import random
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -28,40 +29,48 @@ def fresh(**settings: int | str) -> Encoder:
     return Encoder(artefact.load(DEFAULT), memory=0, **settings)  # type: ignore[arg-type]
 
 
-@pytest.fixture(scope="module")
-def expected() -> np.ndarray:
-    return fresh(batch_tokens=64).vectors(TURNS)
+FEW = TURNS[::4]
 
 
+@cache
+def expected(every: int) -> np.ndarray:
+    return fresh(batch_tokens=64).vectors(TURNS[::every])
+
+
+@pytest.mark.parametrize("every", [4, pytest.param(1, marks=pytest.mark.soak)])
 @pytest.mark.parametrize("texts_per_batch", [1, 7, 64])
 def test_batches_of_any_size_and_any_order_give_the_same(
-    texts_per_batch: int, expected: np.ndarray, monkeypatch: pytest.MonkeyPatch
+    texts_per_batch: int, every: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    wanted, texts = expected(every), TURNS[::every]
+
     def by_count(lengths: list[int], budget: int) -> list[list[int]]:
         order = sorted(range(len(lengths)), key=lambda place: -lengths[place])
         return [order[start : start + texts_per_batch] for start in range(0, len(order), texts_per_batch)]
 
     monkeypatch.setattr("dialeval.models.encoder.batches", by_count)
     encoder = fresh()
-    order = list(range(len(TURNS)))
+    order = list(range(len(texts)))
     random.Random(texts_per_batch).shuffle(order)
-    found = encoder.vectors([TURNS[place] for place in order])
-    assert np.abs(found - expected[order]).max() <= 1e-5
+    found = encoder.vectors([texts[place] for place in order])
+    assert np.abs(found - wanted[order]).max() <= 1e-5
 
 
-def test_batches_as_they_come_mixed_in_length(expected: np.ndarray, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_batches_as_they_come_mixed_in_length(monkeypatch: pytest.MonkeyPatch) -> None:
+    wanted = expected(4)
+
     def unsorted(lengths: list[int], budget: int) -> list[list[int]]:
         places = list(range(len(lengths)))
         return [places[start : start + 50] for start in range(0, len(places), 50)]
 
     monkeypatch.setattr("dialeval.models.encoder.batches", unsorted)
-    assert np.abs(fresh().vectors(TURNS) - expected).max() <= 1e-5
+    assert np.abs(fresh().vectors(FEW) - wanted).max() <= 1e-5
 
 
-def test_threads_change_nothing(expected: np.ndarray) -> None:
-    one, two = fresh(threads=1).vectors(TURNS), fresh(threads=2).vectors(TURNS)
+def test_threads_change_nothing() -> None:
+    one, two = fresh(threads=1).vectors(FEW), fresh(threads=2).vectors(FEW)
     assert np.array_equal(one, two)
-    assert np.abs(one - expected).max() <= 1e-5
+    assert np.abs(one - expected(4)).max() <= 1e-5
 
 
 def test_another_process_with_another_hash_seed_gives_the_same(tmp_path: Path) -> None:

@@ -183,10 +183,10 @@ HOSTILE: dict[str, tuple[Any, bytes, int | None]] = {
 def test_hostile_headers_are_refused_at_once(name: str, tmp_path: Path) -> None:
     path = raw(tmp_path / "hostile.safetensors", *HOSTILE[name])
     tracemalloc.start()
-    began = time.perf_counter()
+    began = time.process_time()
     with pytest.raises(DataError, match=r"hostile\.safetensors") as caught:
         read_tensors(path)
-    took = time.perf_counter() - began
+    took = time.process_time() - began
     _, most = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert took < 2

@@ -61,9 +61,9 @@ def test_align_takes_the_earliest_and_leaves_none_alone() -> None:
 def test_align_ten_thousand_and_beyond_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     draw = random.Random(5)
     one, other = ([draw.choice(ACTS) for _ in range(10_000)] for _ in range(2))
-    began = time.perf_counter()
+    began = time.process_time()
     assert len(align(one, other)) > 4_000
-    assert time.perf_counter() - began < 5  # measured: 0.06 s
+    assert time.process_time() - began < 5  # measured: 0.06 s
     monkeypatch.setattr(why, "LONGEST", 50)
     assert max(align(one, one)) == (49, 49)
 

@@ -416,9 +416,9 @@ def test_a_dialogue_of_fifty_thousand_turns_is_read_in_one_go() -> None:
 
 def test_a_turn_of_a_million_characters_is_looked_at_in_part() -> None:
     said = chat("d", "a " * 500_000 + "?", "b, " * 300_000, "((((" * 200_000)
-    began = time.perf_counter()
+    began = time.process_time()
     result = triage(quality({("d", 1): 0.0}), [said])
-    assert time.perf_counter() - began < 2
+    assert time.process_time() - began < 2
     assert result is not None
     assert sum(len(turn.text) for turn in result.worst[0].turns) == 3 * MOST_CHARACTERS
 

@@ -60,14 +60,14 @@ class Handler(BaseHTTPRequestHandler):
         self.echo(asked)
 
     def slow(self, asked: dict[str, Any]) -> None:
-        time.sleep(3)
+        time.sleep(30)
         self.echo(asked)
 
     def drip(self, asked: dict[str, Any]) -> None:
         self.send_response(200)
         self.send_header("Content-Length", "1000")
         self.end_headers()
-        for _ in range(100):
+        for _ in range(600):
             self.wfile.write(b" ")
             self.wfile.flush()
             time.sleep(0.05)
@@ -75,7 +75,7 @@ class Handler(BaseHTTPRequestHandler):
     def endless(self, asked: dict[str, Any]) -> None:
         self.send_response(200)
         self.end_headers()
-        for _ in range(100):
+        for _ in range(600):
             self.wfile.write(b" ")
             self.wfile.flush()
             time.sleep(0.05)

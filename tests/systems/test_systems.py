@@ -1,5 +1,8 @@
 """Systems by name: what is understood, what is refused, and what each says."""
 
+import gc
+import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -56,6 +59,56 @@ def test_a_function_of_the_current_folder(tmp_path: Path, monkeypatch: pytest.Mo
     assert system.reply(asked("a", "b")) == "user2"
     with pytest.raises(DataError, match="returned NoneType, not text"):
         build("my_bot_7b:wrong").reply(asked("a"))
+
+
+def test_a_function_that_hangs_fails_once_and_the_next_is_asked() -> None:
+    released, threads = threading.Event(), []
+
+    def answer(messages: list[dict[str, str]]) -> str:
+        threads.append(threading.current_thread())
+        if messages[-1]["content"] == "hang":
+            released.wait(60)
+        if messages[-1]["content"] == "leave":
+            sys.exit(3)
+        if messages[-1]["content"] == "own":
+            raise TimeoutError("of its own")
+        return "here"
+
+    system = Function("bot", answer)
+    assert [system.reply(asked(text)) for text in ("a", "b")] == ["here", "here"]
+    object.__setattr__(system, "timeout", 0.3)  # for this one only: a busy machine may be slow to answer
+    with pytest.raises(DataError, match=r"no answer in 0\.3 s"):
+        system.reply(asked("hang"))
+    object.__setattr__(system, "timeout", 60)
+    assert system.reply(asked("c")) == "here"
+    with pytest.raises(DataError, match=r"ended itself: SystemExit\(3\)"):
+        system.reply(asked("leave"))
+    with pytest.raises(TimeoutError, match="of its own"):
+        system.reply(asked("own"))
+    assert system.reply(asked("d")) == "here"
+    first, second = threads[0], threads[-1]
+    assert threads == [first] * 3 + [second] * 4
+    assert first is not second and first.daemon and second.daemon
+    released.set()
+    first.join(10)
+    assert not first.is_alive(), "what was stuck and came back is gone"
+    del system
+    gc.collect()  # errors hold on to where they were raised
+    second.join(10)
+    assert not second.is_alive()
+
+
+def test_time_outs_go_with_addresses_and_functions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "my_bot_7c.py").write_text("def answer(messages):\n    return 'x'\n")
+    assert [getattr(build("my_bot_7c:answer", timeout=one), "timeout", 0) for one in (2.5, None)] == [
+        2.5,
+        60.0,
+    ]
+    with pytest.raises(UsageError, match="timeout must be above 0"):
+        build("my_bot_7c:answer", timeout=0.0)
+    with pytest.raises(UsageError, match="timeout goes with an address or a function"):
+        build("retrieval", timeout=3.0)
 
 
 def test_retrieval_selects_by_context_and_never_from_the_same_conversation(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 from dialeval.annotation.scheme import Question, Scheme, Value
 from dialeval.dialogues.dialogue import clean_text
+from dialeval.dialogues.visibility import visible
 
 Answer = Value | list[Value] | list[int]
 Answers = dict[str, Any]
@@ -70,8 +71,7 @@ _MISSING = {
 
 def _read(question: Question, given: Sequence[str], candidates: int) -> Any:
     if question.type == "text":
-        text = clean_text("".join(given).replace("\r\n", "\n"))[0]
-        return text[:_LONGEST] if text.strip() else ""
+        return clean_words("".join(given))
     limit = candidates if question.type == "mark" else len(question.options)
     digits = (one for one in given if one.isascii() and one.isdigit() and len(one) < 10)
     numbers = sorted({number for number in map(int, digits) if number < limit})
@@ -81,6 +81,18 @@ def _read(question: Question, given: Sequence[str], candidates: int) -> Any:
     if question.type == "several":
         return values
     return values[0] if len(values) == 1 else None
+
+
+def clean_words(text: str) -> str:
+    r"""Return a text as a form can bring it back: one kind of line break, no NUL, nothing blank.
+
+    >>> clean_words("one\r\ntwo\rthree \x1b\x00 "), clean_words(" \n")
+    ('one\ntwo\nthree \x1b␀ ', '')
+    """
+    text = (
+        clean_text(text)[0].replace("\r\n", "\n").replace("\r", "\n").replace("\0", visible("\0"))[:_LONGEST]
+    )
+    return text if text.strip() else ""
 
 
 def fields_of(scheme: Scheme, answers: Mapping[str, Any]) -> dict[str, list[str]]:

@@ -5,12 +5,13 @@ Statistics and tables are imported when the coordinator first looks: raters need
 
 import json
 import time
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from starlette.responses import RedirectResponse, Response
 
 from dialeval.annotation import pages, seats
-from dialeval.annotation.answers import fields_of, parse
+from dialeval.annotation.answers import clean_words, fields_of, parse
 from dialeval.annotation.earlier import overlaps
 from dialeval.annotation.snapshot import Snapshot, snapshot
 from dialeval.annotation.store import FullError
@@ -75,6 +76,7 @@ class Desk:
             agreements=self._measured(seen),
             majority=expert_accuracy(seen).get("majority"),
             overlaps=overlaps(self.study),
+            kind=asdict(self.study.schema),
             exports=export.names_for(seen),
         )
 
@@ -118,9 +120,14 @@ class Desk:
             settled=overview.settled(seen, number, seen.by_item().get(number, [])),
             talks=talks,
             given=given,
+            reasons=self._reasons(number),
             questions=pages.questions_of(scheme, fields, missing or {}, meta),
             candidates=self._marked(seen, number),
         )
+
+    def _reasons(self, number: int) -> dict[str, str]:
+        with self.study.store.reading() as db:
+            return seats.reasons(db, number)
 
     def _marked(self, seen: Snapshot, number: int) -> list[tuple[int, str]]:
         """Return what anybody marked at an item: the candidates a decision chooses among."""
@@ -135,11 +142,12 @@ class Desk:
 
     def reject(self, visit: Visit) -> Response:
         """Take an answer out and hand the item to another rater."""
-        number, rater = self._number(visit), visit.first("rater")
-        with self._writing() as db:
-            done = seats.reject(
-                db, self.study.scheme, self.study.seed, number, rater, visit.first("reason")[:500]
-            )
+        number, key = self._number(visit), visit.first("rater")
+        found = (one.rater for one in snapshot(self.study).given if one.item == number and one.key == key)
+        rater, reason, done = next(found, None), clean_words(visit.first("reason"))[:500], False
+        if rater is not None:
+            with self._writing() as db:
+                done = seats.reject(db, self.study.scheme, self.study.seed, number, rater, reason)
         if not done:
             raise Refusal(409, "Nothing to reject", "This rater has no answer to this item any more.")
         return RedirectResponse(f"/study/item/{number}", 303)

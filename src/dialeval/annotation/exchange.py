@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from dialeval import files
-from dialeval.annotation.answers import is_valid
+from dialeval.annotation.answers import clean_words, is_valid
 from dialeval.annotation.scheme import Question
 from dialeval.annotation.study import Study, checked
-from dialeval.errors import DataError
+from dialeval.errors import DataError, UsageError
 
 _KEY = re.compile(r"item-(\d+)")
 
@@ -49,7 +49,7 @@ def text_of(question: Question, answer: Any, candidates: Sequence[str]) -> list[
 def understood(question: Question, texts: Sequence[str], candidates: Sequence[str]) -> Any:
     """Read an answer from words; a word that is no answer raises ValueError."""
     if question.type == "text":
-        return "\n".join(texts)
+        return clean_words("\n".join(texts))
     if question.type == "mark":
         return sorted({candidates.index(text) for text in texts})
     values = {str(one.value): one.value for one in question.options}
@@ -87,7 +87,7 @@ def load(study: Study, path: str | Path) -> tuple[int, int]:
         raise DataError(
             f"neither Label Studio's tasks nor Potato's instances: {error!r}", file=path
         ) from None
-    ready = [(_item(study, one, path), checked(one.rater), _answers(study, one, path), one) for one in found]
+    ready = [(_item(study, one, path), _rater(one, path), _answers(study, one, path), one) for one in found]
     with study.store.writing() as db:
         _people(db, {rater for _, rater, _, _ in ready})
         for item, rater, answers, one in ready:
@@ -137,6 +137,13 @@ def _item(study: Study, one: Foreign, path: str | Path) -> int:
     if match is None or int(match[1]) >= len(study.items):
         raise DataError(f"no item {one.key[:40]!r} in this study", file=path, fix="export the items from it")
     return int(match[1])
+
+
+def _rater(one: Foreign, path: str | Path) -> str:
+    try:
+        return checked(one.rater)
+    except UsageError as error:
+        raise DataError(f"{one.key}: {error}", file=path) from None
 
 
 def _answers(study: Study, one: Foreign, path: str | Path) -> dict[str, Any]:

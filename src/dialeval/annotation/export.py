@@ -27,6 +27,7 @@ from dialeval.dialogues.segments import segments_of, with_acts
 from dialeval.dialogues.votes import Vote
 from dialeval.errors import UsageError
 from dialeval.scores import Score, Scores
+from dialeval.scores.signature import ANNOTATION
 
 _PREFERENCE = {"first": (1.0, 0.0), "second": (0.0, 1.0), "tie": (0.5, 0.5)}
 _PREFIX = {"rater": "human", "expert": "expert"}
@@ -42,7 +43,8 @@ def scores_of(seen: Snapshot) -> Scores:
     for item, answers in seen.verdicts.items():
         verdict = Given(item, "", "adjudicated", "done", 1, answers, None, None, None)
         rows += _rows(seen, verdict, "adjudicated", met)
-    return Scores.of(rows)
+    made = seen.study.schema.sign(ANNOTATION, seen.study.scheme.name)
+    return Scores.of(rows, dict.fromkeys((row.source for row in rows), made))
 
 
 def _rows(seen: Snapshot, one: Given, source: str, met: Mapping[Place, int]) -> Iterator[Score]:

@@ -138,6 +138,17 @@ def given_words(scheme: Scheme, one: Given, candidates: Sequence[str]) -> list[t
     return [(question.name, worded(question, one.answers[question.name], candidates)) for question in asked]
 
 
+def kept(text: str) -> Any:
+    r"""Write what a form brings back: only escaped, since the picture of a character would be sent back.
+
+    >>> str(kept("a\x1b <b>\r"))
+    'a\x1b &lt;b&gt;&#13;'
+    """
+    from markupsafe import Markup, escape
+
+    return Markup(str(escape(text)).replace("\r", "&#13;"))  # noqa: S704
+
+
 @functools.cache
 def environment() -> Any:
     """Return the environment of all templates: escaping is on, a forgotten name is an error."""
@@ -153,4 +164,5 @@ def environment() -> Any:
         auto_reload=False,
     )
     made.filters["figure"] = figure
+    made.filters["kept"] = kept
     return made

@@ -109,6 +109,13 @@ def reject(db: sqlite3.Connection, scheme: Scheme, seed: int, item: int, rater: 
     return bool(changed)
 
 
+def reasons(db: sqlite3.Connection, item: int) -> dict[str, str]:
+    """Return why answers to an item were rejected, by rater, where a reason was given."""
+    query = "SELECT body FROM log WHERE item = ? AND action = 'reject' ORDER BY number"
+    told = [json.loads(row["body"]) for row in db.execute(query, (item,))]
+    return {one["rater"]: one["reason"] for one in told if one["reason"]}
+
+
 def sample_for_expert(db: sqlite3.Connection, scheme: Scheme, seed: int, expert: str, day: str) -> int:
     """Give an expert today's sample: items that raters have answered and the expert has not seen."""
     given = "SELECT count(*) FROM seats WHERE rater = ? AND day = ?"

@@ -3,6 +3,7 @@
 What the coordinator sees and everything that is exported is made of a snapshot, so that it fits together.
 """
 
+import hashlib
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -25,6 +26,11 @@ class Given:
     at: float | None
     seconds: float | None
     day: str | None
+
+    @property
+    def key(self) -> str:
+        """What a form calls the rater: a name may hold what no form brings back as it was."""
+        return hashlib.sha256(self.rater.encode()).hexdigest()[:16]
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -26,7 +26,11 @@ from dialeval.annotation.items import Item, Place, make_items
 from dialeval.annotation.scheme import Scheme
 from dialeval.annotation.store import Store
 from dialeval.dialogues import Dialogue, scored_turns
+from dialeval.dialogues.dialogue import clean_text
 from dialeval.errors import DataError, UsageError
+
+if TYPE_CHECKING:
+    from dialeval.scores.taxonomy import Schema
 
 SCHEME, STORE = "scheme.toml", "study.db"
 COORDINATOR = "coordinator"
@@ -81,6 +85,16 @@ class Study:
             for number, (name, system) in enumerate(found)
         ]
 
+    @cached_property
+    def schema(self) -> "Schema":
+        """What kind of evaluation it is."""
+        from dialeval.annotation.kind import schema_of
+        from dialeval.scores.taxonomy import Schema
+
+        if "schema" in self.settings:
+            return msgspec.json.decode(self.settings["schema"], type=Schema)
+        return schema_of(self.scheme, map(self.dialogue, range(len(self.names))))  # of an older version
+
     def dialogue(self, number: int) -> Dialogue:
         """Return one dialogue."""
         with self.store.reading() as db:
@@ -122,8 +136,8 @@ def _item(row: Any) -> Item:
 
 
 def checked(name: str) -> str:
-    """Return a rater's name if it can be one."""
-    name = name.strip()
+    """Return a rater's name if it can be one; composed like all text, so that it looks like no other."""
+    name = clean_text(name)[0].strip()
     if not name or len(name) > _LONGEST_NAME or "," in name or name == COORDINATOR:
         raise UsageError(
             f"not a name for a rater: {name[:80]!r} "
@@ -162,6 +176,8 @@ def create(
         text: The scheme as it was written.
         seed: Of everything that is random: sample, assignment, order.
     """
+    from dialeval.annotation.kind import schema_of
+
     if not raters:
         raise UsageError("name the raters: --raters ann,bob")
     if len({checked(name) for name in [*raters, *experts]}) < len([*raters, *experts]):
@@ -177,6 +193,7 @@ def create(
         store = Store(fresh / STORE, create=True)
         settings = {
             "scheme": msgspec.json.encode(scheme).decode(),
+            "schema": msgspec.json.encode(schema_of(scheme, dialogues)).decode(),
             "seed": str(seed),
             "secret": secrets.token_hex(16),
             "source": source,

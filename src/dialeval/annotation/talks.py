@@ -17,13 +17,15 @@ import msgspec
 
 from dialeval import files
 from dialeval.annotation.export import values_of
+from dialeval.annotation.kind import schema_of
 from dialeval.annotation.scheme import Scheme, parse_scheme, scheme_text
 from dialeval.annotation.study import checked
 from dialeval.dialogues import Dialogue, Turn, formats
 from dialeval.errors import DataError, UsageError
-from dialeval.scores import Score, Scores, Signature
+from dialeval.scores import Score, Scores
+from dialeval.scores.signature import CONVERSATION
+from dialeval.scores.taxonomy import PARTICIPANT
 
-USER = "human:user"
 MOST_TURNS = 400
 PEOPLE, TALKS, DIALOGUES, RATINGS = "people.json", "talks", "dialogues.jsonl", "ratings.csv"
 _DEFAULT = Path(__file__).with_name("conversation.toml")
@@ -131,13 +133,14 @@ class Talks:
     def scores(self) -> Scores:
         """Return what those who took part said of their conversations."""
         rows = [
-            Score(one.name, None, one.system, USER, dimension, value, note)
+            Score(one.name, None, one.system, PARTICIPANT, dimension, value, note)
             for one in sorted(self.rated(), key=lambda one: (one.begun, one.name))
             for question in self.scheme.questions
             if question.name in (one.answers or {})
             for dimension, value, note in values_of(question, (one.answers or {})[question.name])
         ]
-        return Scores.of(rows, {USER: Signature.of("conversation.v1", {"scheme": self.scheme.name})})
+        kind = schema_of(self.scheme, took_part=True)
+        return Scores.of(rows, {PARTICIPANT: kind.sign(CONVERSATION, self.scheme.name)})
 
     def _people(self, names: list[str]) -> Mapping[str, Any]:
         """Read the keys of those who have a link, and make some for those who are new."""

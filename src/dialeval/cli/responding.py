@@ -27,7 +27,12 @@ MaxTokens = Annotated[
     int | None, typer.Option(min=1, help="Longest answer in tokens; by default 256.", show_default=False)
 ]
 Timeout = Annotated[
-    float | None, typer.Option(min=0.01, help="Seconds for one try; by default 60.", show_default=False)
+    float | None,
+    typer.Option(
+        min=0.01,
+        help="Seconds for one try of an endpoint, or one call of a function; by default 60.",
+        show_default=False,
+    ),
 ]
 Tries = Annotated[
     int | None, typer.Option(min=1, help="Tries for one answer; by default 3.", show_default=False)

@@ -27,6 +27,7 @@ from dialeval import __version__
 from dialeval.errors import DataError, UsageError
 
 KEY = "DIALEVAL_API_KEY"
+TIMEOUT = 60.0  # seconds
 LARGEST = 4 << 20  # bytes of an answer
 _LONGEST_WAIT = 60.0
 _PATH = "/chat/completions"
@@ -61,7 +62,7 @@ class Endpoint:
     model: str | None = None
     temperature: float = 0.0
     max_tokens: int = 256
-    timeout: float = 60.0
+    timeout: float = TIMEOUT
     tries: int = 3
     backoff: float = 1.0
 

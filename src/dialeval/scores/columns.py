@@ -13,7 +13,7 @@ from typing import Any
 
 from dialeval import files
 from dialeval.errors import DataError, UsageError
-from dialeval.scores.signature import Signature
+from dialeval.scores.signature import Signature, add_signature
 from dialeval.scores.table import Score, Scores, is_human
 
 
@@ -146,7 +146,7 @@ class _Reader:
         """
         if signature:
             found = Signature.parse(str(signature))
-            if self.signatures.setdefault(source, found) != found:
+            if not add_signature(self.signatures, source, found):
                 raise DataError(
                     f"two signatures for the source {source!r}", file=self.path, line=line, field="signature"
                 )

@@ -8,6 +8,9 @@ from dataclasses import dataclass
 
 from dialeval.errors import DataError
 
+ANNOTATION, CONVERSATION = "annotation.v1", "conversation.v1"
+COLLECTED = (ANNOTATION, CONVERSATION)  # ratings by people, in studies of ours
+
 
 @dataclass(frozen=True, slots=True)
 class Signature:
@@ -61,8 +64,40 @@ class Signature:
         ways = {key: way for key, _, way in (part.partition("=") for part in said.split(","))}
         return ways.get(render(dimension), "higher")
 
+    def joined(self, other: "Signature") -> "Signature":
+        """Return what two ways of collecting have in common, and both values where they differ.
+
+        >>> one = Signature.of("annotation.v1", {"scheme": "dialogue", "context": "static"})
+        >>> str(one.joined(Signature.of("annotation.v1", {"scheme": "coherence", "context": "static"})))
+        'annotation.v1|scheme:coherence,dialogue|context:static'
+        """
+        mine, theirs = dict(self.fields), dict(other.fields)
+        values = {
+            key: sorted({part for found in (mine, theirs) if key in found for part in found[key].split(",")})
+            for key in (*mine, *theirs)
+        }
+        return Signature(self.name, tuple((key, ",".join(parts)) for key, parts in values.items()))
+
     def __str__(self) -> str:
         return "|".join([self.name, *(f"{key}:{value}" for key, value in self.fields)])
+
+
+def add_signature(signatures: dict[str, Signature], source: str, made: Signature) -> bool:
+    """Add what a part of a table says of a source; False where it was made in another way.
+
+    A person may have taken part in several studies of ours, and is one source all the same.
+
+    >>> found = {"human:ann": Signature.parse("annotation.v1|scheme:a")}
+    >>> add_signature(found, "human:ann", Signature.parse("annotation.v1|scheme:b")), str(found["human:ann"])
+    (True, 'annotation.v1|scheme:a,b')
+    >>> add_signature(found, "human:ann", Signature.parse("length.v1"))
+    False
+    """
+    there = signatures.setdefault(source, made)
+    if there != made and there.name == made.name and made.name in COLLECTED:
+        signatures[source] = there.joined(made)
+        return True
+    return there == made
 
 
 def better(signatures: Mapping[str, Signature | str], source: str, dimension: str) -> str:

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from dialeval import files
 from dialeval.errors import DataError, UsageError
-from dialeval.scores.signature import Signature
+from dialeval.scores.signature import Signature, add_signature
 
 Level = Literal["turn", "dialogue"]
 
@@ -80,12 +80,15 @@ class Scores:
 
     @classmethod
     def concat(cls, parts: Iterable["Scores"]) -> "Scores":
-        """Put tables under each other; a source may not come with two different signatures."""
+        """Put tables under each other; a source may not come with two different signatures.
+
+        A person who took part in several studies is one source all the same: theirs are joined.
+        """
         parts = list(parts)
         signatures: dict[str, Signature] = {}
         for part in parts:
             for source, signature in part.signatures.items():
-                if signatures.setdefault(source, signature) != signature:
+                if not add_signature(signatures, source, signature):
                     raise DataError(
                         f"two signatures for the source {source!r}: {signatures[source]} and {signature}",
                         fix="give one of them another name: -m other=metric, or source=… in --map",

@@ -20,6 +20,7 @@ def build(
     name: str | None = None,
     instructions: str | None = None,
     at_once: int | None = None,
+    timeout: float | None = None,
     **asked: Any,
 ) -> System:
     """Make a system.
@@ -30,12 +31,14 @@ def build(
         name: What it is called; by default the model or the spec.
         instructions: A system prompt for an endpoint.
         at_once: How many replies of an endpoint may be under way.
+        timeout: Seconds until a reply of a function, or a try at an endpoint, is given up; 60 if None.
         **asked: Other fields of an `Endpoint`.
     """
     if spec.startswith(("http://", "https://")):
         from dialeval.systems.remote import AT_ONCE, Remote
 
-        endpoint = Endpoint(spec, **{key: value for key, value in asked.items() if value is not None})
+        given = {**asked, "timeout": timeout}
+        endpoint = Endpoint(spec, **{key: value for key, value in given.items() if value is not None})
         return Remote(endpoint, name or endpoint.model or spec, instructions, at_once or AT_ONCE)
     own, _, options = spec.partition(":")
     others = {**asked, "instructions": instructions, "concurrency": at_once}
@@ -43,11 +46,13 @@ def build(
     if wrong:
         raise UsageError(f"{wrong[0]} goes with an address, not with {spec}")
     if own in NAMES:
+        if timeout is not None:
+            raise UsageError(f"timeout goes with an address or a function, not with {spec}")
         return _ours(own, options, name or own)
     if ":" in spec and all(part.replace(".", "").isidentifier() for part in spec.split(":", 1)):
         from dialeval.systems.function import load_function
 
-        return load_function(spec, name)
+        return load_function(spec, name, timeout)
     raise UsageError(f"no system {spec!r}: an http address, module:function, or one of {', '.join(NAMES)}")
 
 
