@@ -194,7 +194,7 @@ def _card(
     weights = [
         (f"{level}: {term.part}", f"{term.weight:.3f}") for level in LEVELS for term in made.terms[level]
     ]
-    return Card(
+    return Card(  # noqa: S604  # a command to read, not one that is run
         "quality",
         "Weights of the parts of the metric `quality`, for replies and for dialogues; none is below zero.",
         licence=licence or "see data",
