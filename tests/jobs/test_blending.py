@@ -44,8 +44,7 @@ def test_what_raters_like_weighs_more(tmp_path: Path) -> None:
     found = blend_to([str(rated_run(tmp_path / "run"))], tmp_path / "mine")
     assert found["rated"] == {"turn": {"run": 12}, "dialogue": {"run": 12}}
     weights = {term.part: term.weight for term in Blend.load(tmp_path / "mine").terms["turn"]}
-    assert weights["coherence"] > 0.1 > 0
-    assert weights["question"] > weights["mood"]  # every good reply asks; nobody said anything before
+    assert weights["coherence"] > weights["mood"]  # nobody had said anything before
     assert "dialeval blend" in (tmp_path / "mine" / "README.md").read_text()
 
 

@@ -26,7 +26,6 @@ WHAT: Mapping[str, str] = {
     "coherence": "whether replies fit what was said before: `ur` of the metric `coherence`",
     "uptake": "whether what users said next fits the replies: `ru` of `coherence`",
     "novelty": "the share of a reply's three-word runs that its speaker had not said before",
-    "question": "whether the reply asks something",
     "tone": "how friendly replies sound, -3 to 3",
     "mood": "how pleased the user sounds, -3 to 3: the metric `user-reaction`",
     "length": "words of a reply, as a logarithm",
@@ -34,7 +33,7 @@ WHAT: Mapping[str, str] = {
     "staying": "the share of replies after which the user went on",
 }
 NAMES: Mapping[Level, tuple[str, ...]] = {
-    "turn": ("turn-quality", "coherence", "novelty", "question", "tone", "mood", "uptake"),
+    "turn": ("turn-quality", "coherence", "novelty", "tone", "mood", "uptake"),
     "dialogue": (
         *("turn-quality", "coherence", "novelty", "tone", "mood", "uptake"),
         *("length", "engagement", "staying"),
@@ -116,26 +115,40 @@ class PartReader:
         cut: set[tuple[str, int | None]],
     ) -> DialogueParts:
         turns: dict[int, Parts] = {}
-        moods, uptakes = list[float | None](), list[float | None]()
+        mood, uptake = _Running(), _Running()
         every = scored_turns(dialogue, self.speaker)
         for turn in every:
-            text, place = dialogue.turns[turn].text, (dialogue.id, turn)
-            if text.strip():
+            place = (dialogue.id, turn)
+            if dialogue.turns[turn].text.strip():
                 own = {name: some.get(place) for name, some in figures.items()}
-                own |= {"question": float("?" in text), "mood": _mean(moods), "uptake": _mean(uptakes)}
-                turns[turn] = own
-            moods.append(reacted[turn][0])
-            uptakes.append(figures["uptake"].get(place))
+                turns[turn] = {**own, "mood": mood.mean, "uptake": uptake.mean}
+            mood.add(reacted[turn][0])
+            uptake.add(figures["uptake"].get(place))
         whole: dict[str, float | None] = {
             name: _mean([turns[turn][name] for turn in turns])
             for name in ("turn-quality", "coherence", "novelty", "tone")
         }
-        whole |= {"mood": _mean(moods), "uptake": _mean(uptakes)}
+        whole |= {"mood": mood.mean, "uptake": uptake.mean}
         whole["length"] = _mean([_length(dialogue.turns[turn].text) for turn in turns])
         whole["engagement"] = _engagement(dialogue, every)
         whole["staying"] = _mean([float(goes_on) for _, goes_on in reacted.values()])
         lost = frozenset(turn for turn in turns if (dialogue.id, turn) in cut)
         return DialogueParts(dialogue, turns, whole, lost)
+
+
+class _Running:
+    """The mean of what was known so far."""
+
+    def __init__(self) -> None:
+        self._sum, self._count = 0.0, 0
+
+    def add(self, value: float | None) -> None:
+        if value is not None:
+            self._sum, self._count = self._sum + value, self._count + 1
+
+    @property
+    def mean(self) -> float | None:
+        return self._sum / self._count if self._count else None
 
 
 def _figures(scores: Scores, dimension: str) -> Figures:
