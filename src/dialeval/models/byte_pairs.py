@@ -51,7 +51,8 @@ class BytePairs:
 def _readers(file: Gguf, tokens: list[str]) -> Any:
     from tokenizers import Regex, Tokenizer, models, pre_tokenizers
 
-    merges = [tuple(str(one).split(" ", 1)) for one in file.field("tokenizer.ggml.merges", list)]
+    pairs = [str(one).partition(" ") for one in file.field("tokenizer.ggml.merges", list)]
+    merges = [(left, right) for left, _, right in pairs]
     try:
         made = Tokenizer(models.BPE({token: number for number, token in enumerate(tokens)}, merges))
     except Exception as error:  # the library raises bare exceptions

@@ -65,7 +65,6 @@ class _Words:
         packed = json.dumps(content)
         self._marks, self._words = Tokenizer.from_str(packed), Tokenizer.from_str(packed)
         self._words.encode_special_tokens = True
-        self._end = tokenizer.eos_token_id
 
     def first(self) -> list[int]:
         """Return what every text begins with: nothing but what the template says."""
