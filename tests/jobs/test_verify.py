@@ -12,7 +12,7 @@ from dialeval.metrics import metric_names
 def test_every_metric_has_golden_scores_that_hold() -> None:
     """R3: four decimals on the bundled dialogues; a change needs a new version name."""
     rows = {row["metric"]: row for row in verify.verify()}
-    assert {name.rpartition(".v")[0] for name in rows} >= set(metric_names())
+    assert {name.rpartition(".v")[0] for name in rows} >= set(metric_names()) - set(verify.ELSEWHERE)
     for row in rows.values():
         assert row["differing"] == 0
         assert row["n"] >= 60
