@@ -1,5 +1,6 @@
 """All verbs of the command line."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -108,6 +109,7 @@ def score(
     """
     from dialeval.jobs.scoring import score_to
 
+    _say_costs(chats, format, columns, metric or ())
     with output.progress("dialogues scored") as watch:
         summary = score_to(
             _read(chats, format, columns),
@@ -146,6 +148,14 @@ def score(
     tables.say_signatures(summary.signatures)
     if out:
         output.say(f"written: {out}")
+
+
+def _say_costs(chats: str, format: str | None, columns: str | None, metrics: Sequence[str]) -> None:
+    """Say what metrics that cost something will cost, before anything is sent."""
+    from dialeval.jobs.scoring import estimates
+
+    for line in estimates(None if chats == "-" else lambda: _read(chats, format, columns), metrics):
+        output.say(line)
 
 
 def _read(chats: str, format: str | None, columns: str | None) -> Any:

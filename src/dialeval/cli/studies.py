@@ -238,6 +238,7 @@ def benchmark(
             out=out,
             overwrite=overwrite,
             watch=watch,
+            say=output.say,
             sources=tuple(source or ()),
             where=where,
             by=by,

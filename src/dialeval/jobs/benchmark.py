@@ -13,7 +13,7 @@ from dialeval.dialogues.datasets import PublicSet, public_set
 from dialeval.dialogues.splits import ROLES, overlap_group, portion, selected, split_of
 from dialeval.errors import UsageError
 from dialeval.jobs import runs
-from dialeval.jobs.scoring import Summary, build_all, score_stream, score_to
+from dialeval.jobs.scoring import Summary, build_all, estimates, score_stream, score_to
 from dialeval.scores import Score, Scores, Signature, is_human
 from dialeval.studies import Study, study
 from dialeval.studies.units import Level, align, human_columns, mean_over
@@ -44,6 +44,7 @@ def benchmark(
     out: str | Path | None = None,
     overwrite: bool = False,
     watch: Callable[[int], None] | None = None,
+    say: Callable[[str], None] | None = None,
     **settings: Any,
 ) -> Benchmark:
     """Measure metrics on a public set against what people said.
@@ -61,6 +62,7 @@ def benchmark(
         out: A run folder to write.
         overwrite: Whether an existing run folder may be replaced.
         watch: Called with the number of dialogues scored.
+        say: Called with what a metric will cost, before it starts.
         **settings: Passed on to the study.
     """
     chosen = public_set(name)
@@ -79,6 +81,8 @@ def benchmark(
         joined.append(_turn_ratings(joined[0], name, level))
     specs = specs or BASELINES
     rest, metrics = Scores.concat(joined), build_all(specs)
+    for line in estimates(lambda: dialogues, specs) if say else ():
+        say(line)  # type: ignore[misc]
     if out is not None:
         score_to(dialogues, specs, out, name=f"{name}/{part}", overwrite=overwrite, watch=watch)
         own = runs.Run(out).own_scores()

@@ -129,6 +129,19 @@ def build_all(specs: Sequence[str]) -> dict[str, Any]:
     return metrics
 
 
+def estimates(read: Callable[[], Iterable[Dialogue]] | None, specs: Sequence[str]) -> list[str]:
+    """Say what metrics that cost something will cost, before they start: those with a method `estimate`.
+
+    Args:
+        read: Opens the dialogues; None where they can be read only once.
+        specs: Metrics in command-line notation.
+    """
+    costly = {source: made for source, made in build_all(specs).items() if hasattr(made, "estimate")}
+    if read is None:
+        return [f"{source}: what it costs cannot be told before the input is read" for source in costly]
+    return [str(made.estimate(read())) for made in costly.values()]
+
+
 def score_stream(
     dialogues: Iterable[Dialogue], metrics: dict[str, Any], summary: Summary, watch: Watch | None = None
 ) -> Stream:

@@ -35,6 +35,8 @@ ALL = (
 MultiWOZ's goals and tables do not come with the package, so `multiwoz` judges the task of our own that does:
 the bundled dialogues have no goal in it and are unscored, its predictions are judged.
 """
+ELSEWHERE = ("fed", "followup", "judge")
+"""Metrics that need a language model, which does not come with the package: their figures depend on it."""
 Golden = dict[str, dict[str, float | str | None]]
 
 

@@ -76,10 +76,12 @@ class Endpoint:
 
     @property
     def path(self) -> str:
-        """The path that is posted to."""
+        """The path that chats are posted to."""
+        return self._below(_PATH)
+
+    def _below(self, wanted: str) -> str:
         parts = _parts(self.address)
-        path = str(parts.path).rstrip("/")
-        path = path if path.endswith(_PATH) else path + _PATH
+        path = str(parts.path).rstrip("/").removesuffix(_PATH) + wanted
         return f"{path}?{parts.query}" if parts.query else path
 
     def complete(self, messages: Sequence[Mapping[str, str]]) -> str:
@@ -88,12 +90,23 @@ class Endpoint:
         Raises:
             EndpointError: After the last try, or at once for what would be the same again.
         """
+        return _text(self.post(_PATH, self.chat_body(messages)), self.address)
+
+    def chat_body(self, messages: Sequence[Mapping[str, str]]) -> dict[str, Any]:
+        """Write down what a chat completion asks for."""
         body: dict[str, Any] = {"messages": list(messages), "temperature": self.temperature}
-        body |= {"max_tokens": self.max_tokens} | ({} if self.model is None else {"model": self.model})
+        return body | {"max_tokens": self.max_tokens} | ({} if self.model is None else {"model": self.model})
+
+    def post(self, path: str, body: Mapping[str, Any]) -> bytes:
+        """Send a question to a path below the address and return the answer as it came.
+
+        Raises:
+            EndpointError: After the last try, or at once for what would be the same again.
+        """
         packed = json.dumps(body).encode()
         for number in range(1, self.tries + 1):
             try:
-                return _text(self._post(packed), self.address)
+                return self._post(self._below(path), packed)
             except EndpointError as error:
                 if not error.again or number == self.tries:
                     tried = f" (tried {number} times)" if number > 1 else ""
@@ -106,7 +119,7 @@ class Endpoint:
         spread = hashlib.blake2b(packed, digest_size=1).digest()[0] / 255
         return min(_LONGEST_WAIT, self.backoff * 2.0 ** (number - 1) * (0.75 + 0.5 * spread))
 
-    def _post(self, packed: bytes) -> bytes:
+    def _post(self, path: str, packed: bytes) -> bytes:
         parts = _parts(self.address)
         kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
         line = kind(str(parts.hostname), parts.port, timeout=self.timeout)
@@ -117,7 +130,7 @@ class Endpoint:
         try:
             line.connect()
             sockets.append(line.sock)  # kept: the line forgets it when the server will close it
-            line.request("POST", self.path, packed, self._headers())
+            line.request("POST", path, packed, self._headers())
             answer = line.getresponse()
             read = answer.read(LARGEST + 1)
         except (OSError, http.client.HTTPException, ssl.SSLError, ValueError) as error:

@@ -1,0 +1,151 @@
+"""GGUF files: what a language model's file says of itself, and its weights, expanded to fp32.
+
+The file may come from anywhere: every length in it is held against the size of the file before anything is
+read or made by it. Nothing in it is run, its chat template neither.
+"""
+
+import mmap
+import struct
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dialeval.errors import DataError
+from dialeval.models.untrusted import open_regular
+
+Floats = npt.NDArray[np.float32]
+_SCALARS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
+_TEXT, _LIST = 8, 9
+_MOST = 1 << 24  # entries of a list, of the metadata, or of the table of tensors
+
+
+class Gguf:
+    """An open GGUF file: `fields` by name, and `tensor(name)`."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        with open_regular(path, follow=True) as file:
+            try:
+                self._bytes = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+            except (ValueError, OSError):  # empty, or on a file system that cannot
+                raise DataError("cannot be read as a GGUF file", file=path) from None
+        self._at = 0
+        try:
+            self.fields, self._tensors = self._head()
+        except (struct.error, UnicodeDecodeError, KeyError, RecursionError):
+            raise DataError("the head of this GGUF file is damaged", file=path) from None
+
+    def field(self, name: str, kind: type | tuple[type, ...]) -> Any:
+        """Return what the file says under a name; what is missing or of another kind is an error."""
+        found = self.fields.get(name)
+        if not isinstance(found, kind):
+            raise DataError("is missing or is not what it should be", file=self.path, field=name)
+        return found
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._tensors
+
+    def tensor(self, name: str, *shape: int) -> Floats:
+        """Expand a tensor to fp32; a shape other than the expected one is an error."""
+        if name not in self._tensors:
+            raise DataError("the file has no such tensor", file=self.path, field=name)
+        found, kind, start = self._tensors[name]
+        if found != shape:
+            raise DataError(f"has the shape {found}, expected {shape}", file=self.path, field=name)
+        if kind not in _KINDS:
+            known = ", ".join(one[0] for one in _KINDS.values())
+            fix = f"weights kept as {known} can be read"
+            raise DataError(f"its weights are kept in a way ({kind}) not known here", file=self.path, fix=fix)
+        _, group, size, expand = _KINDS[kind]
+        count = int(np.prod(shape, dtype=np.int64))
+        if count % group or start + count // group * size > len(self._bytes):
+            raise DataError("reaches beyond the end of the file", file=self.path, field=name)
+        raw = np.frombuffer(self._bytes, np.uint8, count // group * size, start).reshape(-1, size)
+        return np.ascontiguousarray(expand(raw).reshape(shape), np.float32)
+
+    def _head(self) -> tuple[dict[str, Any], dict[str, tuple[tuple[int, ...], int, int]]]:
+        if self._bytes[:4] != b"GGUF":
+            raise DataError("this is not a GGUF file", file=self.path)
+        self._at = 4
+        if (version := self._number("I")) not in (2, 3):
+            raise DataError(f"version {version} of GGUF is not known here; 2 and 3 are", file=self.path)
+        tensors, entries = self._length(), self._length()
+        fields = {self._text(): self._value(int(self._number("I"))) for _ in range(entries)}
+        found = {}
+        for _ in range(tensors):
+            name = self._text()
+            rank = int(self._number("I"))
+            if rank > 4:
+                raise struct.error
+            shape = tuple(self._length(1 << 40) for _ in range(rank))[::-1]
+            kind, offset = int(self._number("I")), int(self._number("Q"))
+            found[name] = (shape, kind, offset)
+        step = int(fields.get("general.alignment", 32)) or 32
+        start = -(-self._at // step) * step
+        return fields, {name: (shape, kind, start + at) for name, (shape, kind, at) in found.items()}
+
+    def _number(self, code: str) -> int | float:
+        value = struct.unpack_from(f"<{code}", self._bytes, self._at)[0]
+        self._at += struct.calcsize(f"<{code}")
+        return value  # type: ignore[no-any-return]
+
+    def _length(self, most: int = _MOST) -> int:
+        count = int(self._number("Q"))
+        if count > most:
+            raise struct.error
+        return count
+
+    def _text(self) -> str:
+        count = self._length(len(self._bytes) - self._at)
+        self._at += count
+        return self._bytes[self._at - count : self._at].decode()
+
+    def _value(self, kind: int) -> Any:
+        if kind == _TEXT:
+            return self._text()
+        if kind == _LIST:
+            inner = int(self._number("I"))
+            if inner == _LIST:  # no file has lists of lists
+                raise struct.error
+            return [self._value(inner) for _ in range(self._length())]
+        return self._number(_SCALARS[kind])
+
+
+def _half(raw: npt.NDArray[np.uint8], column: int) -> Floats:
+    """Read one half-precision number of every group."""
+    return np.ascontiguousarray(raw[:, column : column + 2]).view("<f2").astype(np.float32)
+
+
+def _nibbles(raw: npt.NDArray[np.uint8]) -> Floats:
+    """Take bytes of two numbers apart: first all lower halves, then all upper ones."""
+    return np.concatenate([raw & 15, raw >> 4], axis=1).astype(np.float32)
+
+
+def _fifths(raw: npt.NDArray[np.uint8]) -> Floats:
+    """Read the fifth bits of 32 numbers, each worth 16."""
+    return np.unpackbits(np.ascontiguousarray(raw), axis=1, bitorder="little").astype(np.float32) * 16
+
+
+def _bfloat(raw: npt.NDArray[np.uint8]) -> Floats:
+    return (np.ascontiguousarray(raw).view("<u2").astype(np.uint32) << 16).view(np.float32)
+
+
+# number in the format: (name, weights in a group, bytes of a group, how it is expanded)
+_KINDS: dict[int, tuple[str, int, int, Callable[[npt.NDArray[np.uint8]], Floats]]] = {
+    0: ("F32", 1, 4, lambda raw: np.ascontiguousarray(raw).view("<f4")),
+    1: ("F16", 1, 2, lambda raw: _half(raw, 0)),
+    2: ("Q4_0", 32, 18, lambda raw: _half(raw, 0) * (_nibbles(raw[:, 2:]) - 8)),
+    3: ("Q4_1", 32, 20, lambda raw: _half(raw, 0) * _nibbles(raw[:, 4:]) + _half(raw, 2)),
+    6: ("Q5_0", 32, 22, lambda raw: _half(raw, 0) * (_nibbles(raw[:, 6:]) + _fifths(raw[:, 2:6]) - 16)),
+    7: (
+        "Q5_1",
+        32,
+        24,
+        lambda raw: _half(raw, 0) * (_nibbles(raw[:, 8:]) + _fifths(raw[:, 4:8])) + _half(raw, 2),
+    ),
+    8: ("Q8_0", 32, 34, lambda raw: _half(raw, 0) * raw[:, 2:].view(np.int8).astype(np.float32)),
+    30: ("BF16", 1, 2, _bfloat),
+}
