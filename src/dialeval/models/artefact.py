@@ -42,6 +42,7 @@ CLASSES = frozenset(
         "act-bert.v1",
         "reactions.v1",
         "coherence.v1",
+        "coherence.v2",
         "gguf.v1",
     }
 )
