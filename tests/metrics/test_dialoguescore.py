@@ -12,19 +12,10 @@ from dialeval.dialogues.delexicalisation import delexicalised
 from dialeval.errors import DataError, UsageError
 from dialeval.jobs.demo import example_dialogues
 from dialeval.metrics.dialoguescore import DialogueScore, OpenCoherence, open_recipe, recipe
-from dialeval.models.coherence import (
-    DIRECTIONS,
-    HEAD,
-    HISTORIES,
-    PLACES,
-    CoherenceScorer,
-    described,
-    padded,
-    window_features,
-    windows,
-)
+from dialeval.models.coherence import HEAD, CoherenceScorer, windows
 from dialeval.models.coherence_pairs import FIGURES
 from dialeval.models.turn_vectors import turn_vectors
+from dialeval.models.window_features import DIRECTIONS, HISTORIES, PLACES, described, padded, window_features
 
 TOYS = Path(__file__).parents[1] / "models" / "training"
 
@@ -131,6 +122,16 @@ def test_scoring_reads_what_training_reads() -> None:
             np.testing.assert_allclose(np.array(rows), learned, atol=1e-5)
 
 
+def test_a_reply_looks_the_same_to_both_questions() -> None:
+    """When `ru` is asked, the turn after the reply is added: nothing that `ur` sees moves elsewhere."""
+    vectors = described(np.eye(4, 384, dtype=np.float32), ["Next?", "A reply.", "A taxi?", "Hello."])
+    places, history = np.array([padded((0, 1, 2, 3)), padded((1, 2, 3))]), np.array([0, 0])
+    ru, ur = window_features(vectors, places, np.array([1, 0]), history)
+    assert ur[:384].tolist() == [0.0] * 384
+    assert np.flatnonzero(ru[:384]).tolist() == [0]
+    np.testing.assert_array_equal(ur[384 : 8 * 384], ru[384 : 8 * 384])
+
+
 def test_one_figure_alone_is_the_same() -> None:
     scorer = CoherenceScorer.load(DialogueScore().model)
     every, alone = scorer.score([chat(12)])[0], scorer.score([chat(12)], asked=[("ur", 2)])[0]
@@ -169,6 +170,8 @@ def test_cases_are_balanced_and_come_again() -> None:
     from dialeval.models.training.coherence_recipe import Contrasts
 
     chats = example_dialogues()[:12]
+    twice = list(Contrasts(("session", "session")).cases(chats))
+    assert len({case.texts for case in twice}) > len({c.texts for c in Contrasts(("session",)).cases(chats)})
     for kinds in (("session",), ("session", "topic", "random")):
         cases = list(Contrasts(kinds, 0.5).cases(chats))
         assert sum(case.true for case in cases) * 2 == len(cases) > 40
@@ -197,7 +200,7 @@ def test_a_head_learns_from_a_few_dialogues(make: object, metric: type, tmp_path
     assert learned.trained.best_figure is not None
     assert learned.trained.best_figure > 0.55
     config = json.loads((tmp_path / "s" / "config.json").read_text())
-    assert (config["class"], config["negatives"]) == ("coherence.v1", ["session"])
+    assert (config["class"], config["negatives"]) == ("coherence.v2", ["session"])
     own, shipped = found(metric(model=str(tmp_path / "s")), chats[0]), found(metric(), chats[0])
     assert own.keys() == shipped.keys()
     assert own != shipped

@@ -16,8 +16,9 @@ from dialeval.dialogues.negatives import KINDS
 from dialeval.errors import DialevalError, UsageError
 from dialeval.metrics.aggregation import Aggregate, aggregate
 from dialeval.metrics.registry import Rows, metric
-from dialeval.models.coherence import DIRECTIONS, HISTORIES, MOST, Coherence, Direction
+from dialeval.models.coherence import Coherence
 from dialeval.models.coherence_pairs import FIGURES, coherence_scorer
+from dialeval.models.window_features import DIRECTIONS, HISTORIES, MOST, Direction
 from dialeval.scores import Scores
 
 TASKS, CHAT = "dialeval-dialoguescore", "dialeval-coherence"
@@ -154,15 +155,18 @@ def _note(cut: bool, there: int, wanted: int) -> str | None:
 
 
 def recipe(
-    encoder: str | None = None, negatives: str = "session+domain", figure: str = "all", bare: str = "0.5"
+    encoder: str | None = None,
+    negatives: str = "session+session+domain",
+    figure: str = "all",
+    bare: str = "0.3",
 ) -> Any:
     """Coherence of replies in task-oriented dialogue, learned from true replies and negatives.
 
     Args:
         encoder: None: a small head on the vectors of the shipped encoder, for all ten figures. A folder or
             Hub id, such as `bert-base-uncased`, is fine-tuned as a whole, with the paper's settings.
-        negatives: Kinds joined by `+`, see `dialogues.negatives`; `mixed`, as in the paper: session, domain
-            and state, most of which would have been right answers.
+        negatives: Kinds joined by `+`, see `dialogues.negatives`; one named twice is drawn twice. `mixed`, as
+            in the paper: session, domain and state, most of which would have been right answers.
         figure: `all` ten, or one of them (`ur2`) as in the paper, which trains a model for each.
         bare: The share of replies that are read without their values.
     """

@@ -43,6 +43,7 @@ CLASSES = frozenset(
         "reactions.v1",
         "coherence.v1",
         "blend.v1",
+        "coherence.v2",
         "gguf.v1",
     }
 )

@@ -10,7 +10,6 @@ import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -22,20 +21,22 @@ from dialeval.models.artefact import Artefact, load, resolve
 from dialeval.models.encoder import recorded_encoder
 from dialeval.models.heads import Head
 from dialeval.models.network import Floats
-from dialeval.models.sketches import SKETCH, WORDS, sketches
 from dialeval.models.turn_vectors import TurnVectors, turn_vectors
 from dialeval.models.vector_head import VectorHead
+from dialeval.models.window_features import (
+    DIRECTIONS,
+    FEATURES,
+    HISTORIES,
+    MOST,
+    PLACES,
+    Direction,
+    described,
+    padded,
+)
 
-Direction: TypeAlias = Literal["ur", "ru"]
-DIRECTIONS: tuple[Direction, ...] = ("ur", "ru")
-MOST = 4  # exchanges of history
-HISTORIES = range(MOST + 1)
 HEAD = Head("coherent", "binary")
-KIND = "coherence.v1"
-PLACES = 1 + 2 + 2 * MOST  # turns of a window: the one that follows, and the most that may come before it
 _BEFORE = {"ur": 1, "ru": 2}  # turns that are no history: what is answered; that and the reply
 _ROWS = 4096  # windows described at a time
-Places: TypeAlias = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -81,44 +82,6 @@ def windows(
     return found
 
 
-def window_features(vectors: Floats, places: Places, direction: Places, history: Places) -> Floats:
-    """Describe windows, a row each.
-
-    Args:
-        vectors: Of turns with their sketches, see `described`.
-        places: Rows of `vectors`, (windows, PLACES): the turn, then what came before it; -1 where nothing is.
-        direction: The place in `DIRECTIONS` of the question that is asked.
-        history: How many exchanges of history belong to it.
-    """
-    there = (places >= 0).astype(np.float32)
-    whole = vectors[np.maximum(places, 0)] * there[:, :, None]
-    seen, facts, words = np.split(whole, [-SKETCH, -WORDS], axis=2)
-    after, last, second = seen[:, 0], seen[:, 1], seen[:, 2]
-    count = np.maximum(there[:, 2:].sum(axis=1, keepdims=True), 1.0)
-    earlier = seen[:, 2:].sum(axis=1) / count
-    alike = [np.matmul(some[:, :2], some.transpose(0, 2, 1)) for some in (seen, words)]
-    cosines = [part for one in alike for part in (one[:, 0, 1:], one[:, 1, 2:])]
-    asked = np.zeros((len(places), 1 + len(HISTORIES)), np.float32)
-    asked[:, 0] = direction
-    asked[np.arange(len(places)), 1 + history] = 1.0
-    blocks = [
-        *(after, last, second, earlier),
-        *(after * last, after * second, last * second, after * earlier, last * earlier),
-        *(*cosines, facts[:, 0], facts[:, 1], facts[:, 2], there[:, 2:], asked),
-    ]
-    return np.concatenate(blocks, axis=1, dtype=np.float32)
-
-
-def described(vectors: Floats, texts: Sequence[str]) -> Floats:
-    """Put the sketches of turns beside their vectors, which are of length one, or zero in silence."""
-    return np.concatenate([vectors, sketches(texts)], axis=1)
-
-
-def padded(turns: Sequence[int]) -> list[int]:
-    """Fill the turns of a window up to its full size."""
-    return [*turns, *[-1] * (PLACES - len(turns))]
-
-
 @dataclass(frozen=True)
 class Coherence:
     """What is said of one reply: a probability by direction and exchanges of history that there are."""
@@ -136,6 +99,9 @@ class CoherenceScorer:
     def __init__(self, artefact: Artefact) -> None:
         config, place = artefact.config, artefact.folder / "config.json"
         self.sha, self.name = artefact.sha, str(config.get("name", artefact.folder.name))
+        if artefact.kind not in FEATURES:
+            raise DataError(f"this is {artefact.kind}, no head of coherence", file=place, field="class")
+        self._features = FEATURES[artefact.kind]
         self._head, self.encoder = VectorHead(artefact), recorded_encoder(config, place)
         if HEAD not in self._head.heads:
             raise DataError(f"has no head {HEAD.name!r}", file=place, field="heads")
@@ -183,10 +149,10 @@ class CoherenceScorer:
             places = np.array([padded(window.cut(history)) for _, window, history in some], np.int64)
             direction = np.array([DIRECTIONS.index(window.direction) for _, window, _ in some], np.int64)
             history = np.array([history for _, _, history in some], np.int64)
-            parts.append(self._head.answers(window_features(vectors, places, direction, history))[HEAD.name])
+            parts.append(self._head.answers(self._features(vectors, places, direction, history))[HEAD.name])
         return np.concatenate(parts)
 
 
 @functools.lru_cache(maxsize=8)
 def _loaded(folder: str) -> CoherenceScorer:
-    return CoherenceScorer(load(folder, KIND))
+    return CoherenceScorer(load(folder))

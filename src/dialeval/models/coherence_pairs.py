@@ -12,16 +12,9 @@ from typing import Protocol
 from dialeval.dialogues import Dialogue, scored_turns, takes_part
 from dialeval.errors import DataError
 from dialeval.models.artefact import Artefact, load, resolve
-from dialeval.models.coherence import (
-    DIRECTIONS,
-    HISTORIES,
-    KIND,
-    Coherence,
-    CoherenceScorer,
-    Direction,
-    windows,
-)
+from dialeval.models.coherence import Coherence, CoherenceScorer, windows
 from dialeval.models.pairs import PairScorer
+from dialeval.models.window_features import DIRECTIONS, FEATURES, HISTORIES, Direction
 
 FIGURES = tuple(f"{direction}{history}" for direction in DIRECTIONS for history in HISTORIES)
 
@@ -45,7 +38,7 @@ def coherence_scorer(name: str | Path) -> Scorer:
     if Path(name).is_dir() and (Path(name) / FIGURES[0]).is_dir():
         return PairCoherence({figure: load(resolve(Path(name) / figure)) for figure in FIGURES})
     artefact = load(resolve(name))
-    if artefact.kind == KIND:
+    if artefact.kind in FEATURES:
         return CoherenceScorer.load(name)
     if artefact.kind == "pair-scorer.v1":
         return PairCoherence(dict.fromkeys(FIGURES, artefact))

@@ -27,7 +27,8 @@ def where(units: Units, conditions: str, gold: Floats | None = None) -> NDArray[
     """Say which units fulfil all conditions joined by `and`.
 
     A condition compares a column (by its label, such as `bleu` or `judge/overall`), `gold`, `turn`, `system`
-    or `dialogue` with a value. A unit without a value in that column does not fulfil it.
+    or `dialogue` with a value. A unit without a value in that column does not fulfil it. In names of systems
+    and dialogues `*` stands for anything: `dialogue=uss-sgd-*`.
     """
     mask = np.ones(len(units), dtype=bool)
     for condition in re.split(r"\s+and\s+", conditions.strip()):
@@ -43,7 +44,9 @@ def _mask(units: Units, condition: str, gold: Floats | None) -> NDArray[np.bool_
     compare = _OPERATORS[match["sign"]]
     if name in ("system", "dialogue"):
         found = [key.system if name == "system" else key.dialogue_id for key in units.keys]
-        return np.array([item is not None and compare(item, value) for item in found], dtype=bool)
+        pattern = re.compile(".*".join(map(re.escape, value.split("*"))), re.DOTALL)
+        fits = (one is not None and compare(one, one if pattern.fullmatch(one) else value) for one in found)
+        return np.fromiter(fits, dtype=bool)
     try:
         number = float(value)
     except ValueError:

@@ -18,7 +18,7 @@ from dialeval.dialogues.negatives import Negatives, Place, draws_of
 from dialeval.errors import UsageError
 from dialeval.models.artefact import Artefact
 from dialeval.models.card import Card
-from dialeval.models.coherence import HEAD, KIND, Direction, Window, described, windows
+from dialeval.models.coherence import HEAD, Window, windows
 from dialeval.models.encoder import DEFAULT, Encoder
 from dialeval.models.tensors import Storage
 from dialeval.models.training.examples import PairExample
@@ -26,11 +26,12 @@ from dialeval.models.training.export import export_vectors
 from dialeval.models.training.loop import Trained
 from dialeval.models.training.settings import Settings
 from dialeval.models.training.window_network import Table, WindowExample, WindowNetwork
+from dialeval.models.window_features import KIND, Direction, described
 
 if TYPE_CHECKING:
     from dialeval.models.training.networks import Activation
 
-WINDOWS = Settings(batch=128, learning_rate=1e-3, epochs=2, weight_decay=0.1, dropout=0.4)
+WINDOWS = Settings(batch=256, learning_rate=1e-3, epochs=1, warmup=0.03, weight_decay=0.1, dropout=0.3)
 
 
 class Case(NamedTuple):
@@ -46,15 +47,14 @@ class Case(NamedTuple):
 class Contrasts:
     """How true replies and negatives are put side by side.
 
-    `kinds` of negatives, each drawn `rounds` times for every reply; `bare` is the share of pairs whose
-    replies have no values; `history` fixes the exchanges of history, which are otherwise drawn.
+    `kinds` of negatives, one of each for every reply, so one named twice is drawn twice; `bare` is the share
+    of pairs whose replies have no values; `history` fixes the exchanges of history, otherwise they are drawn.
     """
 
     kinds: tuple[str, ...]
     bare: float = 0.0
     seed: int = 0
     history: int | None = None
-    rounds: int = 1
     directions: tuple[Direction, ...] = ("ur", "ru")
 
     def cases(self, dialogues: Sequence[Dialogue]) -> Iterator[Case]:
@@ -64,9 +64,9 @@ class Contrasts:
             spoken = [takes_part(turn) and bool(turn.text.strip()) for turn in dialogue.turns]
             replies = drawn.replies[number]
             for turn, asked in zip(replies, windows(dialogue, spoken, replies), strict=True):
-                for kind in self.kinds if asked else ():
-                    for count in range(self.rounds):
-                        yield from self._pairs(drawn, Place(number, turn), asked, kind, count)
+                for order, kind in enumerate(self.kinds if asked else ()):
+                    count = self.kinds[:order].count(kind)
+                    yield from self._pairs(drawn, Place(number, turn), asked, kind, count)
 
     def _pairs(
         self, drawn: Negatives, place: Place, asked: Mapping[Direction, Window], kind: str, count: int
@@ -108,7 +108,7 @@ class CoherenceRecipe:
     name: str
     contrasts: Contrasts
     settings: Settings = WINDOWS
-    hidden: tuple[int, ...] = (192,)
+    hidden: tuple[int, ...] = (256,)
     activation: "Activation" = "gelu"
     about: str = ""
     dev_figure: str = "accuracy"

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dialeval.models.coherence import DIRECTIONS, Direction, padded, window_features
 from dialeval.models.heads import Head
 from dialeval.models.network import Floats
 from dialeval.models.training.examples import Targets
 from dialeval.models.training.networks import Activation, Lengths, Places, VectorNetwork
 from dialeval.models.training.settings import Settings
+from dialeval.models.window_features import DIRECTIONS, Direction, padded, window_features
 
 if TYPE_CHECKING:
     import torch
