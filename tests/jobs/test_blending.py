@@ -48,9 +48,17 @@ def test_what_raters_like_weighs_more(tmp_path: Path) -> None:
     assert "dialeval blend" in (tmp_path / "mine" / "README.md").read_text()
 
 
-def test_one_level_alone_is_not_enough(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="no dialogue has ratings that differ"):
-        blend_to([str(rated_run(tmp_path / "run", ("turn",)))], tmp_path / "mine")
+def test_a_level_that_nobody_rated_keeps_the_shipped_weights(tmp_path: Path) -> None:
+    blend_to([str(rated_run(tmp_path / "run", ("turn",)))], tmp_path / "mine")
+    mine, shipped = Blend.load(tmp_path / "mine"), Blend.load("dialeval-quality")
+    assert mine.terms["dialogue"] == shipped.terms["dialogue"]
+    assert mine.terms["turn"] != shipped.terms["turn"]
+
+
+def test_without_any_rating_there_is_nothing_to_write(tmp_path: Path) -> None:
+    score_to([dialogue([("user", "Hi"), ("assistant", GOOD)], "d")], ["length"], tmp_path / "run")
+    with pytest.raises(DataError, match="no turn or dialogue has ratings that differ"):
+        blend_to([str(tmp_path / "run")], tmp_path / "mine")
     assert not (tmp_path / "mine").exists()
 
 

@@ -35,7 +35,8 @@ def written(folder: Path, terms: dict[str, list[Term]]) -> Path:
 
 def test_a_reply_that_fits_is_better_and_a_repeated_one_worse() -> None:
     found = scores(dialogue(CHAT, "d"))
-    assert found["d", 1] > found["d", 3] > found["d", 5]
+    fitting = scores(dialogue([*CHAT[:3], ("assistant", "Great! Which jazz pianist do you like best?")], "d"))
+    assert fitting["d", 3] > found["d", 3] > found["d", 5]
 
 
 def test_a_reply_is_judged_without_what_comes_after_it() -> None:

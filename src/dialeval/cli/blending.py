@@ -62,5 +62,5 @@ def blend(
     output.print_table("Weights", ("level", "part", "mean", "scale", "weight"), rows)
     for level, counts in found["rated"].items():
         told = ", ".join(f"{name} {count:,}" for name, count in counts.items() if count)
-        output.say(f"{level}s rated: {told}")
+        output.say(f"{level}s rated: {told or 'none, so the shipped weights stay'}")
     output.say(f"quality:blend={out} uses them; sha {found['sha'][:12]}")

@@ -15,10 +15,11 @@ from dialeval.dialogues.datasets import NAMES, PublicSet, public_set
 from dialeval.dialogues.splits import overlap_group
 from dialeval.errors import DataError, UsageError
 from dialeval.jobs import runs
+from dialeval.metrics.quality import DEFAULT
 from dialeval.metrics.quality_parts import NAMES as PARTS
 from dialeval.metrics.quality_parts import PartReader
 from dialeval.models import artefact
-from dialeval.models.blend import KIND, LEVELS, Blend, Level, RatedParts, fit_terms
+from dialeval.models.blend import KIND, LEVELS, Blend, Level, RatedParts, Term, fit_terms
 from dialeval.models.card import Card
 from dialeval.scores import Scores, is_human
 
@@ -115,6 +116,8 @@ def blend_to(
         raise UsageError("no set is left to learn from")
     sets = [rated(name) for name in names]
     tables = [_tables(one, reader, watch) for one in sets]
+    if not any(len(set(table[level].ratings)) > 1 for table in tables for level in LEVELS):
+        raise DataError("no turn or dialogue has ratings that differ", fix="name sources that people rated")
     terms = {level: _fit(level, [one[level] for one in tables]) for level in LEVELS}
     counts = {
         level: {one.name: len(table[level].ratings) for one, table in zip(sets, tables, strict=True)}
@@ -158,14 +161,10 @@ def _counted(dialogues: Iterable[Dialogue], watch: Watch | None) -> Iterable[Dia
             watch(1)
 
 
-def _fit(level: Level, tables: Sequence[RatedParts]) -> Any:
+def _fit(level: Level, tables: Sequence[RatedParts]) -> tuple[Term, ...]:
+    """Fit the terms of a level; where nobody rated any, those that ship stay."""
     known = [one for one in tables if len(set(one.ratings)) > 1]
-    if not known:
-        raise DataError(
-            f"no {level} has ratings that differ",
-            fix="name sets of which both turns and dialogues were rated",
-        )
-    return fit_terms(PARTS[level], known)
+    return fit_terms(PARTS[level], known) if known else Blend.load(DEFAULT).terms[level]
 
 
 def _command(
