@@ -11,11 +11,11 @@ from dialeval.models.continuations import Tree
 from dialeval.models.gguf import Gguf
 from dialeval.models.llama import Llama
 
-FILE = Gguf(Path(sys.argv[1]))
-LLAMA, WORDS = Llama(FILE), BytePairs(FILE)
-
 
 class Handler(BaseHTTPRequestHandler):
+    llama: Llama
+    words: BytePairs
+
     def log_message(self, *args: Any) -> None:
         pass
 
@@ -31,8 +31,8 @@ class Handler(BaseHTTPRequestHandler):
     def _echo(self, asked: dict[str, Any]) -> dict[str, Any]:
         assert self.path == "/v1/completions"
         assert asked["echo"]
-        found = WORDS._marks.encode(asked["prompt"], add_special_tokens=False)
-        values = LLAMA.log_likelihoods(found.ids[:1], [(1, Tree.of([found.ids[1:]]))])[0][0]
+        found = self.words._marks.encode(asked["prompt"], add_special_tokens=False)
+        values = self.llama.log_likelihoods(found.ids[:1], [(1, Tree.of([found.ids[1:]]))])[0][0]
         offsets = [start for start, _ in found.offsets]
         logprobs = {
             "text_offset": [*offsets, len(asked["prompt"])],
@@ -42,6 +42,8 @@ class Handler(BaseHTTPRequestHandler):
 
 
 if __name__ == "__main__":
+    file = Gguf(Path(sys.argv[1]))
+    Handler.llama, Handler.words = Llama(file), BytePairs(file)
     server = HTTPServer(("127.0.0.1", 0), Handler)
     print(server.server_address[1], flush=True)
     server.serve_forever()
