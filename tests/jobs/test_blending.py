@@ -13,6 +13,7 @@ from dialeval.errors import DataError, UsageError
 from dialeval.jobs import runs
 from dialeval.jobs.blending import RATED, blend_to
 from dialeval.jobs.scoring import score_to
+from dialeval.metrics.quality import Quality
 from dialeval.models.blend import Blend
 from dialeval.scores import Score, Scores
 from dialeval.studies import study
@@ -84,4 +85,4 @@ def test_the_shipped_weights_come_from_all_rated_sets() -> None:
     from dialeval.models.artefact import load, resolve
 
     counts = load(resolve("dialeval-quality")).config["rated"]
-    assert set(counts["dialogue"]) == set(RATED)
+    assert set(counts["dialogue"]) == set(RATED) <= set(Quality.trained_on)

@@ -45,7 +45,7 @@ class Quality:
     speaker: str | None = None
     dimensions: ClassVar[tuple[str, ...]] = (QUALITY,)
     trained_on: ClassVar[tuple[str, ...]] = (
-        *("controllable", "conture", "convai2-wild", "dbdc3", "dstc9", "fed"),
+        *("controllable", "conture", "convai2-wild", "dbdc3", "dstc9", "fed", "uss"),
         *OpenCoherence.trained_on,
     )
 
