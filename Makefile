@@ -69,6 +69,7 @@ benchmarks: .venv/dev  ## speed, each as a ratio to a peer in one run
 	$(BIN)/python benchmarks/multiwoz.py
 	$(BIN)/python benchmarks/dialoguescore.py
 	$(BIN)/python benchmarks/votes.py
+	$(BIN)/python benchmarks/quality.py
 	$(BIN)/python benchmarks/language_model.py
 
 lowest: requirements/lowest.txt  ## the tests with the lowest versions that are allowed

@@ -22,6 +22,7 @@ import numpy as np
 from dialeval.dialogues import Dialogue
 from dialeval.dialogues.datasets import public_set
 from dialeval.dialogues.splits import overlap_group, portion
+from dialeval.errors import DataError
 from dialeval.jobs.blending import rated, rated_sets
 from dialeval.jobs.training import train_to
 from dialeval.metrics.quality_parts import NAMES, DialogueParts, PartReader
@@ -115,7 +116,7 @@ def measure(lab: Lab, name: str, level: str, options: argparse.Namespace) -> Non
     known = {row.dialogue_id for row in own}
     try:
         peers = [row for row in chosen.peer_scores().where(level=level) if row.dialogue_id in known]
-    except Exception:
+    except DataError:
         peers = []
     ratings = [row for row in chosen.ratings().where(level=level) if row.dialogue_id in known]
     scores = Scores.concat([own, Scores.of(ratings, {}), Scores.of(peers, {})])

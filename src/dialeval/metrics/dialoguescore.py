@@ -93,6 +93,7 @@ class OpenCoherence:
     speaker: str | None = None
     dimensions: ClassVar[tuple[str, ...]] = DIRECTIONS
     trained_on: ClassVar[tuple[str, ...]] = ("blended-skill-talk", "dailydialog", "empathetic", "topicalchat")
+    tuned_on: ClassVar[tuple[str, ...]] = ("dbdc3",)
     left_out: ClassVar[tuple[str, ...]] = ("dailydialog++",)
 
     def score(self, dialogues: Iterable[Dialogue]) -> Scores:
