@@ -7,7 +7,7 @@ are trained again without it, the weights are fitted to the ratings of the rest,
 measured. Beside it stand its parts, trivial baselines and the published scores of other metrics for the same
 dialogues, each with its difference to `quality` (bootstrap over dialogues). `partial` is the correlation with
 the number of turns held fixed (for turns, with the place of the turn), `within` the mean correlation inside
-each system that has ten or more.
+each system that has ten or more, `systems` the correlation of systems' means, where there are five or more.
 
 `--ablation` prints what is lost when each part is left out, with half of the other sets (ten draws), and with
 equal weights.
@@ -26,46 +26,60 @@ from dialeval.errors import DataError
 from dialeval.jobs.blending import rated, rated_sets
 from dialeval.jobs.training import train_to
 from dialeval.metrics.quality_parts import NAMES, DialogueParts, PartReader
+from dialeval.metrics.student import FOLLOWUP
 from dialeval.metrics.turn_quality import DEFAULT, TurnQuality
 from dialeval.models.blend import LEVELS, Blend, RatedParts, fit_terms
 from dialeval.scores import Score, Scores
 from dialeval.statistics import partial, spearman
 from dialeval.studies import study
 
+LESSONS = ["set:dailydialog/dev", "set:topicalchat/dev", "set:blended-skill-talk/dev", "set:dbdc3/train"]
+LESSON_SHARE = 0.4
+"""What the shipped student of `followup` learned from, as its card says."""
+
 
 class Lab:
-    """The parts of every set, by each variant of turn-quality that is needed."""
+    """The parts of every set, by each variant of the models that learned from some of them."""
 
     def __init__(self, names: list[str], folder: Path) -> None:
         self.folder, self.sets = folder, {name: rated(name) for name in names}
-        self._parts: dict[tuple[str, str], list[DialogueParts]] = {}
-        self._models: dict[frozenset[str], str] = {}
+        self._parts: dict[tuple[str, PartReader], list[DialogueParts]] = {}
+        self._models: dict[tuple[str, ...], str] = {}
 
-    def model(self, hidden: set[str]) -> str:
-        """Return a turn-quality model that has not seen the hidden sets, trained now if need be."""
-        kept = frozenset(TurnQuality.trained_on) - hidden
-        if len(kept) == len(TurnQuality.trained_on):
-            return DEFAULT
-        if kept not in self._models:
-            out = self.folder / "-".join(sorted(kept))
-            train_to("turn-quality", [f"set:{name}/text" for name in sorted(kept)], out)
-            self._models[kept] = str(out)
-        return self._models[kept]
+    def reader(self, hidden: set[str]) -> PartReader:
+        """Return what reads the parts with models that have not seen the hidden sets."""
+        judging = [f"set:{name}/text" for name in TurnQuality.trained_on if name not in hidden]
+        taught = [source for source in LESSONS if source.split(":")[1].split("/")[0] not in hidden]
+        return PartReader(
+            turn_quality=self._model("turn-quality", judging, len(TurnQuality.trained_on), DEFAULT),
+            followup=self._model("student", taught, len(LESSONS), FOLLOWUP, share=LESSON_SHARE),
+        )
 
-    def parts(self, name: str, model: str) -> list[DialogueParts]:
+    def _model(self, recipe: str, sources: list[str], all: int, shipped: str, share: float = 1.0) -> str:
+        """Train a recipe on what is left; nothing is trained where all of it is."""
+        if len(sources) == all:
+            return shipped
+        key = (recipe, *sources)
+        if key not in self._models:
+            out = self.folder / str(len(self._models))
+            train_to(recipe, sources, out, share=share)
+            self._models[key] = str(out)
+        return self._models[key]
+
+    def parts(self, name: str, reader: PartReader) -> list[DialogueParts]:
         """Read the parts of all that was rated in a set, once."""
-        if (name, model) not in self._parts:
+        if (name, reader) not in self._parts:
             given = self.sets[name]
             wanted = {dialogue_id for some in given.ratings.values() for dialogue_id, _ in some}
             chosen = [one for one in given.dialogues if one.id in wanted]
-            self._parts[name, model] = list(PartReader(model).read(chosen))
-        return self._parts[name, model]
+            self._parts[name, reader] = list(reader.read(chosen))
+        return self._parts[name, reader]
 
-    def table(self, name: str, level: str, model: str) -> RatedParts:
+    def table(self, name: str, level: str, reader: PartReader) -> RatedParts:
         """Return the parts and ratings of one level."""
         rows, ratings = [], []
         given = self.sets[name].ratings.get(level, {})
-        for found in self.parts(name, model):
+        for found in self.parts(name, reader):
             places = {None: found.whole} if level == "dialogue" and found.turns else found.turns
             for place, parts in places.items():
                 if (found.dialogue.id, place) in given and (level == "turn") == (place is not None):
@@ -80,8 +94,8 @@ class Lab:
 
     def fit(self, name: str, level: str, names: tuple[str, ...], others: list[str]) -> Blend:
         """Fit weights for a set to the ratings of others."""
-        model = self.model({name, *overlap_group(name)})
-        return Blend({level: fit_terms(names, [self.table(one, level, model) for one in others])})
+        reader = self.reader({name, *overlap_group(name)})
+        return Blend({level: fit_terms(names, [self.table(one, level, reader) for one in others])})
 
 
 def test_dialogues(name: str) -> list[Dialogue]:
@@ -90,9 +104,9 @@ def test_dialogues(name: str) -> list[Dialogue]:
 
 def rows_of(lab: Lab, name: str, level: str, blend: Blend) -> list[Score]:
     """Score the test portion with the blend and with each part alone."""
-    model = lab.model({name, *overlap_group(name)})
+    reader = lab.reader({name, *overlap_group(name)})
     tested, rows = {one.id: one for one in test_dialogues(name)}, []
-    for found in lab.parts(name, model):
+    for found in lab.parts(name, reader):
         one = found.dialogue
         if one.id not in tested or not found.turns:
             continue
@@ -141,6 +155,22 @@ def measure(lab: Lab, name: str, level: str, options: argparse.Namespace) -> Non
         beside = f"\tquality above it by {gap(*aside[row['label']])}" if row["label"] in aside else ""
         print(f"{row['label']}\t{row['n']}\t{interval(row['pearson'])}\t{interval(row['spearman'])}{beside}")
     controls(scores, level, gold.dimension)
+    if len({row.system for row in own if row.system}) >= 5:
+        systems(scores, level, gold.dimension, options)
+
+
+def systems(scores: Scores, level: str, dimension: str, options: argparse.Namespace) -> None:
+    """Print how the means of systems go with the means of their ratings."""
+    found = study(
+        scores.where(level=level),
+        level="system",
+        dimension=dimension,
+        resamples=options.resamples,
+        permutations=1,
+        seed=options.seed,
+    ).to_dict()
+    for row in found["correlations"]:
+        print(f"systems: {row['label']}\t{row['n']}\t{interval(row['pearson'])}\t{interval(row['spearman'])}")
 
 
 def controls(scores: Scores, level: str, dimension: str) -> None:
@@ -172,12 +202,12 @@ def controls(scores: Scores, level: str, dimension: str) -> None:
 def ablation(lab: Lab, name: str, level: str, seed: int) -> None:
     """Print Pearson and Spearman on the left-out set, with each part left out and with less to learn from."""
     others, names = lab.others(name, level), NAMES[level]
-    model = lab.model({name, *overlap_group(name)})
+    reader = lab.reader({name, *overlap_group(name)})
     tested = {one.id for one in test_dialogues(name)}
     given = lab.sets[name].ratings[level]
     rows = [
         (parts, given[found.dialogue.id, place])
-        for found in lab.parts(name, model)
+        for found in lab.parts(name, reader)
         if found.dialogue.id in tested and found.turns
         for place, parts in ({None: found.whole} if level == "dialogue" else found.turns).items()
         if (found.dialogue.id, place) in given

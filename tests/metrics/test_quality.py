@@ -129,3 +129,12 @@ def test_weights_that_make_no_sense_are_refused(tmp_path: Path, levels: object, 
     with pytest.raises(DataError) as caught:
         Blend.load(tmp_path / "mine")
     assert caught.value.field == field
+
+
+def test_teachers_that_are_not_here_leave_nothing_scored(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DIALEVAL_HOME", str(tmp_path))
+    rows = list(Quality(teachers=True).score([dialogue(CHAT, "d")]))
+    assert [row.turn for row in rows] == [1, 3, 5, None]
+    assert all(row.value is None and "dialeval models pull" in str(row.note) for row in rows)

@@ -59,7 +59,7 @@ def pair_artefact(folder: Path, limit: int = 40, **change: Any) -> artefact.Arte
 
 def vector_artefact(folder: Path, tensors: dict[str, Any] | None = None, **change: Any) -> artefact.Artefact:
     encoder = Encoder.load()
-    inputs = 7 * encoder.width + 3 + 2 + 1
+    inputs = 9 * encoder.width + 3 + 2 + 1
     chance = np.random.default_rng(2)
     made = {
         "input.mean": chance.normal(0, 0.01, inputs).astype("f4"),

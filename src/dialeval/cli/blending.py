@@ -33,6 +33,9 @@ def blend(
     reactions: Annotated[
         str | None, typer.Option(help="Model for mood and tone, in place of the shipped one.")
     ] = None,
+    followup: Annotated[
+        str | None, typer.Option(help="Model for this part, in place of the shipped one.")
+    ] = None,
     licence: Annotated[str | None, typer.Option(help="Of the weights, for their card.")] = None,
     threads: Threads = None,
     cache: Cache = None,
@@ -45,8 +48,13 @@ def blend(
     from dialeval.jobs.blending import blend_to
     from dialeval.metrics.quality_parts import PartReader
 
-    given = {"turn_quality": turn_quality, "coherence": coherence, "reactions": reactions}
-    reader = PartReader(**{name: value for name, value in given.items() if value is not None})
+    shipped = PartReader()
+    reader = PartReader(
+        turn_quality or shipped.turn_quality,
+        coherence or shipped.coherence,
+        reactions or shipped.reactions,
+        followup or shipped.followup,
+    )
     with output.progress("dialogues read") as watch:
         found = blend_to(
             sources or (), out, without=without or (), reader=reader, licence=licence, watch=watch

@@ -173,7 +173,7 @@ def _command(
     words = ["dialeval", "blend", *sources]
     words += [word for name in without for word in ("--without", name)]
     shipped = PartReader()
-    for option in ("turn_quality", "coherence", "reactions"):
+    for option in ("turn_quality", "coherence", "reactions", "followup"):
         if (named := getattr(reader, option)) != getattr(shipped, option):
             words += [f"--{option.replace('_', '-')}", named]
     words += ["--licence", licence] if licence else []

@@ -29,6 +29,7 @@ ALL = (
     "dialoguescore",
     "coherence",
     "quality",
+    "student",
 )
 """The metrics of the demo, and those that would tell little there.
 

@@ -8,13 +8,17 @@ from dialeval.dialogues import Dialogue, scored_turns
 from dialeval.errors import DialevalError
 from dialeval.metrics.dialoguescore import CHAT, OpenCoherence
 from dialeval.metrics.explanation import ExplainedTurn, Explanation, Piece, Side
+from dialeval.metrics.followup import Followup
 from dialeval.metrics.quality_parts import DialogueParts, PartReader
 from dialeval.metrics.registry import Rows, metric
+from dialeval.metrics.student import FOLLOWUP, Student
 from dialeval.metrics.turn_quality import DEFAULT as TURN_QUALITY
 from dialeval.metrics.turn_quality import TurnQuality
 from dialeval.metrics.user_reaction import UserReaction
 from dialeval.models import reactions
 from dialeval.models.blend import Blend
+from dialeval.models.language_model import DEFAULT as LANGUAGE_MODEL
+from dialeval.models.language_model import MISSING, is_here
 from dialeval.scores import Scores
 
 DEFAULT = "dialeval-quality"
@@ -28,7 +32,8 @@ class Quality:
 
     0 is what is usual in the sets it was weighed on; 1 is a rating that is a standard deviation higher. A
     reply is judged without what comes after it, a dialogue by all that was said. `--explain` says what each
-    part adds. `blend` names the weights; the others name the models that the parts come from.
+    part adds. `blend` names the weights; the others name the models that the parts come from. `teachers` asks
+    a language model in place of its student, seconds for each dialogue.
 
     >>> from dialeval.dialogues import dialogue
     >>> chats = [dialogue([("user", "Do you like jazz?"), ("assistant", reply)], reply)
@@ -42,16 +47,25 @@ class Quality:
     turn_quality: str = TURN_QUALITY
     coherence: str = CHAT
     reactions: str = reactions.DEFAULT
+    followup: str = FOLLOWUP
+    teachers: bool = False
     speaker: str | None = None
     dimensions: ClassVar[tuple[str, ...]] = (QUALITY,)
-    trained_on: ClassVar[tuple[str, ...]] = (
-        *("controllable", "conture", "convai2-wild", "dbdc3", "dstc9", "fed", "uss"),
-        *OpenCoherence.trained_on,
+    trained_on: ClassVar[tuple[str, ...]] = tuple(
+        sorted(
+            {
+                *("controllable", "conture", "convai2-wild", "dbdc3", "dstc9", "fed", "uss"),
+                *OpenCoherence.trained_on,
+                *Student.trained_on,
+            }
+        )
     )
 
     def score(self, dialogues: Iterable[Dialogue]) -> Scores:
         """Judge each reply by what came before, and each dialogue by the whole of it."""
         rows, blend = Rows(self), Blend.load(self.blend)
+        if self.teachers and not is_here(LANGUAGE_MODEL):
+            return self._silent(rows, dialogues)
         for found in self._parts(dialogues):
             dialogue = found.dialogue
             for turn in scored_turns(dialogue, self.speaker):
@@ -64,6 +78,12 @@ class Quality:
                 rows.add(dialogue, None, QUALITY, sum(blend.adds("dialogue", found.whole).values()))
             else:
                 rows.add(dialogue, None, QUALITY, None, "no reply to score")
+        return rows.scores()
+
+    def _silent(self, rows: Rows, dialogues: Iterable[Dialogue]) -> Scores:
+        for dialogue in dialogues:
+            for turn in (*scored_turns(dialogue, self.speaker), None):
+                rows.add(dialogue, turn, QUALITY, None, MISSING)
         return rows.scores()
 
     def explain(self, dialogues: Sequence[Dialogue]) -> list[Explanation]:
@@ -86,12 +106,19 @@ class Quality:
                 "turn_quality": TurnQuality(self.turn_quality).provenance()["model"],
                 "coherence": OpenCoherence(self.coherence).provenance()["model"],
                 "reactions": UserReaction(model=self.reactions).provenance()["model"],
+                "followup": self._expectation(),
             }
         except (DialevalError, KeyError):  # what is not there keeps its name: nothing is scored
             return {}
 
+    def _expectation(self) -> str:
+        made = Followup() if self.teachers else Student(self.followup)
+        return ";".join(made.provenance().values())
+
     def _parts(self, dialogues: Iterable[Dialogue]) -> Iterator[DialogueParts]:
-        reader = PartReader(self.turn_quality, self.coherence, self.reactions, self.speaker)
+        reader = PartReader(
+            self.turn_quality, self.coherence, self.reactions, self.followup, self.teachers, self.speaker
+        )
         return reader.read(dialogues)
 
 

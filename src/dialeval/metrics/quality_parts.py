@@ -13,6 +13,8 @@ from dialeval.dialogues import Dialogue, scored_turns, takes_part
 from dialeval.dialogues.signals import next_turns
 from dialeval.metrics.baselines import Repetition, words
 from dialeval.metrics.dialoguescore import CHAT, OpenCoherence
+from dialeval.metrics.followup import Followup
+from dialeval.metrics.student import FOLLOWUP, Student
 from dialeval.metrics.turn_quality import DEFAULT as TURN_QUALITY
 from dialeval.metrics.turn_quality import TurnQuality
 from dialeval.metrics.user_reaction import UserReaction
@@ -25,6 +27,7 @@ WHAT: Mapping[str, str] = {
     "turn-quality": "what users tend to say after such replies: the metric `turn-quality`",
     "coherence": "whether replies fit what was said before: `ur` of the metric `coherence`",
     "uptake": "whether what users said next fits the replies: `ru` of `coherence`",
+    "followup": "what a language model would expect the user to say next: the metric `student`",
     "novelty": "the share of a reply's three-word runs that its speaker had not said before",
     "tone": "how friendly replies sound, -3 to 3",
     "mood": "how pleased the user sounds, -3 to 3: the metric `user-reaction`",
@@ -33,7 +36,7 @@ WHAT: Mapping[str, str] = {
     "staying": "the share of replies after which the user went on",
 }
 NAMES: Mapping[Level, tuple[str, ...]] = {
-    "turn": ("turn-quality", "coherence", "novelty", "tone", "mood", "uptake"),
+    "turn": ("turn-quality", "coherence", "followup", "novelty", "tone", "mood", "uptake"),
     "dialogue": (
         *("turn-quality", "coherence", "novelty", "tone", "mood", "uptake"),
         *("length", "engagement", "staying"),
@@ -57,11 +60,16 @@ class DialogueParts:
 
 @dataclass(frozen=True)
 class PartReader:
-    """Reads the parts of dialogues with the models of other metrics."""
+    """Reads the parts of dialogues with the models of other metrics.
+
+    With `teachers`, a language model itself is asked what the shipped student of it was taught.
+    """
 
     turn_quality: str = TURN_QUALITY
     coherence: str = CHAT
     reactions: str = reactions.DEFAULT
+    followup: str = FOLLOWUP
+    teachers: bool = False
     speaker: str | None = None
 
     def read(self, dialogues: Iterable[Dialogue]) -> Iterator[DialogueParts]:
@@ -86,6 +94,7 @@ class PartReader:
             "turn-quality": _figures(judged, "quality"),
             "coherence": _figures(fitting, "ur"),
             "uptake": _figures(fitting, "ru"),
+            "followup": _figures(self._expected().score(dialogues), "quality"),
             "novelty": {place: 1.0 - (share or 0.0) for place, share in repeated.items()},
             "tone": self._tones(dialogues),
         }
@@ -93,6 +102,11 @@ class PartReader:
         signals = UserReaction(model=self.reactions, speaker=self.speaker).signals(dialogues)
         for dialogue, reacted in zip(dialogues, signals, strict=True):
             yield self._of(dialogue, figures, reacted, cut)
+
+    def _expected(self) -> Followup | Student:
+        if self.teachers:
+            return Followup(level="turn", speaker=self.speaker)
+        return Student(self.followup, speaker=self.speaker)
 
     def _tones(self, dialogues: list[Dialogue]) -> Figures:
         """Read each turn as what is said next to the turn that it answers."""

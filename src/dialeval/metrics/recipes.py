@@ -24,6 +24,7 @@ _MAKERS = {
     "coherence": "dialeval.metrics.dialoguescore:open_recipe",
     "dialoguescore": "dialeval.metrics.dialoguescore:recipe",
     "segment-act": "dialeval.metrics.segment_act:recipe",
+    "student": "dialeval.metrics.student:recipe",
     "turn-quality": "dialeval.metrics.turn_quality:recipe",
     "user-reaction": "dialeval.metrics.user_reaction:recipe",
 }

@@ -50,6 +50,7 @@ _MODULES = {
     "quality": "quality",
     "repetition": "baselines",
     "similarity": "similarity",
+    "student": "student",
     "turns": "baselines",
     "turn-quality": "turn_quality",
     "user-reaction": "user_reaction",

@@ -57,32 +57,44 @@ class TurnQuality:
 
     def score(self, dialogues: Iterable[Dialogue]) -> Scores:
         """Judge each reply by itself and what came before."""
-        rows, stream = Rows(self), iter(dialogues)
-        scorer = _scorer(self.model)
-        while some := list(islice(stream, _AT_ONCE)):
-            for found in scorer(some, self.speaker):
-                self._add(rows, found)
-        return rows.scores()
+        return score_replies(self, dialogues, self.model, self.aggregate, self.speaker)
 
     def provenance(self) -> dict[str, str]:
         """Name the model by its content, not by where it lies."""
-        try:
-            return {"model": load(resolve(self.model)).sha[:12]}
-        except DialevalError:  # what is not there keeps its name: nothing is scored
-            return {}
+        return model_mark(self.model)
 
-    def _add(self, rows: Rows, found: TurnScores) -> None:
-        dialogue, values, lengths = found.dialogue, list[float](), list[int]()
-        for turn, value, cut in zip(found.turns, found.values[QUALITY], found.cut, strict=True):
-            text = dialogue.turns[turn].text
-            if not text.strip():
-                rows.add(dialogue, turn, QUALITY, None, "empty reply")
-                continue
-            rows.add(dialogue, turn, QUALITY, float(value), "truncated" if cut else None)
-            values.append(float(value))
-            lengths.append(len(text.split()))
-        figure = aggregate(values, lengths, self.aggregate) if values else None
-        rows.add(dialogue, None, QUALITY, figure, None if values else "no reply to score")
+
+def model_mark(name: str) -> dict[str, str]:
+    """Name the model of a scorer of replies for its signature."""
+    try:
+        return {"model": load(resolve(name)).sha[:12]}
+    except DialevalError:  # what is not there keeps its name: nothing is scored
+        return {}
+
+
+def score_replies(
+    made: Any, dialogues: Iterable[Dialogue], model: str, how: Aggregate, speaker: str | None
+) -> Scores:
+    """Score each reply with a trained model, and each dialogue by its replies, for the metric `made`."""
+    rows, stream, scorer = Rows(made), iter(dialogues), _scorer(model)
+    while some := list(islice(stream, _AT_ONCE)):
+        for found in scorer(some, speaker):
+            _add(rows, found, how)
+    return rows.scores()
+
+
+def _add(rows: Rows, found: TurnScores, how: Aggregate) -> None:
+    dialogue, values, lengths = found.dialogue, list[float](), list[int]()
+    for turn, value, cut in zip(found.turns, found.values[QUALITY], found.cut, strict=True):
+        text = dialogue.turns[turn].text
+        if not text.strip():
+            rows.add(dialogue, turn, QUALITY, None, "empty reply")
+            continue
+        rows.add(dialogue, turn, QUALITY, float(value), "truncated" if cut else None)
+        values.append(float(value))
+        lengths.append(len(text.split()))
+    figure = aggregate(values, lengths, how) if values else None
+    rows.add(dialogue, None, QUALITY, figure, None if values else "no reply to score")
 
 
 Scorer = Callable[[list[Dialogue], str | None], Iterable[TurnScores]]

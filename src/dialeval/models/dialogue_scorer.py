@@ -55,6 +55,29 @@ class _Seen:
                 last[turn.speaker] = number
         return self._rows([before[turn] for turn in self.turns])
 
+    @functools.cached_property
+    def owns(self) -> Floats:
+        return self._before(of_speaker=True)
+
+    @functools.cached_property
+    def others(self) -> Floats:
+        return self._before(of_speaker=False)
+
+    def _before(self, of_speaker: bool) -> Floats:
+        """Mean of what the speaker of each turn, or anybody else, said before it; zeros where nothing was."""
+        speakers = np.array([turn.speaker for turn in self.found.dialogue.turns], dtype=object)
+        heard = np.array(self.found.spoken, np.float64)
+        means = dict[str, Floats]()
+        for speaker in {str(speakers[turn]) for turn in self.turns}:
+            counted = heard * ((speakers == speaker) == of_speaker)
+            said = np.cumsum(self.found.vectors * counted[:, None], axis=0, dtype=np.float64)
+            means[speaker] = said / np.maximum(np.cumsum(counted), 1.0)[:, None]
+        rows = np.zeros_like(self.reply)
+        for row, turn in zip(rows, self.turns, strict=True):
+            if turn:
+                row[:] = means[str(speakers[turn])][turn - 1]
+        return rows
+
     def _rows(self, numbers: Sequence[int | None]) -> Floats:
         rows = np.zeros_like(self.reply)
         for row, number in zip(rows, numbers, strict=True):
@@ -83,6 +106,8 @@ FEATURES: Mapping[str, Callable[[_Seen], Floats]] = {
     "user": lambda seen: seen.user,
     "context": lambda seen: seen.context,
     "own": lambda seen: seen.own,
+    "owns": lambda seen: seen.owns,
+    "others": lambda seen: seen.others,
     "reply*user": lambda seen: seen.reply * seen.user,
     "reply*context": lambda seen: seen.reply * seen.context,
     "reply*own": lambda seen: seen.reply * seen.own,
@@ -91,8 +116,8 @@ FEATURES: Mapping[str, Callable[[_Seen], Floats]] = {
     "place": _Seen.place,
 }
 """Blocks of features by name: the vectors of the reply, of the turn it answers (`user`), of all before it
-(`context`) and of its speaker's last turn (`own`); their products; cosines to the three; words in reply and
-answered turn; the number of the turn."""
+(`context`), of its speaker's last turn (`own`), of all earlier ones (`owns`) and of what anybody else said
+(`others`); their products; cosines to the first three; words of reply and answered turn; the turn's place."""
 
 
 def turn_features(found: TurnVectors, turns: Sequence[int], blocks: Sequence[str]) -> Floats:
