@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any, BinaryIO, cast
 
+from dialeval import stores
 from dialeval.errors import DataError
 
 _CHUNK = 1 << 20
@@ -158,25 +159,40 @@ def write_text(path: str | Path, text: str) -> None:
 
 
 def open_binary(path: str | Path) -> BinaryIO:
-    """Open a file for reading, unpacking gzip by its first bytes; `-` is standard input."""
+    """Open a file for reading, unpacking gzip by its first bytes; `-` is standard input.
+
+    An address (`s3://…`) is opened where it lies.
+    """
     if str(path) == "-":
         return sys.stdin.buffer
+    with _readable_errors(Path(path)):
+        return unpacked(open_packed(path))
+
+
+def open_packed(path: str | Path) -> BinaryIO:
+    """Open a file or an address for reading as it lies there, gzip or not."""
+    if stores.is_address(path):
+        return stores.open_address(str(path))
     path = Path(path)
     with _readable_errors(path):
         if path.is_dir():
             raise DataError("this is a folder, not a file", file=path, fix="name a file in it")
-        file = path.open("rb")
-        if file.peek(2)[:2] != b"\x1f\x8b":  # a look that takes nothing away: the file may be a pipe
-            return file
-        packed = gzip.GzipFile(fileobj=file)
-        packed.myfileobj = file  # type: ignore[assignment]  # closed together
-        return cast(BinaryIO, packed)
+        return path.open("rb")
+
+
+def unpacked(file: BinaryIO) -> BinaryIO:
+    """See through gzip, if that is what the first bytes say; both are closed together."""
+    if cast(Any, file).peek(2)[:2] != b"\x1f\x8b":  # a look that takes nothing away: it may be a pipe
+        return file
+    packed = gzip.GzipFile(fileobj=file)
+    packed.myfileobj = file  # type: ignore[assignment]
+    return cast(BinaryIO, packed)
 
 
 def sha256(path: str | Path) -> str:
     """Return the SHA-256 of a file's bytes, in hexadecimal."""
     digest = hashlib.sha256()
-    with _readable_errors(Path(path)), Path(path).open("rb") as file:
+    with _readable_errors(Path(path)), open_packed(path) as file:
         while chunk := file.read(_CHUNK):
             digest.update(chunk)
     return digest.hexdigest()

@@ -9,6 +9,7 @@ import typer
 from dialeval.cli import (
     acts,
     annotation,
+    batch,
     blending,
     chat,
     contrast,
@@ -171,6 +172,7 @@ app.command()(studies.study)
 app.command()(studies.report)
 app.command()(studies.benchmark)
 app.command()(studies.check)
+app.command()(batch.batch)
 
 
 @app.command()

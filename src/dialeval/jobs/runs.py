@@ -8,6 +8,9 @@ run/
   joined.parquet      ratings and foreign columns that `study` joined
   study.json          what `study` found
   report.html         what `report` made of it
+
+The folder of a batch that has ended well is one, too: its scores lie in parts (`scores/`), and its dialogues
+where they were (see `jobs/batch_folder.py`).
 """
 
 import json
@@ -31,6 +34,7 @@ DIALOGUES, SCORES, RUN, EXPLANATIONS, JOINED, STUDY, REPORT = (
     "study.json",
     "report.html",
 )
+PARTS, DONE, SUCCESS = "scores", "done", "_SUCCESS"  # of a batch: scores in parts, what is known of each, end
 
 
 class Run:
@@ -38,6 +42,9 @@ class Run:
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
+        if is_batch(path) and not (self.path / SUCCESS).is_file():
+            fix = "give the same dialeval batch command again"
+            raise DataError("this batch is not finished", file=path, fix=fix)
         if not is_run(path):
             raise DataError(
                 "not a run folder", file=path, fix=f"make one: dialeval score chats.jsonl -o {path}"
@@ -45,17 +52,23 @@ class Run:
 
     def dialogues(self) -> Iterator[Dialogue]:
         """Yield the dialogues that were scored."""
+        if is_batch(self.path):
+            from dialeval.jobs.shards import batch_dialogues
+
+            return batch_dialogues(self.path)
         return formats.read(self.path / DIALOGUES)
 
     def scores(self) -> Scores:
         """Return everything known about them: the run's own scores and what was joined to it."""
-        parts = [Scores.read(self.path / SCORES)]
+        parts = [self.own_scores()]
         if (self.path / JOINED).is_file():
             parts.append(Scores.read(self.path / JOINED))
         return Scores.concat(parts)
 
     def own_scores(self) -> Scores:
         """Return the run's own scores alone."""
+        if is_batch(self.path):
+            return Scores.concat(map(Scores.read, sorted((self.path / PARTS).glob("part-*.parquet"))))
         return Scores.read(self.path / SCORES)
 
     def joined_with(self, new: Scores) -> Scores:
@@ -95,7 +108,12 @@ class Run:
 
 def is_run(path: str | Path) -> bool:
     """Say whether a path is a run folder."""
-    return (Path(path) / RUN).is_file() and (Path(path) / SCORES).is_file()
+    return (Path(path) / RUN).is_file() and ((Path(path) / SCORES).is_file() or is_batch(path))
+
+
+def is_batch(path: str | Path) -> bool:
+    """Say whether a path is the folder of a batch, finished or not."""
+    return (Path(path) / RUN).is_file() and (Path(path) / PARTS).is_dir()
 
 
 def load_scores(paths: Iterable[str | Path], maps: Iterable[str] = ()) -> Scores:

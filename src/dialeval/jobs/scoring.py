@@ -64,7 +64,11 @@ class Summary:
         )
         silent = scores.table.filter(pc.is_null(scores.table["value"]))
         self.unscored_notes.update(zip(silent["source"].to_pylist(), silent["note"].to_pylist(), strict=True))
-        for row in scores.summary():
+        self.add_means(scores.summary())
+
+    def add_means(self, rows: Iterable[dict[str, Any]]) -> None:
+        """Take in means of other dialogues, as `Scores.summary` and `rows` give them."""
+        for row in rows:
             total = self._sums[row["source"], row["dimension"], row["level"], row["system"]]
             total[0] += (row["mean"] or 0.0) * row["n"]
             total[1] += row["n"]

@@ -4,6 +4,7 @@ import csv
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -73,27 +74,62 @@ def _text_lines(path: str | Path, file: Iterable[bytes]) -> Iterator[str]:
             ) from None
 
 
-def read_parquet(path: str | Path, columns: TurnColumns | None) -> Iterator[tuple[int, Dialogue]]:
-    """Yield the dialogues of a Parquet file: one a row (`messages`, `conversations`), or one turn a row."""
+def read_parquet(
+    path: str | Path, columns: TurnColumns | None, first: int = 0
+) -> Iterator[tuple[int, Dialogue]]:
+    """Yield the dialogues of a Parquet file: one a row (`messages`, `conversations`), or one turn a row.
+
+    Args:
+        path: The file.
+        columns: Which columns of a table of turns hold what.
+        first: Begin at this row, from 0, without reading the row groups before its own.
+    """
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
     with files.open_binary(path) as file:
         try:
-            parquet = pq.ParquetFile(file, pre_buffer=False)
-            batches = parquet.iter_batches(batch_size=1024, use_threads=False)
+            parquet = _open_parquet(file)
             names = parquet.schema_arrow.names
             ours = b"dialeval" in (parquet.schema_arrow.metadata or {})
-            rows = enumerate((row for batch in batches for row in batch.to_pylist()), 1)
-            if {"messages", "conversations", "conversation", "turns", "dialog"} & set(
-                names
-            ) and columns is None:
+            rows = enumerate(_rows(parquet, first), first + 1)
+            if _holds_dialogues(names, columns):
                 for number, row in rows:
                     yield number, parse_record(_unpack(row) if ours else row, None, path, number)[0]
             else:
                 yield from _group(path, rows, names, columns, ours=False)
         except (pa.ArrowInvalid, OSError) as error:
             raise DataError(f"not a Parquet file: {error}", file=path) from None
+
+
+def has_dialogue_rows(path: str | Path, columns: TurnColumns | None) -> bool:
+    """Say whether a row of a Parquet file is a whole dialogue, rather than a turn."""
+    import pyarrow as pa
+
+    with files.open_binary(path) as file:
+        try:
+            return _holds_dialogues(_open_parquet(file).schema_arrow.names, columns)
+        except (pa.ArrowInvalid, OSError) as error:
+            raise DataError(f"not a Parquet file: {error}", file=path) from None
+
+
+def _open_parquet(file: Any) -> Any:
+    import pyarrow.parquet as pq
+
+    return pq.ParquetFile(file, pre_buffer=False)
+
+
+def _holds_dialogues(names: Iterable[str], columns: TurnColumns | None) -> bool:
+    return columns is None and bool(
+        {"messages", "conversations", "conversation", "turns", "dialog"} & set(names)
+    )
+
+
+def _rows(parquet: Any, first: int) -> Iterator[dict[str, Any]]:
+    groups, before = list(range(parquet.num_row_groups)), 0
+    while groups and before + parquet.metadata.row_group(groups[0]).num_rows <= first:
+        before += parquet.metadata.row_group(groups.pop(0)).num_rows
+    batches = parquet.iter_batches(batch_size=1024, use_threads=False, row_groups=groups)
+    yield from islice((row for batch in batches for row in batch.to_pylist()), first - before, None)
 
 
 def _unpack(row: dict[str, Any]) -> dict[str, Any]:

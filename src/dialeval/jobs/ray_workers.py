@@ -1,0 +1,98 @@
+"""Workers on Ray, the one home of that library: it places them and says when one has died; no more.
+
+A worker is an actor: it loads models once and keeps them. How many machines there are is Ray's to say; a
+worker that waits for one is given nothing until it is there.
+"""
+
+import os
+from typing import Any, Self
+
+from dialeval.errors import DataError, UsageError
+from dialeval.jobs.crews import Answer, answer, environment
+from dialeval.models.batching import default_threads
+
+_LOCAL = ("DIALEVAL_", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "AWS_")
+
+
+class ShardWorker:
+    """What runs on the other machine."""
+
+    def __init__(self, folder: str) -> None:
+        self.folder = folder
+
+    def ready(self) -> int:
+        """Say that it is there."""
+        return os.getpid()
+
+    def score(self, number: int) -> Answer:
+        """Score a shard."""
+        return answer(self.folder, number)
+
+
+class RayCrew:
+    """Actors on the cluster at an address, or on one of this machine alone that ends with the batch."""
+
+    def __init__(self, folder: str, workers: int | None, address: str | None) -> None:
+        os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+        os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+        try:
+            import ray
+        except ImportError:
+            raise UsageError("--on ray needs Ray: pip install 'dialeval[ray]'") from None
+        self._ray, self._folder = ray, folder
+        quiet: dict[str, Any] = {"logging_level": "error", "log_to_driver": False}
+        if address is None:
+            workers = workers or default_threads()
+            quiet |= {"include_dashboard": False, "num_cpus": workers}
+        try:
+            ray.init(address=address or "local", **quiet)
+        except (ConnectionError, ValueError, RuntimeError) as error:
+            raise DataError(f"no Ray at {address or 'this machine'}: {error}") from None
+        workers = workers or max(1, int(ray.cluster_resources().get("CPU", 1)))
+        given = environment(workers) if address is None else {**environment(1), "DIALEVAL_THREADS": "1"}
+        variables = {name: value for name, value in given.items() if name.startswith(_LOCAL)}
+        self._actor = ray.remote(ShardWorker).options(num_cpus=1, runtime_env={"env_vars": variables})
+        self._coming: dict[Any, Any] = {}  # workers that wait for a machine, by the answer they owe
+        self._idle: list[Any] = []
+        self._busy: dict[Any, tuple[Any, int]] = {}
+        for _ in range(workers):
+            self._hire()
+
+    @property
+    def free(self) -> int:
+        """How many workers are there and have nothing to do."""
+        return len(self._idle)
+
+    def hand(self, number: int) -> str:
+        """Give a shard to a free worker; return the worker's name."""
+        worker = self._idle.pop()
+        self._busy[worker.score.remote(number)] = (worker, number)
+        return str(worker)
+
+    def wait(self) -> list[Answer]:
+        """Wait until something was finished or went wrong."""
+        found, _ = self._ray.wait([*self._busy, *self._coming], num_returns=1)
+        return [self._heard(one) for one in found]
+
+    def _heard(self, one: Any) -> Answer:
+        if one in self._coming:
+            worker, shard = self._coming.pop(one), None
+        else:
+            worker, shard = self._busy.pop(one)
+        try:
+            said = self._ray.get(one)
+        except self._ray.exceptions.RayError as error:
+            self._hire()
+            return Answer(shard, f"its worker has died: {str(error).splitlines()[0]}")
+        self._idle.append(worker)
+        return Answer(None) if shard is None else Answer(*said)
+
+    def _hire(self) -> None:
+        worker = self._actor.remote(self._folder)
+        self._coming[worker.ready.remote()] = worker
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ray.shutdown()
