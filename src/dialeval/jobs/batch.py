@@ -142,11 +142,12 @@ def prepare(
         raise UsageError(f"no format {format!r}; known: {', '.join(FORMATS)}")
     place, specs = absolute(out), list(metrics or DEFAULT_METRICS)
     signatures = {source: str(signature_of(made)) for source, made in build_all(specs).items()}
-    paths = input_files(inputs, place)
     folder = BatchFolder(place)
     _check_folder(folder)
+    paths = input_files(inputs, place)
     reading: dict[str, Any] = {"format": format, "columns": columns}
     with folder.alone() as note:
+        folder.clean()
         plan = load_plan(folder)
         if plan is None:
             name = ", ".join(inputs)
@@ -172,10 +173,9 @@ def _check_folder(folder: BatchFolder) -> None:
     root = Path(str(folder))
     if root.exists() and not root.is_dir():
         raise UsageError(f"{root} is a file: name a folder")
-    if root.is_dir() and any(root.iterdir()) and not (root / runs.PARTS).is_dir():
-        begun = {one.name for one in root.iterdir()} <= {runs.RUN, LOG}
-        if not begun or runs.is_run(root):
-            raise UsageError(f"{root} holds something else: name a new folder")
+    there = {one.name for one in root.iterdir() if not one.name.startswith(".")} if root.is_dir() else set()
+    if there and runs.PARTS not in there and (not there <= {runs.RUN, LOG} or runs.is_run(root)):
+        raise UsageError(f"{root} holds something else: name a new folder")
 
 
 def _crew(

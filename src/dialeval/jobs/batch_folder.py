@@ -12,6 +12,8 @@ out/
 import contextlib
 import hashlib
 import json
+import shutil
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -20,6 +22,7 @@ from dialeval import files, stores
 from dialeval.jobs import runs
 
 SUMMARY, LOG = "summary.json", "log.jsonl"
+_STALE = 600.0  # seconds; what is younger may be a task of an array at work
 Note = Callable[[dict[str, Any]], None]
 
 
@@ -95,6 +98,17 @@ class BatchFolder:
         except (ValueError, KeyError, TypeError):
             return None
         return done if whole else None
+
+    def clean(self) -> None:
+        """Remove what kills left behind: weights that workers shared, files that were never renamed."""
+        if self.stored:
+            return
+        for old in Path(self.place).glob(".models-*"):
+            shutil.rmtree(old, ignore_errors=True)
+        for one in Path(self.place).rglob(".*.part"):
+            with contextlib.suppress(FileNotFoundError):
+                if time.time() - one.stat().st_mtime > _STALE:
+                    one.unlink()
 
     @contextlib.contextmanager
     def alone(self) -> Iterator[Note]:

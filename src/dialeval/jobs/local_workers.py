@@ -1,21 +1,27 @@
 """Workers on this machine: processes that are told numbers of shards and answer when they are done.
 
-A worker is a fresh Python process: no lock or thread is copied from the driver, and none of its memory. What
-it is told and what it answers are lines of JSON. It ends when its driver does, whatever ended that.
+A worker is a fresh Python process: no lock or thread is copied from the driver. The weights of encoders are
+expanded once and mapped by all workers, so that the system holds them once; what the runtime packs of them
+for its own use, each worker has for itself. What a worker is told and what it answers are lines of JSON. It
+ends when its driver does, whatever ended that.
 """
 
 import contextlib
 import json
 import os
 import selectors
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
+from pathlib import Path
 from types import FrameType
 from typing import IO, Any, BinaryIO, Self, cast
 
 from dialeval.jobs.crews import Answer, answer, environment
+from dialeval.stores import is_address
 
 _START = "from dialeval.jobs.local_workers import serve; serve()"
 _PATIENCE = 10  # seconds a worker has to put down what it holds
@@ -26,6 +32,11 @@ class LocalCrew:
 
     def __init__(self, folder: str, workers: int) -> None:
         self._folder, self._environment = folder, environment(workers)
+        self._shared = (
+            Path(tempfile.gettempdir() if is_address(folder) else folder) / f".models-{os.getpid()}"
+        )
+        shutil.rmtree(self._shared, ignore_errors=True)
+        self._environment["DIALEVAL_SHARED"] = str(self._shared)
         self._selector = selectors.DefaultSelector()
         self._shards: dict[int, int] = {}  # what each worker is at, by its process id
         self._workers: dict[int, subprocess.Popen[bytes]] = {}
@@ -96,6 +107,7 @@ class LocalCrew:
                 worker.wait()
             self._dismiss(pid)
         self._selector.close()
+        shutil.rmtree(self._shared, ignore_errors=True)
 
 
 def serve() -> None:

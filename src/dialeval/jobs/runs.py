@@ -68,7 +68,7 @@ class Run:
     def own_scores(self) -> Scores:
         """Return the run's own scores alone."""
         if is_batch(self.path):
-            return Scores.concat(map(Scores.read, sorted((self.path / PARTS).glob("part-*.parquet"))))
+            return Scores.read(self.path / PARTS)
         return Scores.read(self.path / SCORES)
 
     def joined_with(self, new: Scores) -> Scores:
