@@ -5,6 +5,7 @@ worker that waits for one is given nothing until it is there.
 """
 
 import os
+import socket
 from typing import Any, Self
 
 from dialeval.errors import DataError, UsageError
@@ -20,9 +21,9 @@ class ShardWorker:
     def __init__(self, folder: str) -> None:
         self.folder = folder
 
-    def ready(self) -> int:
-        """Say that it is there."""
-        return os.getpid()
+    def ready(self) -> str:
+        """Say that it is there: on which machine, and as which process."""
+        return f"{socket.gethostname()}:{os.getpid()}"
 
     def score(self, number: int) -> Answer:
         """Score a shard."""
@@ -53,8 +54,8 @@ class RayCrew:
         variables = {name: value for name, value in given.items() if name.startswith(_LOCAL)}
         self._actor = ray.remote(ShardWorker).options(num_cpus=1, runtime_env={"env_vars": variables})
         self._coming: dict[Any, Any] = {}  # workers that wait for a machine, by the answer they owe
-        self._idle: list[Any] = []
-        self._busy: dict[Any, tuple[Any, int]] = {}
+        self._idle: list[tuple[Any, str]] = []
+        self._busy: dict[Any, tuple[Any, str, int]] = {}
         for _ in range(workers):
             self._hire()
 
@@ -64,10 +65,10 @@ class RayCrew:
         return len(self._idle)
 
     def hand(self, number: int) -> str:
-        """Give a shard to a free worker; return the worker's name."""
-        worker = self._idle.pop()
-        self._busy[worker.score.remote(number)] = (worker, number)
-        return str(worker)
+        """Give a shard to a free worker; return its machine and process id."""
+        worker, name = self._idle.pop()
+        self._busy[worker.score.remote(number)] = (worker, name, number)
+        return name
 
     def wait(self) -> list[Answer]:
         """Wait until something was finished or went wrong."""
@@ -75,16 +76,15 @@ class RayCrew:
         return [self._heard(one) for one in found]
 
     def _heard(self, one: Any) -> Answer:
-        if one in self._coming:
-            worker, shard = self._coming.pop(one), None
-        else:
-            worker, shard = self._busy.pop(one)
+        worker, name, shard = self._busy.pop(one, (None, "", None))
+        if worker is None:
+            worker = self._coming.pop(one)
         try:
             said = self._ray.get(one)
         except self._ray.exceptions.RayError as error:
             self._hire()
             return Answer(shard, f"its worker has died: {str(error).splitlines()[0]}")
-        self._idle.append(worker)
+        self._idle.append((worker, name or said))
         return Answer(None) if shard is None else Answer(*said)
 
     def _hire(self) -> None:
