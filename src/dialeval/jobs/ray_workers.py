@@ -12,7 +12,7 @@ from dialeval.errors import DataError, UsageError
 from dialeval.jobs.crews import Answer, answer, environment
 from dialeval.models.batching import default_threads
 
-_LOCAL = ("DIALEVAL_", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "AWS_")
+_NAMES = ("DIALEVAL_", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
 class ShardWorker:
@@ -34,29 +34,31 @@ class RayCrew:
     """Actors on the cluster at an address, or on one of this machine alone that ends with the batch."""
 
     def __init__(self, folder: str, workers: int | None, address: str | None) -> None:
-        os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
-        os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+        os.environ["RAY_USAGE_STATS_ENABLED"] = "0"  # nothing goes out
         try:
             import ray
         except ImportError:
             raise UsageError("--on ray needs Ray: pip install 'dialeval[ray]'") from None
-        self._ray, self._folder = ray, folder
-        quiet: dict[str, Any] = {"logging_level": "error", "log_to_driver": False}
+        self._ray: Any = ray
+        self._folder, self._before = folder, dict(os.environ)
+        options: dict[str, Any] = {"logging_level": "error", "log_to_driver": False}
         if address is None:
             workers = workers or default_threads()
-            quiet |= {"include_dashboard": False, "num_cpus": workers}
+            options |= {"include_dashboard": False, "num_cpus": workers}
+            os.environ.update(_meant(environment(workers)))  # a cluster of our own has it from here
         try:
-            ray.init(address=address or "local", **quiet)
+            self._ray.init(address=address or "local", **options)
         except (ConnectionError, ValueError, RuntimeError) as error:
             raise DataError(f"no Ray at {address or 'this machine'}: {error}") from None
-        workers = workers or max(1, int(ray.cluster_resources().get("CPU", 1)))
-        given = environment(workers) if address is None else {**environment(1), "DIALEVAL_THREADS": "1"}
-        variables = {name: value for name, value in given.items() if name.startswith(_LOCAL)}
-        self._actor = ray.remote(ShardWorker).options(num_cpus=1, runtime_env={"env_vars": variables})
+        placing: dict[str, Any] = {"num_cpus": 1}
+        if address is not None:
+            workers = workers or max(1, int(self._ray.cluster_resources().get("CPU", 1)))
+            placing["runtime_env"] = {"env_vars": _meant(environment(1)) | {"DIALEVAL_THREADS": "1"}}
+        self._actor: Any = self._ray.remote(ShardWorker).options(**placing)
         self._coming: dict[Any, Any] = {}  # workers that wait for a machine, by the answer they owe
         self._idle: list[tuple[Any, str]] = []
         self._busy: dict[Any, tuple[Any, str, int]] = {}
-        for _ in range(workers):
+        for _ in range(workers or 1):
             self._hire()
 
     @property
@@ -96,3 +98,10 @@ class RayCrew:
 
     def __exit__(self, *_: object) -> None:
         self._ray.shutdown()
+        os.environ.clear()
+        os.environ.update(self._before)
+
+
+def _meant(variables: dict[str, str]) -> dict[str, str]:
+    """Keep the variables that concern a worker."""
+    return {name: value for name, value in variables.items() if name.startswith(_NAMES)}

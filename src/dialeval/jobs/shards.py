@@ -133,6 +133,6 @@ def with_seen(shards: list[Shard], seen: dict[int, dict[str, int]]) -> list[Shar
 
 def batch_dialogues(folder: str | Path) -> Iterator[Dialogue]:
     """Yield all dialogues of a batch again, shard by shard, from where they lie."""
-    plan = load_plan(BatchFolder(str(folder)))
-    for shard in plan.shards if plan else ():
-        yield from read_shard(plan, shard.number)
+    if (plan := load_plan(BatchFolder(str(folder)))) is not None:
+        for shard in plan.shards:
+            yield from read_shard(plan, shard.number)
