@@ -166,9 +166,7 @@ def test_kills_leave_the_union_of_an_unbroken_run(on: str, place: Path) -> None:
     figures = (
         f"{KILLS} drivers killed: {by_drivers} shards begun again; {killed} workers killed: {by_workers}"
     )
-    print(
-        f"\n{on}: {figures}; {rounds} and {soak.round + 1 - rounds} rounds of {SHARDS} shards, all bytes equal"
-    )
+    print(f"\n{on}: {figures}; {rounds} and {soak.round + 1 - rounds} rounds of {SHARDS} shards, bytes equal")
     print(f"{time.monotonic() - started:.0f} s")
     assert killed == KILLS
     assert by_drivers <= KILLS * WORKERS

@@ -33,7 +33,7 @@ def batch(
     ] = None,
     format: Format = None,
     columns: Columns = None,
-    quiet: Annotated[bool, typer.Option("--quiet", help="No progress and no table.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Say nothing but what went wrong.")] = False,
     json: Json = False,
 ) -> None:
     """Score a large log in shards that survive a kill; the same command again resumes.
@@ -65,13 +65,13 @@ def batch(
                 )
             )
         if not quiet:
-            _say_plan(planned, out)
+            _say_plan(planned)
         if plan_only:
             _show_plan(planned, quiet, json)
             return
         outcome = _run(planned, on, workers, address, quiet)
-        _show(planned, out, quiet, json)
-        _end(planned, outcome, out)
+        _show(planned, quiet, json)
+        _end(planned, outcome, out, quiet)
 
 
 def _run(planned: Any, on: str, workers: int | None, address: str | None, quiet: bool) -> Any:
@@ -84,7 +84,7 @@ def _run(planned: Any, on: str, workers: int | None, address: str | None, quiet:
         raise
 
 
-def _say_plan(planned: Any, out: str) -> None:
+def _say_plan(planned: Any) -> None:
     shards, done = len(planned.plan.shards), len(planned.done)
     before = f", {done} of them done before" if done else ""
     counted = output.counted(planned.plan.turns, "turn")
@@ -113,7 +113,7 @@ def _show_shard(done: dict[str, Any], quiet: bool, json: bool) -> None:
         output.print_table("Shard", list(figures), [list(figures.values())])
 
 
-def _show(planned: Any, out: str, quiet: bool, json: bool) -> None:
+def _show(planned: Any, quiet: bool, json: bool) -> None:
     summary = planned.summed()
     if json:
         output.print_json(planned.summary())
@@ -126,7 +126,7 @@ def _show(planned: Any, out: str, quiet: bool, json: bool) -> None:
     tables.say_signatures(summary.signatures)
 
 
-def _end(planned: Any, outcome: Any, out: str) -> None:
+def _end(planned: Any, outcome: Any, out: str, quiet: bool) -> None:
     """Say what is there and what is not; exit 1 if something is not."""
     for number, why in sorted(outcome.failed.items()):
         output.say(f"shard {number} failed three times: {why}")
@@ -136,4 +136,5 @@ def _end(planned: Any, outcome: Any, out: str) -> None:
         done = f"{len(planned.done)} of {output.counted(len(planned.plan.shards), 'shard')} are done"
         output.say(f"{done}; the same command again goes on from there")
         raise typer.Exit(1)
-    output.say(f"written: {out}")
+    if not quiet:
+        output.say(f"written: {out}")
