@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import random
+import secrets
 import shutil
 import signal
 import subprocess
@@ -36,9 +37,11 @@ def place() -> Iterator[Path]:
 
 
 @contextlib.contextmanager
-def cluster(folder: Path) -> Iterator[tuple[str, ...]]:
-    """Start a Ray of its own that outlives drivers; it ends with its first process."""
+def cluster(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str, ...]]:
+    """Start a Ray that outlives drivers, with a token of its own; it ends with its first process."""
     pytest.importorskip("ray")
+    monkeypatch.setenv("RAY_AUTH_MODE", "token")
+    monkeypatch.setenv("RAY_AUTH_TOKEN", secrets.token_hex(32))
     port = str(random.Random().randrange(20_000, 30_000))
     words = ["--head", "--block", f"--port={port}", f"--num-cpus={WORKERS}", "--include-dashboard=false"]
     head = subprocess.Popen(
@@ -152,9 +155,11 @@ def kill_workers(soak: Soak, chance: random.Random) -> int:
 
 
 @pytest.mark.parametrize("on", ["local", "ray"])
-def test_kills_leave_the_union_of_an_unbroken_run(on: str, place: Path) -> None:
+def test_kills_leave_the_union_of_an_unbroken_run(
+    on: str, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     chance, started = random.Random(on), time.monotonic()
-    with cluster(place) if on == "ray" else contextlib.nullcontext(()) as where:
+    with cluster(place, monkeypatch) if on == "ray" else contextlib.nullcontext(()) as where:
         soak = Soak(place, where)
         kill_drivers(soak, chance)
         soak.finish()

@@ -66,6 +66,8 @@ def batch(
             )
         if not quiet:
             _say_plan(planned)
+            for line in planned.costs() if planned.missing else ():
+                output.say(line)
         if plan_only:
             _show_plan(planned, quiet, json)
             return

@@ -21,9 +21,9 @@ from dialeval.jobs.inputs import absolute, input_files
 from dialeval.jobs.local_workers import LocalCrew
 from dialeval.jobs.planning import check_plan, make_plan
 from dialeval.jobs.ray_workers import RayCrew
-from dialeval.jobs.scoring import DEFAULT_METRICS, Summary, build_all
+from dialeval.jobs.scoring import DEFAULT_METRICS, Summary, build_all, estimates
 from dialeval.jobs.shard_scores import score_shard
-from dialeval.jobs.shards import TURNS, Plan, load_plan
+from dialeval.jobs.shards import TURNS, Plan, load_plan, read_shard
 from dialeval.metrics import signature_of
 from dialeval.models.batching import default_threads
 from dialeval.scores import Signature
@@ -52,6 +52,13 @@ class Batch:
     def turns_left(self) -> int:
         """How many turns are left to score."""
         return sum(self.plan.shards[number].turns for number in self.missing)
+
+    def costs(self) -> list[str]:
+        """Say what metrics that cost something will cost for what is left, before they start."""
+        return estimates(
+            lambda: (one for number in self.missing for one in read_shard(self.plan, number)),
+            self.plan.metrics,
+        )
 
     def run(
         self,

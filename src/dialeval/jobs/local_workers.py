@@ -9,7 +9,7 @@ ends when its driver does, whatever ended that.
 import contextlib
 import json
 import os
-import selectors
+import queue
 import shutil
 import signal
 import subprocess
@@ -18,7 +18,7 @@ import tempfile
 import threading
 from pathlib import Path
 from types import FrameType
-from typing import IO, Any, BinaryIO, Self, cast
+from typing import IO, BinaryIO, Self, cast
 
 from dialeval.jobs.crews import Answer, answer, environment
 from dialeval.stores import is_address
@@ -35,9 +35,8 @@ class LocalCrew:
         self._shared = (
             Path(tempfile.gettempdir() if is_address(folder) else folder) / f".models-{os.getpid()}"
         )
-        shutil.rmtree(self._shared, ignore_errors=True)
         self._environment["DIALEVAL_SHARED"] = str(self._shared)
-        self._selector = selectors.DefaultSelector()
+        self._heard: queue.SimpleQueue[tuple[int, bytes]] = queue.SimpleQueue()
         self._shards: dict[int, int] = {}  # what each worker is at, by its process id
         self._workers: dict[int, subprocess.Popen[bytes]] = {}
         for _ in range(workers):
@@ -60,18 +59,16 @@ class LocalCrew:
 
     def wait(self) -> list[Answer]:
         """Wait until something was finished or went wrong."""
-        return [self._heard(key.fileobj, key.data) for key, _ in self._selector.select()]
-
-    def _heard(self, pipe: Any, pid: int) -> Answer:
-        line = pipe.readline()
+        pid, line = self._heard.get()
         if line.endswith(b"\n"):
             self._shards.pop(pid)
-            return Answer(**json.loads(line))
-        worker = self._dismiss(pid)
-        code = worker.wait()
+            return [Answer(**json.loads(line))]
+        worker = self._workers.pop(pid)
+        _end(worker)
         self._hire()
+        code = worker.returncode
         how = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with code {code}"
-        return Answer(self._shards.pop(pid, None), f"its worker {how}")
+        return [Answer(self._shards.pop(pid, None), f"its worker {how}")]
 
     def _hire(self) -> None:
         worker = subprocess.Popen(
@@ -81,16 +78,14 @@ class LocalCrew:
             env=self._environment,
         )
         self._workers[worker.pid] = worker
-        self._selector.register(cast(IO[bytes], worker.stdout), selectors.EVENT_READ, worker.pid)
+        threading.Thread(target=self._listen_to, args=(worker,), daemon=True).start()
 
-    def _dismiss(self, pid: int) -> subprocess.Popen[bytes]:
-        worker = self._workers.pop(pid)
-        told, answers = cast(IO[bytes], worker.stdin), cast(IO[bytes], worker.stdout)
-        self._selector.unregister(answers)
-        answers.close()
-        with contextlib.suppress(BrokenPipeError):
-            told.close()
-        return worker
+    def _listen_to(self, worker: "subprocess.Popen[bytes]") -> None:
+        """Pass on what a worker says, and nothing when it has gone."""
+        with cast(IO[bytes], worker.stdout) as answers:
+            for line in answers:
+                self._heard.put((worker.pid, line))
+        self._heard.put((worker.pid, b""))
 
     def __enter__(self) -> Self:
         return self
@@ -98,16 +93,20 @@ class LocalCrew:
     def __exit__(self, *_: object) -> None:
         for worker in self._workers.values():
             worker.terminate()
-        for pid in list(self._workers):
-            worker = self._workers[pid]
-            try:
-                worker.wait(_PATIENCE)
-            except subprocess.TimeoutExpired:
-                worker.kill()
-                worker.wait()
-            self._dismiss(pid)
-        self._selector.close()
+        for worker in self._workers.values():
+            _end(worker)
         shutil.rmtree(self._shared, ignore_errors=True)
+
+
+def _end(worker: "subprocess.Popen[bytes]") -> None:
+    """Wait for a worker that was told to end, and not for ever."""
+    try:
+        worker.wait(_PATIENCE)
+    except subprocess.TimeoutExpired:
+        worker.kill()
+        worker.wait()
+    with contextlib.suppress(BrokenPipeError):
+        cast(IO[bytes], worker.stdin).close()
 
 
 def serve() -> None:

@@ -49,7 +49,10 @@ class RayCrew:
         try:
             self._ray.init(address=address or "local", **options)
         except (ConnectionError, ValueError, RuntimeError) as error:
-            raise DataError(f"no Ray at {address or 'this machine'}: {error}") from None
+            raise DataError(
+                f"no Ray at {address or 'this machine'}: {str(error).splitlines()[0]}",
+                fix="is it there, of this version, and its token in RAY_AUTH_TOKEN if it asks for one?",
+            ) from None
         placing: dict[str, Any] = {"num_cpus": 1}
         if address is not None:
             workers = workers or max(1, int(self._ray.cluster_resources().get("CPU", 1)))
