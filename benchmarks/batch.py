@@ -1,7 +1,7 @@
 """A large log through `dialeval batch`: memory, turns a second with one worker and with two, cost per turn.
 
-    python benchmarks/batch.py [--turns 1000000] [--workers 2] [--speed-turns 100000]
-                               [--per-shard 25000] [--metric turn-quality --metric coherence] [--folder FOLDER]
+    python benchmarks/batch.py [--turns 1000000] [--workers 2] [--speed-turns 100000] [--per-shard 25000]
+                               [--metric turn-quality --metric coherence] [--folder FOLDER]
 
 The log is real dialogues (DSTC9, ConvAI2 and DailyDialog, from `$DIALEVAL_DATA`; without it the bundled
 examples), repeated as often as needed. In every repetition each turn is edited, two words swapped and a
@@ -20,7 +20,6 @@ import argparse
 import json
 import os
 import random
-import resource
 import subprocess
 import sys
 import tempfile
@@ -34,6 +33,13 @@ import msgspec
 from dialeval.dialogues import Dialogue
 from dialeval.dialogues.formats import write
 
+START = """
+import atexit
+from dialeval.cli import main
+from dialeval.jobs.shard_scores import peak_memory
+atexit.register(lambda: print(peak_memory()))
+main()
+"""
 SETS = ("dstc9", "convai2", "dailydialog")
 
 
@@ -85,15 +91,16 @@ def batch(log: Path, out: Path, metrics: list[str], workers: int, per_shard: int
     ]
     words += [word for metric in metrics for word in ("-m", metric)]
     environment = {**os.environ, "DIALEVAL_THREADS": str(workers)}  # all workers together: one core each
-    start = [sys.executable, "-c", "from dialeval.cli import main; main()"]
-    planned = time.perf_counter()
-    subprocess.run([*start, *words, "--plan-only", "--quiet"], check=True, env=environment)
-    planned = time.perf_counter() - planned
-    driver = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
+    start = [sys.executable, "-c", START]
+    began = time.perf_counter()
+    done = subprocess.run(
+        [*start, *words, "--plan-only", "--quiet"], check=True, env=environment, stdout=subprocess.PIPE
+    )
+    planned = time.perf_counter() - began
     subprocess.run([*start, *words, "--quiet"], check=True, env=environment, stdout=subprocess.DEVNULL)
     shards = [json.loads(path.read_text()) for path in sorted((out / "done").glob("*.json"))]
     summary = json.loads((out / "summary.json").read_text())
-    return {"planned": planned, "driver": driver * 1024, "shards": shards, "speed": summary["speed"]}
+    return {"planned": planned, "driver": int(done.stdout), "shards": shards, "speed": summary["speed"]}
 
 
 def show_memory(found: dict[str, Any]) -> None:

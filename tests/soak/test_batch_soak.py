@@ -105,6 +105,9 @@ class Soak:
     def check(self) -> None:
         assert parts(self.out) == self.expected
 
+    def done(self) -> list[Path]:
+        return list(self.out.glob("done/part-*.json"))
+
     def finish(self) -> None:
         run(*self.words, *self.on, "-o", self.out, env=self.environment)
         self.check()
@@ -122,9 +125,11 @@ def kill_drivers(soak: Soak, chance: random.Random) -> None:
     left = 0
     for kill in range(KILLS):
         driver = soak.start()
-        before = len(begun(soak.out))
+        before, kept = len(begun(soak.out)), len(soak.done())
         if kill % 5:  # else somewhere in the beginning: planning, starting workers
             wait_for(lambda: len(begun(soak.out)) > before or driver.poll() is not None)  # noqa: B023
+        if kill % 5 > 2:
+            wait_for(lambda: len(soak.done()) > kept or driver.poll() is not None)  # noqa: B023
         time.sleep(chance.uniform(0, 1.2))
         driver.kill()
         driver.wait()
