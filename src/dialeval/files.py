@@ -160,7 +160,7 @@ def write_text(path: str | Path, text: str) -> None:
 def open_binary(path: str | Path) -> BinaryIO:
     """Open a file for reading, unpacking gzip by its first bytes; `-` is standard input."""
     if str(path) == "-":
-        return sys.stdin.buffer
+        return _standard_input()
     path = Path(path)
     with _readable_errors(path):
         if path.is_dir():
@@ -171,6 +171,17 @@ def open_binary(path: str | Path) -> BinaryIO:
         packed = gzip.GzipFile(fileobj=file)
         packed.myfileobj = file  # type: ignore[assignment]  # closed together
         return cast(BinaryIO, packed)
+
+
+def _standard_input() -> BinaryIO:
+    """Open standard input once more: Python's own file may not be in use when the program ends.
+
+    A thread that waits for a live stream may still hold it then, which Python answers by aborting.
+    """
+    try:
+        return os.fdopen(sys.stdin.fileno(), "rb", closefd=False)
+    except (OSError, ValueError):  # not a file of the system: a test, or a program that put another there
+        return sys.stdin.buffer
 
 
 def sha256(path: str | Path) -> str:

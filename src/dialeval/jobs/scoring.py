@@ -18,9 +18,10 @@ from dialeval.dialogues import Dialogue
 from dialeval.dialogues.formats.writing import to_json
 from dialeval.errors import UsageError
 from dialeval.jobs import runs
+from dialeval.jobs.arrivals import Interruption, arrivals
 from dialeval.metrics import build, parse_spec, signature_of
 from dialeval.metrics import explanation as why
-from dialeval.scores import SCHEMA, Scores, Signature
+from dialeval.scores import SCHEMA, Scores, Signature, text
 from dialeval.scores.table import metadata
 
 _CHUNK = 512  # dialogues scored together
@@ -37,6 +38,7 @@ class Summary:
 
     dialogues: int = 0
     turns: int = 0
+    interrupted: bool = False
     signatures: dict[str, Signature] = field(default_factory=dict)
     input_notes: Counter[str] = field(default_factory=Counter)
     dialogue_notes: Counter[str] = field(default_factory=Counter)
@@ -143,9 +145,15 @@ def estimates(read: Callable[[], Iterable[Dialogue]] | None, specs: Sequence[str
 
 
 def score_stream(
-    dialogues: Iterable[Dialogue], metrics: dict[str, Any], summary: Summary, watch: Watch | None = None
+    dialogues: Iterable[Dialogue],
+    metrics: dict[str, Any],
+    summary: Summary,
+    watch: Watch | None = None,
+    interruption: Interruption | None = None,
 ) -> Stream:
     """Score chunk by chunk; a chunk is whole dialogues, all metrics together.
+
+    With an `interruption` the dialogues are a live stream: no chunk waits for one that is still to come.
 
     A metric that has something to say about the whole input has a method `tally`: what that returns is handed
     every chunk with its scores (`add`) and asked at the end (`remarks`).
@@ -153,7 +161,8 @@ def score_stream(
     summary.signatures = {source: signature_of(made) for source, made in metrics.items()}
     tallies = {source: made.tally() for source, made in metrics.items() if hasattr(made, "tally")}
     stream = iter(dialogues)
-    while chunk := list(islice(stream, _CHUNK)):
+    whole = iter(lambda: list(islice(stream, _CHUNK)), [])
+    for chunk in arrivals(stream, _CHUNK, interruption) if interruption else whole:
         parts = {source: made.score(chunk).renamed(source) for source, made in metrics.items()}
         scores = Scores.concat(parts.values())
         summary.add(chunk, scores)
@@ -205,10 +214,11 @@ def score_to(
     watch: Watch | None = None,
     explain: bool = False,
     most: int | None = None,
+    live: bool = False,
 ) -> Summary:
     """Score a stream and write a run folder, a table (`.parquet`, `.jsonl`, `.csv`), or nothing.
 
-    Whatever is written appears when all of it is there.
+    Whatever is written appears when all of it is there; on standard output, when it is scored.
 
     Args:
         dialogues: Any stream of dialogues.
@@ -219,12 +229,30 @@ def score_to(
         watch: Called with the number of dialogues after each chunk.
         explain: Whether to say why: in a run folder for every dialogue, else in the summary.
         most: How many dialogues, the first ones, to explain in the summary; None for all.
+        live: Whether to score what has come without waiting for more; then Ctrl-C ends the input, and what
+            was scored until then is written.
     """
-    metrics, summary = build_all(specs), Summary()
+    metrics, summary, interruption = build_all(specs), Summary(), Interruption()
     _check_place(out, name)
     if explain:
         _check_explaining(metrics, out)
-    stream = score_stream(dialogues, metrics, summary, watch)
+    stream = score_stream(dialogues, metrics, summary, watch, interruption if live else None)
+    with interruption.awaited() if live else nullcontext():
+        _write(stream, metrics, summary, out, name, overwrite, explain, most)
+    summary.interrupted = interruption.came.is_set()
+    return summary
+
+
+def _write(
+    stream: Stream,
+    metrics: dict[str, Any],
+    summary: Summary,
+    out: str | Path | None,
+    name: str,
+    overwrite: bool,
+    explain: bool,
+    most: int | None,
+) -> None:
     ending = Path(out).suffix.lower() if out is not None else ""
     if out is None:
         if explain:
@@ -235,13 +263,13 @@ def score_to(
         for _, scores in stream:
             scores.write("-")
     elif ending in (".jsonl", ".csv"):
-        Scores.concat([Scores.of([], summary.signatures), *(scores for _, scores in stream)]).write(out)
+        with files.replacing(out) as file:
+            text.write(file, ending, (scores for _, scores in stream))
     elif ending == ".parquet":
         with files.replacing(out) as file:
             _write_parquet(file, stream, metrics, None)
     else:
         _write_run(Path(out), stream, metrics, summary, name, overwrite, explain)
-    return summary
 
 
 def _check_place(out: str | Path | None, name: str) -> None:
@@ -298,5 +326,5 @@ def _write_run(
                 stream = explain_stream(stream, metrics, lambda one: write(why.to_json(one) + b"\n"))
             digest = _write_parquet(file, stream, metrics, copy)
         info = summary.to_dict(input=name, dialogues_sha256=digest)
-        text = json.dumps(info, ensure_ascii=False, indent=1, allow_nan=False) + "\n"
-        (folder / runs.RUN).write_text(text, encoding="utf-8")
+        packed = json.dumps(info, ensure_ascii=False, indent=1, allow_nan=False) + "\n"
+        (folder / runs.RUN).write_text(packed, encoding="utf-8")

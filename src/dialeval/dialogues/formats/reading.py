@@ -3,7 +3,6 @@
 import json
 import zlib
 from array import array
-from collections import Counter
 from collections.abc import Callable, Iterator
 from itertools import chain
 from pathlib import Path
@@ -19,6 +18,7 @@ from dialeval.errors import DataError, UsageError
 
 FORMATS = (*(shape.name for shape in SHAPES), "predictions", "table", "text")
 _CHUNK = 1 << 16
+_RECENT = 1 << 17  # dialogues of a stream whose names are remembered, at least
 _MAX_RECORD = 1 << 28  # characters of one dialogue in a JSON array; more is not a dialogue
 _decode = msgspec.json.Decoder(Dialogue).decode
 _PLAIN_ROLES = frozenset(("user", "assistant", "system"))
@@ -32,7 +32,8 @@ def read(
 
     The kind of file follows from its name and first bytes, the shape of its records from the first one.
     `-` is JSONL on standard input; gzip is seen through. A dialogue without an id is named by its
-    content; the second one with the same content gets `-2`, and so on.
+    content; the second one with the same content gets `-2`, and so on. A stream has no end, so there only
+    the last 131,072 names, or up to twice as many, are remembered.
 
     Args:
         path: JSONL, JSON array, predictions by id, Parquet, CSV, TSV or plain text, possibly gzipped.
@@ -44,7 +45,8 @@ def read(
     """
     if format is not None and format not in FORMATS:
         raise UsageError(f"no format {format!r}; known: {', '.join(FORMATS)}")
-    seen, nameless = _SeenIds(path, lambda: _numbered(path, format, columns)), Counter[str]()
+    seen = _SeenIds(path, lambda: _numbered(path, format, columns))
+    nameless = _Recent(_RECENT if str(path) == "-" else None)
     add, check_at = seen.add, 4096
     try:
         for line, dialogue in _numbered(path, format, columns):
@@ -63,31 +65,49 @@ def read(
     seen.check()
 
 
-def _named(dialogue: Dialogue, nameless: Counter[str]) -> Dialogue:
+def _named(dialogue: Dialogue, nameless: "_Recent") -> Dialogue:
     name = content_id(dialogue)
-    nameless[name] += 1
-    return msgspec.structs.replace(dialogue, id=name if nameless[name] == 1 else f"{name}-{nameless[name]}")
+    count = nameless.find(name) + 1
+    nameless.keep(name, count)
+    return msgspec.structs.replace(dialogue, id=name if count == 1 else f"{name}-{count}")
+
+
+class _Recent:
+    """Numbers by name, of which at least the last `most` are remembered; without `most`, all of them."""
+
+    def __init__(self, most: int | None) -> None:
+        self.most, self.young, self.old = most, dict[object, int](), dict[object, int]()
+
+    def find(self, name: object) -> int:
+        return self.young.get(name) or self.old.get(name, 0)
+
+    def keep(self, name: object, number: int) -> None:
+        self.young[name] = number
+        if len(self.young) == self.most:
+            self.old, self.young = self.young, {}
 
 
 class _SeenIds:
     """Finds duplicate ids in eight bytes a dialogue, so that memory stays flat over a gigabyte.
 
     Hashes are sorted in place and looked through when their number has doubled, and at the end. Only when
-    two are equal is the file read again, to name the lines. A stream cannot be: there the ids are kept.
+    two are equal is the file read again, to name the lines. A stream cannot be: there the hashes of the last
+    ids are kept with their lines.
     """
 
     def __init__(self, path: str | Path, again: Callable[[], Numbered]) -> None:
         self.path, self.again, self.hashes = path, again, array("q")
-        self.lines: dict[str, int] = {}
+        self.lines = _Recent(_RECENT)
         self.add = self._keep if str(path) == "-" else self._hash
 
     def _hash(self, name: str, line: int) -> None:
         self.hashes.append(hash(name))
 
     def _keep(self, name: str, line: int) -> None:
-        if name in self.lines:
-            self._complain(self.lines[name], line)
-        self.lines[name] = line
+        hashed = hash(name)
+        if first := self.lines.find(hashed):
+            self._complain(first, line)
+        self.lines.keep(hashed, line)
 
     def check(self) -> None:
         import numpy as np
