@@ -1,6 +1,6 @@
 """The service under load: errors, latency, and CPU time per turn as a ratio to `dialeval score`.
 
-    python benchmarks/serving.py [--seconds 30] [--clients 1 8 64] [--metric turn-quality]
+    python benchmarks/serving.py [--seconds 30] [--requests N] [--clients 1 8 64] [--metric turn-quality]
 
 For each number of clients, `dialeval serve` answers them for a while on loopback; each sends one dialogue,
 waits for its scores, and sends the next, over a connection that stays open. The clients are a process of
@@ -42,7 +42,8 @@ def endless(part: int) -> Iterator[dict[str, Any]]:
 
 async def client(port: int, dialogues: Iterator[dict[str, Any]], until: float, seen: dict[str, Any]) -> None:
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    while time.perf_counter() < until:
+    while time.perf_counter() < until and seen["left"]:
+        seen["left"] -= 1
         one = next(dialogues)
         body = json.dumps({"dialogues": [one]}).encode()
         began = time.perf_counter()
@@ -62,13 +63,15 @@ async def client(port: int, dialogues: Iterator[dict[str, Any]], until: float, s
     await writer.wait_closed()
 
 
-async def load(port: int, clients: int, part: int, seconds: float, out: Path) -> None:
-    dialogues, seen = endless(part), {"times": [], "dialogues": [], "errors": 0}
+async def load(port: int, clients: int, most: int, seconds: float, out: Path) -> None:
+    dialogues, seen = endless(clients), {"times": [], "dialogues": [], "errors": 0, "left": most}
+    next(dialogues)  # reads the examples, before the clock runs
     until = time.perf_counter() + seconds
     await asyncio.gather(*(client(port, dialogues, until, seen) for _ in range(clients)))
     with out.open("w") as file:
         file.writelines(json.dumps(one) + "\n" for one in seen["dialogues"])
-    print(json.dumps({"times": seen["times"], "errors": seen["errors"]}))
+    taken = time.perf_counter() - until + seconds
+    print(json.dumps({"times": seen["times"], "errors": seen["errors"], "seconds": taken}))
 
 
 def cpu_of(process: int) -> float:
@@ -98,12 +101,13 @@ def start(metric: str) -> tuple[subprocess.Popen[str], int]:
     raise SystemExit("the server did not start")
 
 
-def measure(clients: int, seconds: float, metric: str, folder: Path, idle: float) -> bool:
+def measure(clients: int, seconds: float, most: int, metric: str, folder: Path, idle: float) -> bool:
     server, port = start(metric)
     chats = folder / f"{clients}.jsonl"
     try:
         before = cpu_of(server.pid)
-        asked = [sys.executable, __file__, "--load", str(port), str(clients), str(seconds), str(chats)]
+        given = (port, clients, most, seconds, chats)
+        asked = [sys.executable, __file__, "--load", *map(str, given)]
         done = subprocess.run(asked, check=True, capture_output=True, text=True)
         cpu = cpu_of(server.pid) - before
     finally:
@@ -116,7 +120,7 @@ def measure(clients: int, seconds: float, metric: str, folder: Path, idle: float
     p50, p95 = (1000 * times[int(len(times) * part)] for part in (0.5, 0.95))
     ratio = cpu / alone
     print(
-        f"{clients:3} clients: {len(times)} requests, {turns} turns, {turns / seconds:,.0f} turns/s, "
+        f"{clients:3} clients: {len(times)} requests, {turns} turns, {turns / seen['seconds']:,.0f} turns/s, "
         f"{seen['errors']} errors, p50 {p50:.0f} ms, p95 {p95:.0f} ms; CPU per turn "
         f"{1000 * cpu / turns:.3f} ms, of score {1000 * alone / turns:.3f} ms, ratio {ratio:.2f}",
         flush=True,
@@ -131,18 +135,22 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=30)
     parser.add_argument("--clients", type=int, nargs="+", default=[1, 8, 64])
     parser.add_argument("--metric", default="turn-quality")
-    parser.add_argument("--load", nargs=4, help=argparse.SUPPRESS)
+    parser.add_argument("--requests", type=int, default=10**9, help="end after so many, too")
+    parser.add_argument("--load", nargs=5, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.load:
-        port, clients, seconds, out = given.load
-        asyncio.run(load(int(port), int(clients), int(clients), float(seconds), Path(out)))
+        port, clients, most, seconds, out = given.load
+        asyncio.run(load(int(port), int(clients), int(most), float(seconds), Path(out)))
         return
     os.environ.pop("DIALEVAL_CACHE", None)
     with tempfile.TemporaryDirectory() as place:
         one = Path(place) / "one.jsonl"
         one.write_text(json.dumps(next(endless(0))) + "\n")
         idle = min(cpu_of_score(one, given.metric) for _ in range(2))
-        fine = [measure(count, given.seconds, given.metric, Path(place), idle) for count in given.clients]
+        fine = [
+            measure(count, given.seconds, given.requests, given.metric, Path(place), idle)
+            for count in given.clients
+        ]
     print(f"no error and a ratio of at most {WANTED} everywhere: {'yes' if all(fine) else 'no'}")
 
 

@@ -106,7 +106,7 @@ def test_ctrl_c_writes_what_was_scored(name: str, tmp_path: Path) -> None:
     out = tmp_path / name
     scorer = Scorer("-o", str(out))
     try:
-        scorer.write(*(line(os.urandom(32).hex(), 7) for _ in range(400)))  # more than a file holds back
+        scorer.write(*(line(os.urandom(32).hex(), 7) for _ in range(600)))  # more than a chunk
         deadline = time.monotonic() + 60
         while not any(path.is_file() and path.stat().st_size > 4096 for path in tmp_path.rglob("*")):
             assert time.monotonic() < deadline and scorer.process.poll() is None
@@ -169,6 +169,39 @@ def test_memory_stays_flat() -> None:
 def test_a_fast_input_comes_in_full_chunks() -> None:
     sizes = [len(chunk) for chunk in arrivals(iter(range(5000)), 512)]
     assert sum(sizes) == 5000 and max(sizes) == 512 and len(sizes) <= 12
+
+
+def test_the_order_does_not_depend_on_the_pace(tmp_path: Path) -> None:
+    """Slowly or at once, through a pipe: the same rows in the same order."""
+    lines = [line(f"d{number}", number + 1) for number in range(5)]
+    found = []
+    for pause in (0.0, 0.2):
+        scorer = Scorer("-m", "turns", "-o", "-")
+        try:
+            for one in lines:
+                scorer.write(one)
+                time.sleep(pause)
+            scorer.stdin.close()
+            found.append(scorer.stdout.read())
+        finally:
+            scorer.close()
+    assert found[0] == found[1]
+    rows = [json.loads(one) for one in found[0].splitlines()]
+    assert [(row["dialogue_id"], row["source"]) for row in rows[:3]] == [
+        ("d0", "length"),
+        ("d0", "turns"),
+        ("d1", "length"),
+    ]
+
+
+def test_a_patient_reader_cuts_by_number_alone() -> None:
+    def slowly() -> Iterator[int]:
+        for number in range(5):
+            time.sleep(0.05)
+            yield number
+
+    assert list(arrivals(slowly(), 2, patient=True)) == [[0, 1], [2, 3], [4]]
+    assert list(arrivals(slowly(), 2)) == [[0], [1], [2], [3], [4]]
 
 
 def test_what_came_before_an_error_is_there() -> None:

@@ -151,6 +151,6 @@ def test_schemathesis_for_long(tmp_path: Path) -> None:
     from test_serving_schema import explore
 
     with ScoringService("-m", "turn-quality", "-m", "repetition", "-m", "length") as service:
-        print(explore(service, tmp_path, 500, 300)[-1500:])
+        print(explore(service, tmp_path, 500, "--max-time", "300")[-1500:])
         print(f"{service.figure('dialeval_requests_total'):.0f} requests")
         assert service.get("/health").status == 200

@@ -1,8 +1,8 @@
 """Chunks of what has arrived: a fast input in large ones, a live one dialogue by dialogue, as they come.
 
-A thread reads ahead, into a queue of bounded length. A chunk ends when it is full, or when nothing more has
-come for a moment: while one chunk is scored the next one gathers, so a pipe that never waits is scored in
-full chunks, and a chat that ends now is scored now.
+A thread reads ahead, into a queue of bounded length. A chunk ends when it is full or, where somebody waits
+for the scores, when nothing more has come for a moment: while one chunk is scored the next one gathers, so a
+pipe that never waits is scored in full chunks, and a chat that ends now is scored now.
 """
 
 import contextlib
@@ -42,10 +42,13 @@ class Interruption:
             signal.signal(signal.SIGINT, before)
 
 
-def arrivals(items: Iterator[T], most: int, interruption: Interruption | None = None) -> Iterator[list[T]]:
-    """Yield what `items` gives in chunks of at most `most`, none of which waits for the next item.
+def arrivals(
+    items: Iterator[T], most: int, interruption: Interruption | None = None, *, patient: bool = False
+) -> Iterator[list[T]]:
+    """Yield what `items` gives in chunks of at most `most`, none of which waits for an item to come.
 
-    What goes wrong with the input is raised after everything before it was yielded.
+    What goes wrong with the input is raised after everything before it was yielded. With `patient` all chunks
+    but the last are full, whatever the input's pace.
 
     >>> list(arrivals(iter("abcde"), 2))
     [['a', 'b'], ['c', 'd'], ['e']]
@@ -63,7 +66,7 @@ def arrivals(items: Iterator[T], most: int, interruption: Interruption | None = 
                 if len(chunk) == most:
                     break
                 try:
-                    item = waiting.get(timeout=_MOMENT)
+                    item = _first(waiting, came) if patient else waiting.get(timeout=_MOMENT)
                 except queue.Empty:
                     break
             if chunk:

@@ -3,6 +3,7 @@
 import json
 import zlib
 from array import array
+from collections import Counter
 from collections.abc import Callable, Iterator
 from itertools import chain
 from pathlib import Path
@@ -46,7 +47,7 @@ def read(
     if format is not None and format not in FORMATS:
         raise UsageError(f"no format {format!r}; known: {', '.join(FORMATS)}")
     seen = _SeenIds(path, lambda: _numbered(path, format, columns))
-    nameless = _Recent(_RECENT if str(path) == "-" else None)
+    nameless = _Recent(_RECENT) if str(path) == "-" else Counter[str]()
     add, check_at = seen.add, 4096
     try:
         for line, dialogue in _numbered(path, format, columns):
@@ -65,26 +66,27 @@ def read(
     seen.check()
 
 
-def _named(dialogue: Dialogue, nameless: "_Recent") -> Dialogue:
+def _named(dialogue: Dialogue, nameless: Counter[str]) -> Dialogue:
     name = content_id(dialogue)
-    count = nameless.find(name) + 1
-    nameless.keep(name, count)
-    return msgspec.structs.replace(dialogue, id=name if count == 1 else f"{name}-{count}")
+    nameless[name] += 1
+    return msgspec.structs.replace(dialogue, id=name if nameless[name] == 1 else f"{name}-{nameless[name]}")
 
 
-class _Recent:
-    """Numbers by name, of which at least the last `most` are remembered; without `most`, all of them."""
+class _Recent(Counter[Any]):
+    """Numbers by name, of which at least the last `most` are remembered."""
 
-    def __init__(self, most: int | None) -> None:
-        self.most, self.young, self.old = most, dict[object, int](), dict[object, int]()
+    def __init__(self, most: int) -> None:
+        super().__init__()
+        self.most, self.old = most, dict[Any, int]()
 
-    def find(self, name: object) -> int:
-        return self.young.get(name) or self.old.get(name, 0)
+    def __missing__(self, name: Any) -> int:
+        return self.old.get(name, 0)
 
-    def keep(self, name: object, number: int) -> None:
-        self.young[name] = number
-        if len(self.young) == self.most:
-            self.old, self.young = self.young, {}
+    def __setitem__(self, name: Any, number: int) -> None:
+        if len(self) == self.most:
+            self.old = dict(self)
+            self.clear()
+        super().__setitem__(name, number)
 
 
 class _SeenIds:
@@ -105,9 +107,9 @@ class _SeenIds:
 
     def _keep(self, name: str, line: int) -> None:
         hashed = hash(name)
-        if first := self.lines.find(hashed):
+        if first := self.lines[hashed]:
             self._complain(first, line)
-        self.lines.keep(hashed, line)
+        self.lines[hashed] = line
 
     def check(self) -> None:
         import numpy as np

@@ -91,7 +91,7 @@ class Batches:
         """Wait for requests and take those that fit into one pass, at least one; none at the end."""
         with self._change:
             while True:
-                jobs, turns = [], 0
+                jobs, turns = list[Job](), 0
                 while self._waiting:
                     job = self._waiting[0]
                     if jobs and turns + job.asked.turns > self.limits.together:

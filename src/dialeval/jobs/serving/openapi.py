@@ -40,14 +40,14 @@ def _schemas(sources: Collection[str]) -> dict[str, Schema]:
         "propertyNames": {"pattern": f"^{TURN_KEY}$"},
         "additionalProperties": {"type": "array", "items": _TEXT},
     }
-    dialogue = {
+    dialogue: dict[str, Schema] = {
         "id": {**_TEXT, "description": "Made from the content if it is missing or empty."},
         "messages": {"type": "array", "items": _ref("Message")},
         "system": _TEXT_OR_NULL,
         "references": references,
         "meta": _META,
     }
-    asked = {
+    asked: dict[str, Schema] = {
         "dialogues": {"type": "array", "items": _ref("Dialogue")},
         "sources": {
             "type": "array",

@@ -115,8 +115,12 @@ def _shape(record: Any, sources: Collection[str]) -> _Body:
     for number, one in enumerate(shape.dialogues):
         for key in one.references:
             if not re.fullmatch(TURN_KEY, key):
-                place = f"dialogues[{number}].references"
-                raise Refusal(400, f"{key[:20]!r} is no turn", place, "keys are turn numbers, from 0")
+                raise Refusal(
+                    400,
+                    f"{key[:20]!r} is no turn",
+                    f"dialogues[{number}].references",
+                    "keys are turn numbers, from 0",
+                )
     return shape
 
 

@@ -18,7 +18,7 @@ from starlette.routing import Route
 
 from dialeval import __version__
 from dialeval.annotation.web import Guard
-from dialeval.dialogues import Dialogue, dialogue
+from dialeval.dialogues import Dialogue, Turn
 from dialeval.errors import UsageError
 from dialeval.jobs.serving.batches import Batches
 from dialeval.jobs.serving.figures import CONTENT_TYPE, Figures
@@ -73,7 +73,7 @@ def check_token(token: str) -> str:
 
 def warm_up(metrics: Mapping[str, Any]) -> None:
     """Load what metrics need, so that the first request does not wait; those that cost money are spared."""
-    chat: Dialogue = dialogue([("user", "Hello."), ("assistant", "Hello, how are you?")], "warm-up")
+    chat = Dialogue("warm-up", (Turn("user", "Hello."), Turn("assistant", "Hello, how are you?")))
     for made in metrics.values():
         if not hasattr(made, "estimate"):
             made.score([chat])
