@@ -164,7 +164,7 @@ def open_binary(path: str | Path) -> BinaryIO:
     An address (`s3://…`) is opened where it lies.
     """
     if str(path) == "-":
-        return sys.stdin.buffer
+        return _standard_input()
     with _readable_errors(Path(path)):
         return unpacked(open_packed(path))
 
@@ -187,6 +187,17 @@ def unpacked(file: BinaryIO) -> BinaryIO:
     packed = gzip.GzipFile(fileobj=file)
     packed.myfileobj = file  # type: ignore[assignment]
     return cast(BinaryIO, packed)
+
+
+def _standard_input() -> BinaryIO:
+    """Open standard input once more: Python's own file may not be in use when the program ends.
+
+    A thread that waits for a live stream may still hold it then, which Python answers by aborting.
+    """
+    try:
+        return os.fdopen(sys.stdin.fileno(), "rb", closefd=False)
+    except (OSError, ValueError):  # not a file of the system: a test, or a program that put another there
+        return sys.stdin.buffer
 
 
 def sha256(path: str | Path) -> str:

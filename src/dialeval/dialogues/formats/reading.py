@@ -21,6 +21,7 @@ from dialeval.stores import is_address
 
 FORMATS = (*(shape.name for shape in SHAPES), "predictions", "table", "text")
 _CHUNK = 1 << 16
+_RECENT = 1 << 17  # dialogues of a stream whose names are remembered, at least
 _MAX_RECORD = 1 << 28  # characters of one dialogue in a JSON array; more is not a dialogue
 _decode = msgspec.json.Decoder(Dialogue).decode
 _PLAIN_ROLES = frozenset(("user", "assistant", "system"))
@@ -34,7 +35,8 @@ def read(
 
     The kind of file follows from its name and first bytes, the shape of its records from the first one.
     `-` is JSONL on standard input; gzip is seen through. A dialogue without an id is named by its
-    content; the second one with the same content gets `-2`, and so on.
+    content; the second one with the same content gets `-2`, and so on. A stream has no end, so there only
+    the last 131,072 names, or up to twice as many, are remembered.
 
     Args:
         path: JSONL, JSON array, predictions by id, Parquet, CSV, TSV or plain text, possibly gzipped.
@@ -46,7 +48,8 @@ def read(
     """
     if format is not None and format not in FORMATS:
         raise UsageError(f"no format {format!r}; known: {', '.join(FORMATS)}")
-    seen, nameless = _SeenIds(path, lambda: numbered(path, format, columns)), Counter[str]()
+    seen = _SeenIds(path, lambda: numbered(path, format, columns))
+    nameless = _Recent(_RECENT) if str(path) == "-" else Counter[str]()
     add, check_at = seen.add, 4096
     with readable(path):
         for line, dialogue in numbered(path, format, columns):
@@ -79,25 +82,44 @@ def named(dialogue: Dialogue, nameless: Counter[str]) -> Dialogue:
     return msgspec.structs.replace(dialogue, id=name if nameless[name] == 1 else f"{name}-{nameless[name]}")
 
 
+class _Recent(Counter[Any]):
+    """Numbers by name, of which at least the last `most` are remembered."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__()
+        self.most, self.old = most, dict[Any, int]()
+
+    def __missing__(self, name: Any) -> int:
+        return self.old.get(name, 0)
+
+    def __setitem__(self, name: Any, number: int) -> None:
+        if len(self) == self.most:
+            self.old = dict(self)
+            self.clear()
+        super().__setitem__(name, number)
+
+
 class _SeenIds:
     """Finds duplicate ids in eight bytes a dialogue, so that memory stays flat over a gigabyte.
 
     Hashes are sorted in place and looked through when their number has doubled, and at the end. Only when
-    two are equal is the file read again, to name the lines. A stream cannot be: there the ids are kept.
+    two are equal is the file read again, to name the lines. A stream cannot be: there the hashes of the last
+    ids are kept with their lines.
     """
 
     def __init__(self, path: str | Path, again: Callable[[], Numbered]) -> None:
         self.path, self.again, self.hashes = path, again, array("q")
-        self.lines: dict[str, int] = {}
+        self.lines = _Recent(_RECENT)
         self.add = self._keep if str(path) == "-" else self._hash
 
     def _hash(self, name: str, line: int) -> None:
         self.hashes.append(hash(name))
 
     def _keep(self, name: str, line: int) -> None:
-        if name in self.lines:
-            self._complain(self.lines[name], line)
-        self.lines[name] = line
+        hashed = hash(name)
+        if first := self.lines[hashed]:
+            self._complain(first, line)
+        self.lines[hashed] = line
 
     def check(self) -> None:
         import numpy as np
