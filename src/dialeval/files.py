@@ -11,7 +11,8 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator
+import zlib
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any, BinaryIO, cast
 
@@ -168,9 +169,29 @@ def open_binary(path: str | Path) -> BinaryIO:
         file = path.open("rb")
         if file.peek(2)[:2] != b"\x1f\x8b":  # a look that takes nothing away: the file may be a pipe
             return file
-        packed = gzip.GzipFile(fileobj=file)
+        packed = _Packed(fileobj=file)
         packed.myfileobj = file  # type: ignore[assignment]  # closed together
         return cast(BinaryIO, packed)
+
+
+class _Packed(gzip.GzipFile):
+    """A gzip file that says of broken bytes which file they are in, whichever way it is read."""
+
+    def _sound(self, read: Callable[..., bytes], size: int | None) -> bytes:
+        try:
+            return read(size)
+        except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+            message = f"the compressed file is broken: {error}"
+            raise DataError(message, file=self.name, fix="copy it again") from None
+
+    def read(self, size: int | None = -1) -> bytes:
+        return self._sound(super().read, size)
+
+    def read1(self, size: int = -1) -> bytes:
+        return self._sound(super().read1, size)
+
+    def readline(self, size: int | None = -1) -> bytes:  # lines of a loop come from here, too
+        return self._sound(super().readline, size)
 
 
 def sha256(path: str | Path) -> str:

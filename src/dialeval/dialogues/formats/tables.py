@@ -89,21 +89,24 @@ def read_parquet(path: str | Path, columns: TurnColumns | None) -> Iterator[tupl
                 names
             ) and columns is None:
                 for number, row in rows:
-                    yield number, parse_record(_unpack(row) if ours else row, None, path, number)[0]
+                    yield number, parse_record(_unpack(path, number, row) if ours else row, None, path, number)[0]
             else:
                 yield from _group(path, rows, names, columns, ours=False)
-        except (pa.ArrowInvalid, OSError) as error:
-            raise DataError(f"not a Parquet file: {error}", file=path) from None
+        except (pa.ArrowException, OSError, ValueError, OverflowError) as error:
+            raise DataError(f"not a Parquet file of dialogues: {error}", file=path) from None
 
 
-def _unpack(row: dict[str, Any]) -> dict[str, Any]:
+_UNLIKE_OURS = (ValueError, TypeError, AttributeError, KeyError, RecursionError)
+
+
+def _unpack(path: str | Path, line: int, row: dict[str, Any]) -> dict[str, Any]:
     """Undo what the writer packed: free-form parts are JSON in a Parquet file of ours."""
-    messages = [{**item, "meta": json.loads(item.get("meta") or "{}")} for item in row["messages"]]
-    return {
-        **row,
-        "messages": messages,
-        **{key: json.loads(row[key] or "{}") for key in ("references", "meta")},
-    }
+    try:
+        messages = [{**item, "meta": json.loads(item.get("meta") or "{}")} for item in row["messages"]]
+        rest = {key: json.loads(row[key] or "{}") for key in ("references", "meta")}
+    except _UNLIKE_OURS as error:
+        raise DataError(f"not as dialeval writes it: {error}", file=path, line=line) from None
+    return {**row, "messages": messages, **rest}
 
 
 def _group(
@@ -165,7 +168,10 @@ def _turns(
     record["id"], record["system"] = first[names["id"]], first.get(names.get("system", "")) or None
     record["messages"] = [{"role": row[names["speaker"]], "content": row[names["text"]]} for row in rows]
     if ours:
-        _restore(record, rows)
+        try:
+            _restore(record, rows)
+        except _UNLIKE_OURS as error:
+            raise DataError(f"not as dialeval writes it: {error}", file=path, line=line) from None
     else:
         used = set(names.values())
         for message, row in zip(record["messages"], rows, strict=True):
