@@ -37,7 +37,7 @@ outside.watch()
 
 @pytest.fixture(autouse=True)
 def no_network() -> Iterator[None]:
-    """Fail the test during which anything, in this process or in a child, tried to leave the machine (R24)."""
+    """Fail the test during which anything, here or in a child, tried to leave the machine (R24)."""
     yield
     if tried := Path(_log).read_text(encoding="utf-8"):
         Path(_log).write_text("", encoding="utf-8")

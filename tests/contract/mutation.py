@@ -22,7 +22,17 @@ TOKENS: tuple[bytes, ...] = (
     *(b'"', b'""', b"'", b"'''", b",", b",,", b":", b"=", b"[", b"]", b"{", b"}", b"[[", b"#", b"\\", b"\\u"),
     *(b"\\ud800", b"null", b"true", b"NaN", b"-Infinity", b"1e999", b"-1", b"0", b"9" * 5000, b"[" * 3000),
     *(b'{"a":' * 2000, b"a" * 5000, b"../", b"/etc/passwd", b"\xff" * 8, b"\x7f" + b"\xff" * 7, b"PAR1"),
-    *(b"2026-11-31", b"inf", b"0x1", b"1_000", b'"\\x"', b"a.b.c = 1\n", b"[a]\n[a]\n", b"GGUF", b"PK\x03\x04"),
+    *(
+        b"2026-11-31",
+        b"inf",
+        b"0x1",
+        b"1_000",
+        b'"\\x"',
+        b"a.b.c = 1\n",
+        b"[a]\n[a]\n",
+        b"GGUF",
+        b"PK\x03\x04",
+    ),
 )
 Mutate = Callable[[bytes, random.Random], bytes]
 
@@ -137,7 +147,9 @@ def any_table(data: bytes, chance: random.Random) -> bytes:
         names[at] = chance.choice((*names, "", "\u2028", "meta", "messages"))
         table = table.rename_columns(names)
     elif way == 2:
-        table = table.replace_schema_metadata({chance.choice((b"dialeval", b"x")): chance.choice(TOKENS)[:200]})
+        table = table.replace_schema_metadata(
+            {chance.choice((b"dialeval", b"x")): chance.choice(TOKENS)[:200]}
+        )
     elif names:
         table = table.set_column(at, names[at], _column(rows, chance))
     out = io.BytesIO()

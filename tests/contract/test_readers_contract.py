@@ -1,6 +1,6 @@
 """Every reader takes any file for data: it reads it, or it says what is wrong. Nothing else comes out."""
 
-import importlib
+import importlib.util
 import pkgutil
 import random
 from pathlib import Path
@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from readers import READERS
-from specimens import USES
+from tiny_artefacts import USES
 
 import dialeval
 from dialeval.errors import DialevalError
@@ -68,7 +68,7 @@ def test_a_file_of_anything_else_is_read_or_refused(name: str, place: Path) -> N
 
 
 def test_every_class_of_artefact_is_tried() -> None:
-    assert set(USES) == set(CLASSES), "show in specimens.py how an artefact of this class is used"
+    assert set(USES) == set(CLASSES), "show in tiny_artefacts.py how an artefact of this class is used"
 
 
 def test_whatever_reads_files_is_tried() -> None:
@@ -80,7 +80,7 @@ def test_whatever_reads_files_is_tried() -> None:
         text = Path(str(path)).read_text(encoding="utf-8")
         if any(word in text for word in PARSERS):
             found.add(module.name.removeprefix("dialeval."))
-    assert found - known == set(), "add a reader to readers.py, or say here why none is needed"
+    assert found - known == set(), "add a reader to one of *_readers.py, or say here why none is needed"
     assert known - found == set(), "no longer parses anything"
 
 

@@ -60,7 +60,9 @@ def test_a_child_that_goes_out_is_seen_though_it_says_nothing(code: str, tmp_pat
     assert "socket." in (tmp_path / "log").read_text()
 
 
-def test_this_process_is_watched_and_whoever_goes_out_fails(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_this_process_is_watched_and_whoever_goes_out_fails(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setenv(outside.LOG, str(tmp_path / "log"))
     with socket.socket() as one, pytest.raises(outside.OutsideError, match=r"192\.0\.2\.1"):
         one.connect(("192.0.2.1", 80))

@@ -1,7 +1,7 @@
 """A coverage-guided fuzzer on every reader, for a fixed time each; `DIALEVAL_FUZZ_SECONDS` makes it longer.
 
-Each run begins from the good files of `readers.py`, may take 2 GB and 20 seconds for one file, and ends at the
-first thing that comes out of a reader and is no message. What did it is kept, and named.
+Each run begins from the good files of the readers, may take 2 GB and 20 seconds for one file, and ends at
+the first thing that comes out of a reader and is no message. What did it is kept, and named.
 """
 
 import os
@@ -11,13 +11,11 @@ import sys
 from pathlib import Path
 
 import pytest
-
-CONTRACT = Path(__file__).parents[1] / "contract"
-sys.path.insert(0, str(CONTRACT))
 from readers import READERS
 
 pytest.importorskip("atheris", reason="the fuzzer has no build for this Python or this system")
 
+CONTRACT = Path(__file__).parents[1] / "contract"
 SECONDS = int(os.environ.get("DIALEVAL_FUZZ_SECONDS", "20"))
 RUNS = 1_000_000
 LARGEST = 1 << 16  # bytes of a file that is tried; good ones that are larger set the limit themselves
@@ -55,7 +53,9 @@ def test_fuzzing_finds_nothing(name: str, tmp_path: Path, capsys: pytest.Capture
     rss = re.search(r"peak_rss_mb:\s*(\d+)", said)
     with capsys.disabled():
         kept = len(list(corpus.iterdir()))
-        print(f"\n{name}: {count} files tried, corpus {kept}, crashes {len(found)}, {rss[1] if rss else '?'} MB")
+        print(
+            f"\n{name}: {count} files tried, corpus {kept}, crashes {len(found)}, {rss[1] if rss else '?'} MB"
+        )
     assert done.returncode == 0, f"{found}\n{said[-4000:]}"
     assert not found
     assert count > len(seeds)

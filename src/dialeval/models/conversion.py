@@ -148,7 +148,9 @@ def _shape(config: Mapping[str, Any], found: Mapping[str, Floats], family: str, 
         }
     except KeyError as error:
         raise DataError(f"{error} is missing", file=file) from None
-    return Shape.of({"shape": said}, str(file))  # a size that cannot be is refused before anything is made of it
+    return Shape.of(
+        {"shape": said}, str(file)
+    )  # a size that cannot be is refused before anything is made of it
 
 
 def plain_tokenizer(path: Path) -> bytes:

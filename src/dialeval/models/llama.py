@@ -106,7 +106,9 @@ class Llama:
             text: Tokens; at least one, at most `limit` with the deepest continuation.
             places: After how many tokens of the text, 1 or more, which continuations are asked for.
         """
-        with np.errstate(all="ignore"):  # of absurd weights come answers that are no numbers, and count as none
+        with np.errstate(
+            all="ignore"
+        ):  # of absurd weights come answers that are no numbers, and count as none
             states, found = self._states(text, places), []
             for (place, tree), part in zip(places, _parts(len(text), places), strict=True):
                 rows = np.concatenate([states[place - 1 : place], states[part]])

@@ -61,7 +61,9 @@ class VectorHead:
         """Answer by head: (rows,) numbers or probabilities, or (rows, classes) probabilities."""
         if features.ndim != 2 or features.shape[1] != self.inputs:
             raise UsageError(f"expected rows of {self.inputs} features, not {features.shape}")
-        with np.errstate(all="ignore"):  # of absurd weights come answers that are no numbers, and count as none
+        with np.errstate(
+            all="ignore"
+        ):  # of absurd weights come answers that are no numbers, and count as none
             values = (features.astype(np.float32, copy=False) - self._mean) / self._scale
             for weight, bias in self._layers:
                 values = self._activation(values @ weight.T + bias)

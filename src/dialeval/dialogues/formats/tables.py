@@ -89,7 +89,10 @@ def read_parquet(path: str | Path, columns: TurnColumns | None) -> Iterator[tupl
                 names
             ) and columns is None:
                 for number, row in rows:
-                    yield number, parse_record(_unpack(path, number, row) if ours else row, None, path, number)[0]
+                    yield (
+                        number,
+                        parse_record(_unpack(path, number, row) if ours else row, None, path, number)[0],
+                    )
             else:
                 yield from _group(path, rows, names, columns, ours=False)
         except (pa.ArrowException, OSError, ValueError, OverflowError) as error:
