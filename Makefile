@@ -5,7 +5,7 @@ CONSTRAINTS := requirements/constraints.txt
 
 dev: .venv/dev  ## make .venv with everything the tests need
 
-.PHONY: help dev demo test core soak lint weights lock lowest benchmarks picture clean
+.PHONY: help dev demo test core soak lint audit weights lock lowest benchmarks picture clean
 
 help:  ## show this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
@@ -41,6 +41,10 @@ lint: .venv/dev  ## style, types, direction of imports
 
 soak: .venv/dev  ## kill loops, simulations, fuzzing: long
 	$(BIN)/python -m pytest -m soak -s tests
+
+audit: .venv/dev  ## known faults in what is pinned; asks the advisory data base of PyPI
+	$(BIN)/python -m pip install -q -c $(CONSTRAINTS) --group audit
+	$(BIN)/pip-audit --strict --disable-pip --no-deps -r $(CONSTRAINTS)
 
 weights: .venv/dev  ## pull the published encoder and build the shipped one of it again, to the byte
 	$(BIN)/python weights/build_encoder.py

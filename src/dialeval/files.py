@@ -11,7 +11,8 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator
+import zlib
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any, BinaryIO, cast
 
@@ -184,7 +185,7 @@ def unpacked(file: BinaryIO) -> BinaryIO:
     """See through gzip, if that is what the first bytes say; both are closed together."""
     if cast(Any, file).peek(2)[:2] != b"\x1f\x8b":  # a look that takes nothing away: it may be a pipe
         return file
-    packed = gzip.GzipFile(fileobj=file)
+    packed = _Packed(fileobj=file)
     packed.myfileobj = file  # type: ignore[assignment]
     return cast(BinaryIO, packed)
 
@@ -198,6 +199,26 @@ def _standard_input() -> BinaryIO:
         return os.fdopen(sys.stdin.fileno(), "rb", closefd=False)
     except (OSError, ValueError):  # not a file of the system: a test, or a program that put another there
         return sys.stdin.buffer
+
+
+class _Packed(gzip.GzipFile):
+    """A gzip file that says of broken bytes which file they are in, whichever way it is read."""
+
+    def _sound(self, read: Callable[..., bytes], size: int | None) -> bytes:
+        try:
+            return read(size)
+        except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+            message = f"the compressed file is broken: {error}"
+            raise DataError(message, file=self.name, fix="copy it again") from None
+
+    def read(self, size: int | None = -1) -> bytes:
+        return self._sound(super().read, size)
+
+    def read1(self, size: int = -1) -> bytes:
+        return self._sound(super().read1, size)
+
+    def readline(self, size: int | None = -1) -> bytes:  # lines of a loop come from here, too
+        return self._sound(super().readline, size)
 
 
 def sha256(path: str | Path) -> str:

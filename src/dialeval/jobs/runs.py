@@ -13,6 +13,7 @@ The folder of a batch that has ended well is one, too: its scores lie in parts (
 where they were (see `jobs/batch_folder.py`).
 """
 
+import contextlib
 import json
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -83,8 +84,10 @@ class Run:
         try:
             with files.open_binary(self.path / RUN) as file:
                 info: dict[str, Any] = json.load(file)
-        except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        except (ValueError, RecursionError) as error:
             raise DataError(f"broken: {error}", file=self.path / RUN, fix="score again") from None
+        if not isinstance(info, dict):
+            raise DataError("broken: not an object", file=self.path / RUN, fix="score again")
         return info
 
     def explanations(self) -> Iterator[Explanation]:
@@ -95,6 +98,17 @@ class Run:
     def study(self) -> Study | None:
         """Return the study made of this run, if there is one."""
         return Study.load(self.path / STUDY) if (self.path / STUDY).is_file() else None
+
+    @contextlib.contextmanager
+    def showing_study(self) -> Iterator[None]:
+        """Take what breaks while a stored study is shown for a fault of its file: it was changed by hand."""
+        try:
+            yield
+        except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
+            if not (self.path / STUDY).is_file():
+                raise
+            message, fix = f"not as a study is written: {error!r}", "run dialeval study again"
+            raise DataError(message, file=self.path / STUDY, fix=fix) from error
 
     def add(self, study: Study, joined: Scores) -> None:
         """Keep a study beside the scores it was made of; an older report no longer fits and goes."""

@@ -77,7 +77,10 @@ def records(path: str | Path) -> list[tuple[int, dict[str, Any]]]:
     """Read a table of any columns from CSV, JSONL or Parquet: (line, record) pairs."""
     suffix = Path(str(path).removesuffix(".gz")).suffix.lower()
     if suffix == ".parquet":
-        return list(enumerate(open_parquet(path).to_pylist(), 1))
+        try:
+            return list(enumerate(open_parquet(path).to_pylist(), 1))
+        except (ValueError, OverflowError) as error:  # a time beyond all calendars, text that is none
+            raise DataError(f"holds what cannot be read: {error}", file=path) from None
     with files.open_binary(path) as file:
         try:
             text = file.read().decode("utf-8-sig")

@@ -239,6 +239,8 @@ def _json(path: str | Path, number: int, line: bytes) -> Any:
         ) from None
     except RecursionError:
         raise DataError("nested too deeply", file=path, line=number) from None
+    except ValueError as error:  # a number of 5,000 digits
+        raise DataError(f"not JSON: {error}", file=path, line=number) from None
 
 
 def _read_array(path: str | Path, file: BinaryIO, start: bytes, shape: Shape | None) -> Numbered:
@@ -266,6 +268,8 @@ def _read_array(path: str | Path, file: BinaryIO, start: bytes, shape: Shape | N
                     raise DataError(
                         f"not JSON: {error.msg}", file=path, line=number + 1, fix="item of the array"
                     ) from None
+            except ValueError as error:  # a number of 5,000 digits
+                raise DataError(f"not JSON: {error}", file=path, line=number + 1) from None
             if end < 0 or (end == len(text) and not ended):
                 if ended:
                     raise DataError(

@@ -94,11 +94,14 @@ def read_parquet(
             rows = enumerate(_rows(parquet, first), first + 1)
             if _holds_dialogues(names, columns):
                 for number, row in rows:
-                    yield number, parse_record(_unpack(row) if ours else row, None, path, number)[0]
+                    yield (
+                        number,
+                        parse_record(_unpack(path, number, row) if ours else row, None, path, number)[0],
+                    )
             else:
                 yield from _group(path, rows, names, columns, ours=False)
-        except (pa.ArrowInvalid, OSError) as error:
-            raise DataError(f"not a Parquet file: {error}", file=path) from None
+        except (pa.ArrowException, OSError, ValueError, OverflowError) as error:
+            raise DataError(f"not a Parquet file of dialogues: {error}", file=path) from None
 
 
 def has_dialogue_rows(path: str | Path, columns: TurnColumns | None) -> bool:
@@ -108,8 +111,8 @@ def has_dialogue_rows(path: str | Path, columns: TurnColumns | None) -> bool:
     with files.open_binary(path) as file:
         try:
             return _holds_dialogues(_open_parquet(file).schema_arrow.names, columns)
-        except (pa.ArrowInvalid, OSError) as error:
-            raise DataError(f"not a Parquet file: {error}", file=path) from None
+        except (pa.ArrowException, OSError, ValueError, OverflowError) as error:
+            raise DataError(f"not a Parquet file of dialogues: {error}", file=path) from None
 
 
 def _open_parquet(file: Any) -> Any:
@@ -132,14 +135,17 @@ def _rows(parquet: Any, first: int) -> Iterator[dict[str, Any]]:
     yield from islice((row for batch in batches for row in batch.to_pylist()), first - before, None)
 
 
-def _unpack(row: dict[str, Any]) -> dict[str, Any]:
+_UNLIKE_OURS = (ValueError, TypeError, AttributeError, KeyError, RecursionError)
+
+
+def _unpack(path: str | Path, line: int, row: dict[str, Any]) -> dict[str, Any]:
     """Undo what the writer packed: free-form parts are JSON in a Parquet file of ours."""
-    messages = [{**item, "meta": json.loads(item.get("meta") or "{}")} for item in row["messages"]]
-    return {
-        **row,
-        "messages": messages,
-        **{key: json.loads(row[key] or "{}") for key in ("references", "meta")},
-    }
+    try:
+        messages = [{**item, "meta": json.loads(item.get("meta") or "{}")} for item in row["messages"]]
+        rest = {key: json.loads(row[key] or "{}") for key in ("references", "meta")}
+    except _UNLIKE_OURS as error:
+        raise DataError(f"not as dialeval writes it: {error}", file=path, line=line) from None
+    return {**row, "messages": messages, **rest}
 
 
 def _group(
@@ -201,7 +207,10 @@ def _turns(
     record["id"], record["system"] = first[names["id"]], first.get(names.get("system", "")) or None
     record["messages"] = [{"role": row[names["speaker"]], "content": row[names["text"]]} for row in rows]
     if ours:
-        _restore(record, rows)
+        try:
+            _restore(record, rows)
+        except _UNLIKE_OURS as error:
+            raise DataError(f"not as dialeval writes it: {error}", file=path, line=line) from None
     else:
         used = set(names.values())
         for message, row in zip(record["messages"], rows, strict=True):
