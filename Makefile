@@ -5,7 +5,7 @@ CONSTRAINTS := requirements/constraints.txt
 
 dev: .venv/dev  ## make .venv with everything the tests need
 
-.PHONY: help dev demo test core soak lint weights lock lowest benchmarks picture clean
+.PHONY: help dev demo test core soak lint audit weights lock lowest benchmarks picture clean
 
 help:  ## show this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
@@ -42,6 +42,10 @@ lint: .venv/dev  ## style, types, direction of imports
 soak: .venv/dev  ## kill loops, simulations, fuzzing: long
 	$(BIN)/python -m pytest -m soak -s tests
 
+audit: .venv/dev  ## known faults in what is pinned; asks the advisory data base of PyPI
+	$(BIN)/python -m pip install -q -c $(CONSTRAINTS) --group audit
+	$(BIN)/pip-audit --strict --disable-pip --no-deps -r $(CONSTRAINTS)
+
 weights: .venv/dev  ## pull the published encoder and build the shipped one of it again, to the byte
 	$(BIN)/python weights/build_encoder.py
 	git diff --exit-code -- src/dialeval/models/shipped
@@ -72,6 +76,8 @@ benchmarks: .venv/dev  ## speed, each as a ratio to a peer in one run
 	$(BIN)/python benchmarks/quality.py
 	$(BIN)/python benchmarks/language_model.py
 	$(BIN)/python benchmarks/student.py
+	$(BIN)/python benchmarks/batch.py
+	$(BIN)/python benchmarks/serving.py
 
 lowest: requirements/lowest.txt  ## the tests with the lowest versions that are allowed
 	python3.11 -m venv .venv-lowest

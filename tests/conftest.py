@@ -3,7 +3,6 @@
 import atexit
 import os
 import shutil
-import socket
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -22,23 +21,27 @@ if int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")) > 1:  # the workers sha
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
-_connect = socket.socket.connect
+# Child processes are watched as well: Python runs the `sitecustomize` of this folder before anything else.
+_OFFLINE = str(Path(__file__).parent / "offline")
+sys.path.insert(0, _OFFLINE)
+if _OFFLINE not in os.environ.get("PYTHONPATH", "").split(os.pathsep):
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [_OFFLINE, os.environ.get("PYTHONPATH", "")]))
+import outside  # noqa: E402
+
+_handle, _log = tempfile.mkstemp(prefix="dialeval-outside-")
+os.close(_handle)
+os.environ[outside.LOG] = _log
+atexit.register(Path(_log).unlink, missing_ok=True)
+outside.watch()
 
 
-def _only_here(self: socket.socket, address: object) -> None:
-    """Refuse every connection that leaves the machine (promise R24)."""
-    if self.family in (socket.AF_INET, socket.AF_INET6):
-        host = str(address[0]) if isinstance(address, tuple) else ""
-        if not (host.startswith("127.") or host in ("::1", "localhost")):
-            raise RuntimeError(f"a test tried to connect to {address!r}")
-    _connect(self, address)
-
-
-@pytest.fixture(autouse=True, scope="session")
+@pytest.fixture(autouse=True)
 def no_network() -> Iterator[None]:
-    socket.socket.connect = _only_here  # type: ignore[method-assign]
+    """Fail the test during which anything, here or in a child, tried to leave the machine (R24)."""
     yield
-    socket.socket.connect = _connect  # type: ignore[method-assign]
+    if tried := Path(_log).read_text(encoding="utf-8"):
+        Path(_log).write_text("", encoding="utf-8")
+        pytest.fail(f"went out: {tried}", pytrace=False)
 
 
 @pytest.fixture(scope="session")

@@ -11,10 +11,12 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator
+import zlib
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any, BinaryIO, cast
 
+from dialeval import stores
 from dialeval.errors import DataError
 
 _CHUNK = 1 << 20
@@ -158,25 +160,71 @@ def write_text(path: str | Path, text: str) -> None:
 
 
 def open_binary(path: str | Path) -> BinaryIO:
-    """Open a file for reading, unpacking gzip by its first bytes; `-` is standard input."""
+    """Open a file for reading, unpacking gzip by its first bytes; `-` is standard input.
+
+    An address (`s3://…`) is opened where it lies.
+    """
     if str(path) == "-":
-        return sys.stdin.buffer
+        return _standard_input()
+    with _readable_errors(Path(path)):
+        return unpacked(open_packed(path))
+
+
+def open_packed(path: str | Path) -> BinaryIO:
+    """Open a file or an address for reading as it lies there, gzip or not."""
+    if stores.is_address(path):
+        return stores.open_address(str(path))
     path = Path(path)
     with _readable_errors(path):
         if path.is_dir():
             raise DataError("this is a folder, not a file", file=path, fix="name a file in it")
-        file = path.open("rb")
-        if file.peek(2)[:2] != b"\x1f\x8b":  # a look that takes nothing away: the file may be a pipe
-            return file
-        packed = gzip.GzipFile(fileobj=file)
-        packed.myfileobj = file  # type: ignore[assignment]  # closed together
-        return cast(BinaryIO, packed)
+        return path.open("rb")
+
+
+def unpacked(file: BinaryIO) -> BinaryIO:
+    """See through gzip, if that is what the first bytes say; both are closed together."""
+    if cast(Any, file).peek(2)[:2] != b"\x1f\x8b":  # a look that takes nothing away: it may be a pipe
+        return file
+    packed = _Packed(fileobj=file)
+    packed.myfileobj = file  # type: ignore[assignment]
+    return cast(BinaryIO, packed)
+
+
+def _standard_input() -> BinaryIO:
+    """Open standard input once more: Python's own file may not be in use when the program ends.
+
+    A thread that waits for a live stream may still hold it then, which Python answers by aborting.
+    """
+    try:
+        return os.fdopen(sys.stdin.fileno(), "rb", closefd=False)
+    except (OSError, ValueError):  # not a file of the system: a test, or a program that put another there
+        return sys.stdin.buffer
+
+
+class _Packed(gzip.GzipFile):
+    """A gzip file that says of broken bytes which file they are in, whichever way it is read."""
+
+    def _sound(self, read: Callable[..., bytes], size: int | None) -> bytes:
+        try:
+            return read(size)
+        except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+            message = f"the compressed file is broken: {error}"
+            raise DataError(message, file=self.name, fix="copy it again") from None
+
+    def read(self, size: int | None = -1) -> bytes:
+        return self._sound(super().read, size)
+
+    def read1(self, size: int = -1) -> bytes:
+        return self._sound(super().read1, size)
+
+    def readline(self, size: int | None = -1) -> bytes:  # lines of a loop come from here, too
+        return self._sound(super().readline, size)
 
 
 def sha256(path: str | Path) -> str:
     """Return the SHA-256 of a file's bytes, in hexadecimal."""
     digest = hashlib.sha256()
-    with _readable_errors(Path(path)), Path(path).open("rb") as file:
+    with _readable_errors(Path(path)), open_packed(path) as file:
         while chunk := file.read(_CHUNK):
             digest.update(chunk)
     return digest.hexdigest()

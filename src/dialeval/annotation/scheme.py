@@ -150,7 +150,7 @@ def parse_scheme(text: str, name: str = "scheme.toml") -> Scheme:
     """Read a scheme from the text of a TOML file; `name` is what errors call it."""
     try:
         scheme = msgspec.convert(tomllib.loads(text), Scheme)
-    except tomllib.TOMLDecodeError as error:
+    except (ValueError, RecursionError) as error:  # what is not TOML, a number of 5,000 digits, a thousand [
         raise DataError(f"not TOML: {error}", file=name) from None
     except msgspec.ValidationError as error:
         message, _, place = str(error).partition(" - at `$.")

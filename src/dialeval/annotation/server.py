@@ -84,8 +84,8 @@ def address_of(taken: socket.socket, hosts: Collection[str] = ()) -> str:
     return f"http://{f'[{name}]' if ':' in name else name}:{port}"
 
 
-def serve(app: Any, taken: socket.socket) -> None:
-    """Serve until somebody ends it with Ctrl-C."""
+def serve(app: Any, taken: socket.socket, grace: int = 3) -> None:
+    """Serve until somebody ends it with Ctrl-C; answers under way then have `grace` seconds left."""
     import uvicorn
 
     config = uvicorn.Config(
@@ -95,6 +95,6 @@ def serve(app: Any, taken: socket.socket) -> None:
         server_header=False,
         proxy_headers=False,
         timeout_keep_alive=30,
-        timeout_graceful_shutdown=3,
+        timeout_graceful_shutdown=grace,
     )
     uvicorn.Server(config).run(sockets=[taken])

@@ -15,11 +15,12 @@ A handler is a function from `Visit` to a Starlette response. It runs in a threa
 disk.
 """
 
+import asyncio
 import hashlib
 import hmac
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 from urllib.parse import parse_qs, urlsplit
 
 from starlette.applications import Starlette
@@ -108,6 +109,7 @@ class Door:
         home: Where a link leads, by role.
         is_secure: Whether people reach it by HTTPS, through a proxy: then the cookie goes no other way.
         limit: The most bytes of a form.
+        seconds: The longest a form may take to arrive.
     """
 
     people: Callable[[], Mapping[str, tuple[str, str]]]
@@ -118,6 +120,11 @@ class Door:
     hosts: Collection[str] = ()
     is_secure: bool = False
     limit: int = LIMIT
+    seconds: float | None = None
+
+    def refused(self, path: str, headers: Mapping[str, str]) -> tuple[int, str, str] | None:
+        """Refuse nobody before it is known who they are."""
+        return None
 
     def app(self, pages: Sequence[Page], public: Mapping[str, tuple[bytes, str]]) -> "Guard":
         """Put pages behind the door, and beside it what everybody may have: path to bytes and type."""
@@ -221,11 +228,33 @@ class Door:
         )
 
 
-class Guard:
-    """What stands before the application: names, sizes, and headers of every answer."""
+class Gate(Protocol):
+    """What a guard needs to know: see `Door`."""
 
-    def __init__(self, app: Starlette, door: Door) -> None:
-        self.app, self.door = app, door
+    @property
+    def hosts(self) -> Collection[str]:
+        """Names the server goes by, beside those of this machine to itself."""
+
+    @property
+    def limit(self) -> int:
+        """The most bytes of a body."""
+
+    @property
+    def seconds(self) -> float | None:
+        """The longest a body may take to arrive."""
+
+    def show(self, status: int, title: str, message: str) -> Response:
+        """Make an answer of a refusal."""
+
+    def refused(self, path: str, headers: Mapping[str, str]) -> tuple[int, str, str] | None:
+        """Say what is wrong with a request of which nothing but its head was read, if anything is."""
+
+
+class Guard:
+    """What stands before an application: names, sizes, and headers of every answer."""
+
+    def __init__(self, app: Starlette, gate: Gate) -> None:
+        self.app, self.gate = app, gate
 
     async def __call__(self, scope: Scope, receive: Any, send: Any) -> None:
         """Answer a request, or turn it down before anything of it is read."""
@@ -245,7 +274,7 @@ class Guard:
 
         refusal, body = await self._examined(scope, receive)
         if refusal is not None:
-            await self.door.show(*refusal)(scope, receive, guarded)
+            await self.gate.show(*refusal)(scope, receive, guarded)
             return
         parts = iter([{"type": "http.request", "body": body, "more_body": False}])
 
@@ -256,18 +285,31 @@ class Guard:
 
     async def _examined(self, scope: Scope, receive: Any) -> tuple[tuple[int, str, str] | None, bytes]:
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
-        if host_name(headers.get("host", "")) not in {*_LOCAL, *self.door.hosts}:
+        if host_name(headers.get("host", "")) not in {*_LOCAL, *self.gate.hosts}:
             return (421, "Not here", "This server does not go by the name that was asked for."), b""
-        large = (413, "Too much", f"At most {self.door.limit // 1024} KB can be sent at once.")
+        if refusal := self.gate.refused(scope["path"], headers):
+            return refusal, b""
+        large = (413, "Too much", f"At most {self.gate.limit // 1024} KB can be sent at once.")
         if headers.get("content-length", "0").isdigit() and (
-            int(headers.get("content-length", "0")) > self.door.limit
+            int(headers.get("content-length", "0")) > self.gate.limit
         ):
             return large, b""
-        body = b""
-        while True:
-            message = await receive()
-            body += message.get("body", b"")
-            if len(body) > self.door.limit:
-                return large, b""
-            if message["type"] != "http.request" or not message.get("more_body"):
-                return None, body
+        try:
+            async with asyncio.timeout(self.gate.seconds):
+                body = await _received(receive, self.gate.limit)
+        except TimeoutError:
+            return (408, "Too slow", "The request did not arrive in time."), b""
+        return (large, b"") if body is None else (None, body)
+
+
+async def _received(receive: Any, limit: int) -> bytes | None:
+    """Read a body; None if it is larger than the limit."""
+    parts, size = list[bytes](), 0
+    while True:
+        message = await receive()
+        parts.append(message.get("body", b""))
+        size += len(parts[-1])
+        if size > limit:
+            return None
+        if message["type"] != "http.request" or not message.get("more_body"):
+            return b"".join(parts)

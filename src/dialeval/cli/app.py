@@ -9,6 +9,7 @@ import typer
 from dialeval.cli import (
     acts,
     annotation,
+    batch,
     blending,
     chat,
     contrast,
@@ -17,6 +18,7 @@ from dialeval.cli import (
     models,
     output,
     responding,
+    serving,
     studies,
     tables,
     training,
@@ -120,7 +122,15 @@ def score(
             watch=watch,
             explain=explain,
             most=None if json else explanations.FIRST,
+            live=chats == "-",
         )
+    _say_notes(chats, summary)
+    _show(chats, summary, out, explain, json)
+    if summary.interrupted:
+        raise typer.Exit(130)
+
+
+def _say_notes(chats: str, summary: Any) -> None:
     for note, count in summary.input_notes.items():
         output.say(f"{output.counted(count, 'turn')}: {note}")
     for note, count in summary.dialogue_notes.items():
@@ -135,6 +145,9 @@ def score(
             output.say(f"{source} scored nothing: {summary.why_silent(source)}")
     for warning in summary.warnings():
         output.say(warning)
+
+
+def _show(chats: str, summary: Any, out: str | None, explain: bool, json: bool) -> None:
     if out == "-":
         return
     if json:
@@ -171,6 +184,7 @@ app.command()(studies.study)
 app.command()(studies.report)
 app.command()(studies.benchmark)
 app.command()(studies.check)
+app.command()(batch.batch)
 
 
 @app.command()
@@ -269,6 +283,7 @@ app.command()(tuning.tune)
 app.command()(acts.acts)
 app.command()(coverage.coverage)
 app.command()(responding.respond)
+app.command()(serving.serve)
 app.command()(annotation.annotate)
 app.command()(chat.chat)
 app.command()(contrast.contrast)

@@ -84,20 +84,24 @@ def _is_number(item: object) -> bool:
 
 
 @contextlib.contextmanager
-def progress(what: str) -> Iterator[Callable[[int], None]]:
-    """Show a counter with its speed on a terminal's standard error, and nothing elsewhere."""
-    if not files.is_terminal(sys.stderr):
+def progress(what: str, total: int | None = None, *, quiet: bool = False) -> Iterator[Callable[[int], None]]:
+    """Show a counter on a terminal's standard error, with the time left if a total is known, else nothing."""
+    if quiet or not files.is_terminal(sys.stderr):
         yield lambda _: None
         return
+    from rich import progress as rich
     from rich.console import Console
-    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-    columns = (
-        SpinnerColumn(),
-        TextColumn("{task.description}"),
-        TextColumn("{task.completed:,.0f}"),
-        TimeElapsedColumn(),
-    )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(what, total=None)
+    columns: list[rich.ProgressColumn] = [
+        rich.SpinnerColumn(),
+        rich.TextColumn("{task.description}"),
+        rich.TextColumn("{task.completed:,.0f}"),
+    ]
+    if total is not None:
+        left = rich.TimeRemainingColumn(), rich.TextColumn("left, after")
+        columns += [rich.TextColumn("of {task.total:,.0f}"), rich.BarColumn(), *left]
+    columns.append(rich.TimeElapsedColumn())
+    console = Console(stderr=True)
+    with rich.Progress(*columns, console=console, transient=True, speed_estimate_period=3600) as bar:
+        task = bar.add_task(what, total=total)
         yield lambda count: bar.advance(task, count)

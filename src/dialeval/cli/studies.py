@@ -154,15 +154,16 @@ def report(
     found = folder.study() or make_study(scores)
     for path in out or [run / runs.REPORT]:
         shown = title or f"dialeval report: {folder.info().get('input') or run.name}"
-        write_report(
-            found,
-            scores,
-            folder.dialogues(),
-            path,
-            title=shown,
-            illustrative=found.illustrative,
-            explanations=folder.explanations(),
-        )
+        with folder.showing_study():
+            write_report(
+                found,
+                scores,
+                folder.dialogues(),
+                path,
+                title=shown,
+                illustrative=found.illustrative,
+                explanations=folder.explanations(),
+            )
         output.say(f"written: {path}")
 
 

@@ -86,6 +86,28 @@ def clean_text(text: str) -> tuple[str, str | None]:
     return unicodedata.normalize("NFC", text), note
 
 
+def storable(made: Dialogue) -> Dialogue:
+    r"""Replace lone surrogates in meta, which no file could hold; a dialogue without any stays as it is.
+
+    >>> storable(Dialogue("d", (), meta={"seen\ud800": ["\ud800"]})).meta
+    {'seen�': ['�']}
+    """
+    try:
+        msgspec.json.encode(made)
+    except UnicodeEncodeError:
+        turns = [msgspec.structs.replace(turn, meta=_sound(turn.meta)) for turn in made.turns]
+        return msgspec.structs.replace(made, turns=tuple(turns), meta=_sound(made.meta))
+    return made
+
+
+def _sound(value: Any) -> Any:
+    if isinstance(value, str):
+        return clean_text(value)[0]
+    if isinstance(value, Mapping):
+        return {_sound(key): _sound(inner) for key, inner in value.items()}
+    return [_sound(inner) for inner in value] if isinstance(value, list | tuple) else value
+
+
 def content_id(made: Dialogue) -> str:
     """Return the id of a dialogue that came without one: 16 hex digits over its canonical JSON."""
     plain = msgspec.to_builtins(msgspec.structs.replace(made, id=""), str_keys=True)

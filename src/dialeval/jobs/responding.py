@@ -134,7 +134,7 @@ def _lines(path: Path) -> Iterator[Dialogue]:
         for number, line in enumerate(file, 1):
             try:
                 record = json.loads(line)
-            except ValueError:
+            except (ValueError, RecursionError):
                 if not line.endswith(b"\n"):
                     return
                 raise DataError("not a reply", file=path, line=number, fix="--overwrite") from None

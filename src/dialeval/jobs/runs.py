@@ -8,8 +8,12 @@ run/
   joined.parquet      ratings and foreign columns that `study` joined
   study.json          what `study` found
   report.html         what `report` made of it
+
+The folder of a batch that has ended well is one, too: its scores lie in parts (`scores/`), and its dialogues
+where they were (see `jobs/batch_folder.py`).
 """
 
+import contextlib
 import json
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -31,6 +35,7 @@ DIALOGUES, SCORES, RUN, EXPLANATIONS, JOINED, STUDY, REPORT = (
     "study.json",
     "report.html",
 )
+PARTS, DONE, SUCCESS = "scores", "done", "_SUCCESS"  # of a batch: scores in parts, what is known of each, end
 
 
 class Run:
@@ -38,6 +43,9 @@ class Run:
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
+        if is_batch(path) and not (self.path / SUCCESS).is_file():
+            fix = "give the same dialeval batch command again"
+            raise DataError("this batch is not finished", file=path, fix=fix)
         if not is_run(path):
             raise DataError(
                 "not a run folder", file=path, fix=f"make one: dialeval score chats.jsonl -o {path}"
@@ -45,17 +53,23 @@ class Run:
 
     def dialogues(self) -> Iterator[Dialogue]:
         """Yield the dialogues that were scored."""
+        if is_batch(self.path):
+            from dialeval.jobs.shards import batch_dialogues
+
+            return batch_dialogues(self.path)
         return formats.read(self.path / DIALOGUES)
 
     def scores(self) -> Scores:
         """Return everything known about them: the run's own scores and what was joined to it."""
-        parts = [Scores.read(self.path / SCORES)]
+        parts = [self.own_scores()]
         if (self.path / JOINED).is_file():
             parts.append(Scores.read(self.path / JOINED))
         return Scores.concat(parts)
 
     def own_scores(self) -> Scores:
         """Return the run's own scores alone."""
+        if is_batch(self.path):
+            return Scores.read(self.path / PARTS)
         return Scores.read(self.path / SCORES)
 
     def joined_with(self, new: Scores) -> Scores:
@@ -70,8 +84,10 @@ class Run:
         try:
             with files.open_binary(self.path / RUN) as file:
                 info: dict[str, Any] = json.load(file)
-        except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        except (ValueError, RecursionError) as error:
             raise DataError(f"broken: {error}", file=self.path / RUN, fix="score again") from None
+        if not isinstance(info, dict):
+            raise DataError("broken: not an object", file=self.path / RUN, fix="score again")
         return info
 
     def explanations(self) -> Iterator[Explanation]:
@@ -82,6 +98,17 @@ class Run:
     def study(self) -> Study | None:
         """Return the study made of this run, if there is one."""
         return Study.load(self.path / STUDY) if (self.path / STUDY).is_file() else None
+
+    @contextlib.contextmanager
+    def showing_study(self) -> Iterator[None]:
+        """Take what breaks while a stored study is shown for a fault of its file: it was changed by hand."""
+        try:
+            yield
+        except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
+            if not (self.path / STUDY).is_file():
+                raise
+            message, fix = f"not as a study is written: {error!r}", "run dialeval study again"
+            raise DataError(message, file=self.path / STUDY, fix=fix) from error
 
     def add(self, study: Study, joined: Scores) -> None:
         """Keep a study beside the scores it was made of; an older report no longer fits and goes."""
@@ -95,7 +122,12 @@ class Run:
 
 def is_run(path: str | Path) -> bool:
     """Say whether a path is a run folder."""
-    return (Path(path) / RUN).is_file() and (Path(path) / SCORES).is_file()
+    return (Path(path) / RUN).is_file() and ((Path(path) / SCORES).is_file() or is_batch(path))
+
+
+def is_batch(path: str | Path) -> bool:
+    """Say whether a path is the folder of a batch, finished or not."""
+    return (Path(path) / RUN).is_file() and (Path(path) / PARTS).is_dir()
 
 
 def load_scores(paths: Iterable[str | Path], maps: Iterable[str] = ()) -> Scores:

@@ -1,34 +1,28 @@
 """Score a stream of dialogues with several metrics, in flat memory, into a table or a run folder."""
 
-import hashlib
-import json
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
-from dialeval import __version__, files
+from dialeval import __version__
 from dialeval.dialogues import Dialogue
-from dialeval.dialogues.formats.writing import to_json
 from dialeval.errors import UsageError
-from dialeval.jobs import runs
+from dialeval.jobs import writing
+from dialeval.jobs.arrivals import Interruption, arrivals
+from dialeval.jobs.writing import Stream
 from dialeval.metrics import build, parse_spec, signature_of
 from dialeval.metrics import explanation as why
-from dialeval.scores import SCHEMA, Scores, Signature
-from dialeval.scores.table import metadata
+from dialeval.scores import Scores, Signature
 
 _CHUNK = 512  # dialogues scored together
-_TABLES = (".parquet", ".jsonl", ".csv")
-_NOT_FOLDERS = (".txt", ".json", ".tsv", ".gz", ".html", ".md", ".xlsx")
 DEFAULT_METRICS = ("quality",)
 Watch = Callable[[int], None]
-Stream = Iterator[tuple[list[Dialogue], Scores]]
 
 
 @dataclass
@@ -37,6 +31,7 @@ class Summary:
 
     dialogues: int = 0
     turns: int = 0
+    interrupted: bool = False
     signatures: dict[str, Signature] = field(default_factory=dict)
     input_notes: Counter[str] = field(default_factory=Counter)
     dialogue_notes: Counter[str] = field(default_factory=Counter)
@@ -64,7 +59,11 @@ class Summary:
         )
         silent = scores.table.filter(pc.is_null(scores.table["value"]))
         self.unscored_notes.update(zip(silent["source"].to_pylist(), silent["note"].to_pylist(), strict=True))
-        for row in scores.summary():
+        self.add_means(scores.summary())
+
+    def add_means(self, rows: Iterable[dict[str, Any]]) -> None:
+        """Take in means of other dialogues, as `Scores.summary` and `rows` give them."""
+        for row in rows:
             total = self._sums[row["source"], row["dimension"], row["level"], row["system"]]
             total[0] += (row["mean"] or 0.0) * row["n"]
             total[1] += row["n"]
@@ -89,6 +88,7 @@ class Summary:
 
     def rows(self) -> list[dict[str, Any]]:
         """Means per source, dimension, level and system; null where nothing was scored."""
+        places = {source: place for place, source in enumerate(self.signatures)}
         return [
             {
                 "source": source,
@@ -99,7 +99,9 @@ class Summary:
                 "n": int(n),
                 "n_unscored": int(unscored),
             }
-            for (source, dimension, level, system), (total, n, unscored) in self._sums.items()
+            for (source, dimension, level, system), (total, n, unscored) in sorted(
+                self._sums.items(), key=lambda one: places.get(one[0][0], 0)
+            )
         ]
 
     def to_dict(self, **more: Any) -> dict[str, Any]:
@@ -143,9 +145,15 @@ def estimates(read: Callable[[], Iterable[Dialogue]] | None, specs: Sequence[str
 
 
 def score_stream(
-    dialogues: Iterable[Dialogue], metrics: dict[str, Any], summary: Summary, watch: Watch | None = None
+    dialogues: Iterable[Dialogue],
+    metrics: dict[str, Any],
+    summary: Summary,
+    watch: Watch | None = None,
+    arriving: Iterable[list[Dialogue]] | None = None,
 ) -> Stream:
     """Score chunk by chunk; a chunk is whole dialogues, all metrics together.
+
+    Chunks are full, unless the stream is given in chunks of its own, as they arrive.
 
     A metric that has something to say about the whole input has a method `tally`: what that returns is handed
     every chunk with its scores (`add`) and asked at the end (`remarks`).
@@ -153,7 +161,8 @@ def score_stream(
     summary.signatures = {source: signature_of(made) for source, made in metrics.items()}
     tallies = {source: made.tally() for source, made in metrics.items() if hasattr(made, "tally")}
     stream = iter(dialogues)
-    while chunk := list(islice(stream, _CHUNK)):
+    whole = iter(lambda: list(islice(stream, _CHUNK)), [])
+    for chunk in whole if arriving is None else arriving:
         parts = {source: made.score(chunk).renamed(source) for source, made in metrics.items()}
         scores = Scores.concat(parts.values())
         summary.add(chunk, scores)
@@ -163,36 +172,6 @@ def score_stream(
         yield chunk, scores
         if watch:
             watch(len(chunk))
-
-
-def explain_stream(
-    stream: Stream,
-    metrics: dict[str, Any],
-    keep: Callable[[why.Explanation], object],
-    most: int | None = None,
-) -> Stream:
-    """Pass a stream on, handing over why its dialogues got their scores: dialogue by dialogue, in order.
-
-    Args:
-        stream: What `score_stream` yields.
-        metrics: By the name of their source; those that cannot explain are passed over.
-        keep: Takes each explanation.
-        most: Explain only this many dialogues, the first ones; None for all.
-    """
-    left = most
-    for chunk, scores in stream:
-        asked = chunk if left is None else chunk[:left]
-        left = None if left is None else left - len(asked)
-        found = [
-            replace(one, source=source)
-            for source, made in metrics.items()
-            if asked and isinstance(made, why.Explains)
-            for one in made.explain(asked)
-        ]
-        places = {dialogue.id: place for place, dialogue in enumerate(asked)}
-        for one in sorted(found, key=lambda one: places[one.dialogue_id]):
-            keep(one)
-        yield chunk, scores
 
 
 def score_to(
@@ -205,10 +184,11 @@ def score_to(
     watch: Watch | None = None,
     explain: bool = False,
     most: int | None = None,
+    live: bool = False,
 ) -> Summary:
     """Score a stream and write a run folder, a table (`.parquet`, `.jsonl`, `.csv`), or nothing.
 
-    Whatever is written appears when all of it is there.
+    Whatever is written appears when all of it is there; on standard output, when it is scored.
 
     Args:
         dialogues: Any stream of dialogues.
@@ -219,84 +199,17 @@ def score_to(
         watch: Called with the number of dialogues after each chunk.
         explain: Whether to say why: in a run folder for every dialogue, else in the summary.
         most: How many dialogues, the first ones, to explain in the summary; None for all.
+        live: Whether the stream may have no end: then Ctrl-C ends it and what was scored is written, and with
+            `-` no dialogue waits for the next one.
     """
-    metrics, summary = build_all(specs), Summary()
-    _check_place(out, name)
+    metrics, summary, interruption = build_all(specs), Summary(), Interruption()
+    writing.check_place(out, name)
     if explain:
-        _check_explaining(metrics, out)
-    stream = score_stream(dialogues, metrics, summary, watch)
-    ending = Path(out).suffix.lower() if out is not None else ""
-    if out is None:
-        if explain:
-            stream = explain_stream(stream, metrics, summary.explanations.append, most)
-        for _ in stream:
-            pass
-    elif str(out) == "-":
-        for _, scores in stream:
-            scores.write("-")
-    elif ending in (".jsonl", ".csv"):
-        Scores.concat([Scores.of([], summary.signatures), *(scores for _, scores in stream)]).write(out)
-    elif ending == ".parquet":
-        with files.replacing(out) as file:
-            _write_parquet(file, stream, metrics, None)
-    else:
-        _write_run(Path(out), stream, metrics, summary, name, overwrite, explain)
+        writing.check_explaining(metrics, out)
+    patient = str(out) != "-"  # nobody sees a file before its end
+    arriving = arrivals(iter(dialogues), _CHUNK, interruption, patient=patient) if live else None
+    stream = score_stream(dialogues, metrics, summary, watch, arriving)
+    with interruption.awaited() if live else nullcontext():
+        writing.write(stream, metrics, summary, out, name, overwrite, explain, most)
+    summary.interrupted = interruption.came.is_set()
     return summary
-
-
-def _check_place(out: str | Path | None, name: str) -> None:
-    if out is not None and name and Path(out).is_file() and Path(name).exists() and Path(out).samefile(name):
-        raise UsageError(f"{out} is what is read: choose another name to write")
-    if out is not None and Path(out).suffix.lower() in _NOT_FOLDERS:
-        raise UsageError(f"cannot write {out}: use a folder, .parquet, .jsonl or .csv")
-
-
-def _check_explaining(metrics: dict[str, Any], out: str | Path | None) -> None:
-    """Refuse early what could not be explained, or not be kept."""
-    if not any(isinstance(made, why.Explains) for made in metrics.values()):
-        able = ", ".join(why.explaining_names()) or "none"
-        raise UsageError(f"{', '.join(metrics)} cannot say why; metrics that can: {able}")
-    if out is not None and (str(out) == "-" or Path(out).suffix.lower() in _TABLES):
-        raise UsageError(f"explanations do not fit into a table ({out}): write a run folder, or leave -o out")
-
-
-def _write_parquet(file: BinaryIO, stream: Stream, metrics: dict[str, Any], copy: BinaryIO | None) -> str:
-    """Write scores row group by row group, and the dialogues beside; return the hash of the dialogues."""
-    signatures = {source: signature_of(made) for source, made in metrics.items()}
-    digest = hashlib.sha256()
-    with pq.ParquetWriter(file, SCHEMA.with_metadata(metadata(signatures)), compression="zstd") as writer:
-        for chunk, scores in stream:
-            writer.write_table(scores.table.cast(SCHEMA))
-            for dialogue in chunk:
-                line = to_json(dialogue) + b"\n"
-                digest.update(line)
-                if copy is not None:
-                    copy.write(line)
-    return digest.hexdigest()
-
-
-def _write_run(
-    out: Path,
-    stream: Stream,
-    metrics: dict[str, Any],
-    summary: Summary,
-    name: str,
-    overwrite: bool,
-    explain: bool,
-) -> None:
-    if out.exists() and not (overwrite and runs.is_run(out)):
-        fix = "--overwrite replaces it" if runs.is_run(out) else "it is not a run folder; choose another name"
-        raise UsageError(f"{out} exists: {fix}")
-    with files.replacing_folder(out) as folder:
-        with (
-            (folder / runs.SCORES).open("wb") as file,
-            (folder / runs.DIALOGUES).open("wb") as copy,
-            (folder / runs.EXPLANATIONS).open("wb") if explain else nullcontext() as reasons,
-        ):
-            if reasons is not None:
-                write = reasons.write
-                stream = explain_stream(stream, metrics, lambda one: write(why.to_json(one) + b"\n"))
-            digest = _write_parquet(file, stream, metrics, copy)
-        info = summary.to_dict(input=name, dialogues_sha256=digest)
-        text = json.dumps(info, ensure_ascii=False, indent=1, allow_nan=False) + "\n"
-        (folder / runs.RUN).write_text(text, encoding="utf-8")

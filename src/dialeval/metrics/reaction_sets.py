@@ -47,7 +47,7 @@ def load_sets(name: str) -> tuple[ReactionSet, ...]:
         raise DataError(f"more than {_MOST} bytes", file=name)
     try:
         entries = tomllib.loads(text.decode("utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         raise DataError(f"not TOML: {error}", file=name) from None
     if not entries:
         raise DataError("no dimension in it", file=name, fix="[quality] with positive and negative")

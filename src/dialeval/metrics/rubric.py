@@ -118,7 +118,7 @@ def _read(name: str) -> dict[str, Any]:
         text = file.read(1 << 20)
     try:
         return tomllib.loads(text.decode("utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         raise DataError(f"not TOML: {error}", file=name) from None
 
 
@@ -145,4 +145,4 @@ def _checked(file: str, aspect: str, entry: Any) -> Rubric:
 
 
 def _is_anchor(key: str, text: Any, low: int, high: int) -> bool:
-    return key.isdecimal() and low <= int(key) <= high and isinstance(text, str)
+    return key.isdecimal() and len(key) < 9 and low <= int(key) <= high and isinstance(text, str)

@@ -109,7 +109,7 @@ def _tokens(choice: Any) -> tuple[tuple[str, dict[str, float]], ...]:
             )
             for token in choice["logprobs"]["content"]
         ]
-    except (KeyError, TypeError, ValueError):
+    except (KeyError, TypeError, ValueError, OverflowError):
         return ()
     sound = all(one and not any(math.isnan(value) for value in one.values()) for _, one in found)
     return tuple(found) if sound else ()

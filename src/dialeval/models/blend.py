@@ -162,4 +162,4 @@ def _term(one: Any, place: Path, where: str) -> Term:
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    return type(value) in (int, float) and abs(value) < 1e300  # NaN is not, nor what no float can hold

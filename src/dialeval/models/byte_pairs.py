@@ -31,7 +31,9 @@ class BytePairs:
         marks = [token for token, one in zip(tokens, kinds, strict=False) if one in (_CONTROL, _USER_DEFINED)]
         self._marks, self._words = _readers(file, tokens), _readers(file, tokens)
         self._marks.add_special_tokens(marks)
-        self._first = int(file.fields.get("tokenizer.ggml.bos_token_id", -1))
+        self._first = file.fields.get("tokenizer.ggml.bos_token_id", -1)
+        if type(self._first) is not int or not -1 <= self._first < len(tokens):
+            raise DataError("is no token", file=file.path, field="tokenizer.ggml.bos_token_id")
         if not file.fields.get("tokenizer.ggml.add_bos_token", False):
             self._first = -1
 

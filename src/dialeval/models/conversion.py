@@ -135,19 +135,22 @@ def _shape(config: Mapping[str, Any], found: Mapping[str, Floats], family: str, 
         raise DataError(f"unknown activation {activation!r}", file=file, field="hidden_act")
     segments = found.get("embeddings.segments")
     try:
-        return Shape(
-            vocabulary=len(found["embeddings.tokens"]),
-            width=int(config["dim" if distil else "hidden_size"]),
-            layers=int(config["n_layers" if distil else "num_hidden_layers"]),
-            heads=int(config["n_heads" if distil else "num_attention_heads"]),
-            inner=len(found["layer.0.inner.weight"]),
-            positions=len(found["embeddings.positions"]),
-            segments=1 if segments is None else len(segments),
-            activation=_ACTIVATIONS[activation],
-            epsilon=float(config.get("layer_norm_eps", 1e-12)),
-        )
+        said = {
+            "vocabulary": len(found["embeddings.tokens"]),
+            "width": config["dim" if distil else "hidden_size"],
+            "layers": config["n_layers" if distil else "num_hidden_layers"],
+            "heads": config["n_heads" if distil else "num_attention_heads"],
+            "inner": len(found["layer.0.inner.weight"]),
+            "positions": len(found["embeddings.positions"]),
+            "segments": 1 if segments is None else len(segments),
+            "activation": _ACTIVATIONS[activation],
+            "epsilon": config.get("layer_norm_eps", 1e-12),
+        }
     except KeyError as error:
         raise DataError(f"{error} is missing", file=file) from None
+    return Shape.of(
+        {"shape": said}, str(file)
+    )  # a size that cannot be is refused before anything is made of it
 
 
 def plain_tokenizer(path: Path) -> bytes:

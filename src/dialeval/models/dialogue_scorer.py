@@ -165,7 +165,7 @@ class DialogueScorer:
         self._head = VectorHead(artefact)
         self.heads = self._head.heads
         features = config.get("features")
-        if not isinstance(features, list) or not all(name in FEATURES for name in features):
+        if not isinstance(features, list) or not all(name in list(FEATURES) for name in features):
             known = ", ".join(FEATURES)
             raise DataError(
                 "expected a list of known features", file=place, field="features", fix=f"known: {known}"

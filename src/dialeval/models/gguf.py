@@ -64,7 +64,8 @@ class Gguf:
         if count % group or start + count // group * size > len(self._bytes):
             raise DataError("reaches beyond the end of the file", file=self.path, field=name)
         raw = np.frombuffer(self._bytes, np.uint8, count // group * size, start).reshape(-1, size)
-        return np.ascontiguousarray(expand(raw).reshape(shape), np.float32)
+        with np.errstate(all="ignore"):  # scales may be no numbers
+            return np.ascontiguousarray(expand(raw).reshape(shape), np.float32)
 
     def _head(self) -> tuple[dict[str, Any], dict[str, tuple[tuple[int, ...], int, int]]]:
         if self._bytes[:4] != b"GGUF":
@@ -83,7 +84,9 @@ class Gguf:
             shape = tuple(self._length(1 << 40) for _ in range(rank))[::-1]
             kind, offset = int(self._number("I")), int(self._number("Q"))
             found[name] = (shape, kind, offset)
-        step = int(fields.get("general.alignment", 32)) or 32
+        step = fields.get("general.alignment", 32)
+        if type(step) is not int or not 0 < step <= _MOST:
+            raise struct.error
         start = -(-self._at // step) * step
         return fields, {name: (shape, kind, start + at) for name, (shape, kind, at) in found.items()}
 

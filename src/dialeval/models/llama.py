@@ -66,14 +66,19 @@ class Llama:
             number, ("context_length", "embedding_length", "block_count")
         )
         self._inner, self._heads = number("feed_forward_length"), number("attention.head_count")
-        self._groups = int(file.fields.get("llama.attention.head_count_kv", self._heads))
+        self._groups = file.fields.get("llama.attention.head_count_kv", self._heads)
         self._size = self.width // self._heads
-        rotated = int(file.fields.get("llama.rope.dimension_count", self._size))
+        rotated = file.fields.get("llama.rope.dimension_count", self._size)
         scaled = file.fields.get("llama.rope.scaling.type", "none") != "none" or "rope_freqs.weight" in file
-        if self._heads % max(1, self._groups) or self.width % self._heads or rotated != self._size or scaled:
+        fits = type(self._groups) is int and 0 < self._groups <= self._heads
+        if not fits or self._heads % self._groups or self.width % self._heads:
+            raise DataError("its attention is of a kind that is not known here", file=file.path)
+        if rotated != self._size or self._size % 2 or scaled:
             raise DataError("its attention is of a kind that is not known here", file=file.path)
         self._epsilon = np.float32(file.field("llama.attention.layer_norm_rms_epsilon", float))
-        base = float(file.fields.get("llama.rope.freq_base", 10000.0))
+        base = file.fields.get("llama.rope.freq_base", 10000.0)
+        if type(base) is not float or not 1 <= base < 1e30:
+            raise DataError("cannot be", file=file.path, field="llama.rope.freq_base")
         self._frequencies = base ** (-np.arange(0, self._size, 2) / self._size)
 
     def _layer(self, file: Gguf, number: int) -> _Layer:
@@ -101,10 +106,13 @@ class Llama:
             text: Tokens; at least one, at most `limit` with the deepest continuation.
             places: After how many tokens of the text, 1 or more, which continuations are asked for.
         """
-        states, found = self._states(text, places), []
-        for (place, tree), part in zip(places, _parts(len(text), places), strict=True):
-            rows = np.concatenate([states[place - 1 : place], states[part]])
-            found.append(self._asked(_scaled(rows, self._norm, self._epsilon), tree))
+        with np.errstate(
+            all="ignore"
+        ):  # of absurd weights come answers that are no numbers, and count as none
+            states, found = self._states(text, places), []
+            for (place, tree), part in zip(places, _parts(len(text), places), strict=True):
+                rows = np.concatenate([states[place - 1 : place], states[part]])
+                found.append(self._asked(_scaled(rows, self._norm, self._epsilon), tree))
         return found
 
     def _asked(self, rows: Floats, tree: Tree) -> list[Floats]:

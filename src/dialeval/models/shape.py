@@ -5,6 +5,8 @@ self-attention and a feed-forward part, each followed by a sum and a layer norma
 DistilBERT, ELECTRA and MiniLM differ in names and in details, which `conversion` irons out.
 """
 
+import hashlib
+import os
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, Literal
@@ -13,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dialeval.errors import DataError
-from dialeval.models.tensors import expand, read_tensors
+from dialeval.models.tensors import expand, read_tensors, write_tensors
 
 Floats = npt.NDArray[np.float32]
 
@@ -98,7 +100,27 @@ class Shape:
 
 
 def read_weights(path: Path, shape: Shape, layers: int | None = None) -> dict[str, Floats]:
-    """Read the weights of the first layers in full precision, refusing any of other sizes."""
+    """Read the weights of the first layers in full precision, refusing any of other sizes.
+
+    `DIALEVAL_SHARED` names a folder where processes of one run keep what they have expanded: the first one
+    writes it, and all of them map it, so that the system holds it once.
+    """
+    folder = os.environ.get("DIALEVAL_SHARED")
+    if not folder:
+        return _expanded(path, shape, layers)
+    name = hashlib.sha256(f"{path.absolute()}|{layers}".encode()).hexdigest()[:16]
+    shared = Path(folder) / f"{name}.safetensors"
+    if not shared.is_file():
+        write_tensors(shared, _turned(_expanded(path, shape, layers)))
+    return _turned(read_tensors(shared))
+
+
+def _turned(weights: dict[str, Floats]) -> dict[str, Floats]:
+    """Lay the matrices of layers the way the runtime wants them: others it would copy for each process."""
+    return {name: value.T if name.startswith("layer.") else value for name, value in weights.items()}
+
+
+def _expanded(path: Path, shape: Shape, layers: int | None) -> dict[str, Floats]:
     wanted = shape.weights(layers)
     stored = read_tensors(path)
     part = {name: value for name, value in stored.items() if name.partition("::")[0] in wanted}

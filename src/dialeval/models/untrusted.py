@@ -125,6 +125,8 @@ def parse_object(text: bytes, path: Path) -> dict[str, Any]:
     """
     try:
         found = json.loads(text.decode(), object_pairs_hook=_unique, parse_constant=_no_constant)
+        if b"\\ud" in text.lower():  # half a character, which can be neither shown nor hashed
+            json.dumps(found, ensure_ascii=False).encode()
     except RecursionError:
         raise DataError("not the JSON expected: nested too deeply", file=path) from None
     except ValueError as error:  # bad UTF-8 and numbers of thousands of digits, too

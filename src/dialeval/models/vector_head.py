@@ -36,7 +36,7 @@ class VectorHead:
         hidden = config.get("hidden")
         if not isinstance(hidden, list) or len(hidden) > _MOST_LAYERS or not all(map(_is_size, hidden)):
             raise DataError("expected a list of sizes", file=place, field="hidden")
-        if config.get("activation") not in _ACTIVATIONS:
+        if config.get("activation") not in list(_ACTIVATIONS):
             raise DataError(
                 f"unknown activation {config.get('activation')!r}", file=place, field="activation"
             )
@@ -61,14 +61,17 @@ class VectorHead:
         """Answer by head: (rows,) numbers or probabilities, or (rows, classes) probabilities."""
         if features.ndim != 2 or features.shape[1] != self.inputs:
             raise UsageError(f"expected rows of {self.inputs} features, not {features.shape}")
-        values = (features.astype(np.float32, copy=False) - self._mean) / self._scale
-        for weight, bias in self._layers:
-            values = self._activation(values @ weight.T + bias)
-        found = {}
-        for head in self.heads:
-            weight, bias = self._tops[head.name]
-            said = values @ weight.T + bias
-            found[head.name] = readable(head, said if head.classes else said[:, 0])
+        with np.errstate(
+            all="ignore"
+        ):  # of absurd weights come answers that are no numbers, and count as none
+            values = (features.astype(np.float32, copy=False) - self._mean) / self._scale
+            for weight, bias in self._layers:
+                values = self._activation(values @ weight.T + bias)
+            found = {}
+            for head in self.heads:
+                weight, bias = self._tops[head.name]
+                said = values @ weight.T + bias
+                found[head.name] = readable(head, said if head.classes else said[:, 0])
         return found
 
 

@@ -215,9 +215,14 @@ class Scores:
 
     @classmethod
     def read(cls, path: str | Path) -> "Scores":
-        """Load a table in our own columns; foreign columns go through `read_columns`."""
+        """Load a table in our own columns; foreign columns go through `read_columns`.
+
+        A folder of Parquet files, such as a batch writes, is one table, in the order of their names.
+        """
         from dialeval.scores import text
 
+        if Path(path).is_dir() and (parts := sorted(Path(path).glob("*.parquet"))):
+            return cls.concat(map(read_parquet, parts))
         if Path(path).suffix.lower() == ".parquet":
             return read_parquet(path)
         return text.read(path)

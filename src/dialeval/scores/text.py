@@ -5,8 +5,9 @@ import io
 import json
 import re
 import zlib
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from dialeval import files
 from dialeval.errors import DataError
@@ -42,16 +43,26 @@ def to_jsonl(scores: Scores) -> str:
     return "".join(line + "\n" for line in lines)
 
 
-def to_csv(scores: Scores) -> str:
+def to_csv(scores: Scores, *, header: bool = True) -> str:
     """Comma-separated values with formula-like cells quoted; an empty cell is null."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\r\n")
-    writer.writerow(COLUMNS)
+    if header:
+        writer.writerow(COLUMNS)
     signatures = {source: str(signature) for source, signature in scores.signatures.items()}
     for row in scores:
         cells = (*row, signatures.get(row.source))
         writer.writerow([guard_cell(item) if isinstance(item, str) else item for item in cells])
     return out.getvalue()
+
+
+def write(file: BinaryIO, ending: str, parts: Iterable[Scores]) -> None:
+    """Write tables under each other as they come, as `.jsonl` or `.csv`, holding one at a time."""
+    if ending == ".csv":
+        file.write(to_csv(Scores.of([])).encode())
+    for part in parts:
+        made = to_csv(part, header=False) if ending == ".csv" else to_jsonl(part)
+        file.write(made.encode("utf-8", "replace"))
 
 
 def read(path: str | Path) -> Scores:
@@ -66,7 +77,10 @@ def records(path: str | Path) -> list[tuple[int, dict[str, Any]]]:
     """Read a table of any columns from CSV, JSONL or Parquet: (line, record) pairs."""
     suffix = Path(str(path).removesuffix(".gz")).suffix.lower()
     if suffix == ".parquet":
-        return list(enumerate(open_parquet(path).to_pylist(), 1))
+        try:
+            return list(enumerate(open_parquet(path).to_pylist(), 1))
+        except (ValueError, OverflowError) as error:  # a time beyond all calendars, text that is none
+            raise DataError(f"holds what cannot be read: {error}", file=path) from None
     with files.open_binary(path) as file:
         try:
             text = file.read().decode("utf-8-sig")

@@ -130,7 +130,7 @@ class Study:
             if body.pop("version") != VERSION:
                 raise DataError("made by another version", file=path, fix="run dialeval study again")
             return cls(**body)
-        except (json.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError, AttributeError) as error:
+        except (ValueError, RecursionError, KeyError, TypeError, AttributeError) as error:
             raise DataError(f"not a study: {error}", file=path, fix="run dialeval study again") from None
 
     @property

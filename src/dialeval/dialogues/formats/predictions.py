@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from dialeval.dialogues.datasets.multiwoz import canonical_id
-from dialeval.dialogues.dialogue import Dialogue, Turn, clean_text, clean_turn
+from dialeval.dialogues.dialogue import Dialogue, Turn, clean_text, clean_turn, storable
 from dialeval.dialogues.formats.records import SHAPES
 from dialeval.errors import DataError
 
@@ -60,10 +60,15 @@ def read_predictions(path: str | Path, file: BinaryIO, start: bytes) -> Iterator
         raise DataError(f"not JSON: {error.msg}", file=path, line=error.lineno, fix=_SHAPE) from None
     except RecursionError:
         raise DataError("nested too deeply", file=path) from None
+    except ValueError as error:  # a number of 5,000 digits
+        raise DataError(f"not JSON: {error}", file=path, fix=_SHAPE) from None
     if not isinstance(record, dict):
         raise DataError("an object of dialogues is expected", file=path, fix=_SHAPE)
     for number, (name, turns) in enumerate(record.items(), 1):
-        yield number, _dialogue(name, turns)
+        try:
+            yield number, storable(_dialogue(name, turns))
+        except RecursionError:
+            raise DataError("nested too deeply", file=path, field=name[:80]) from None
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """`read`: any file of dialogues as a stream, with the place named when something is wrong."""
 
+import contextlib
 import json
 import zlib
 from array import array
@@ -16,9 +17,11 @@ from dialeval.dialogues.dialogue import Dialogue, content_id
 from dialeval.dialogues.formats import predictions, tables, transcript
 from dialeval.dialogues.formats.records import SHAPES, Shape, parse_record
 from dialeval.errors import DataError, UsageError
+from dialeval.stores import is_address
 
 FORMATS = (*(shape.name for shape in SHAPES), "predictions", "table", "text")
 _CHUNK = 1 << 16
+_RECENT = 1 << 17  # dialogues of a stream whose names are remembered, at least
 _MAX_RECORD = 1 << 28  # characters of one dialogue in a JSON array; more is not a dialogue
 _decode = msgspec.json.Decoder(Dialogue).decode
 _PLAIN_ROLES = frozenset(("user", "assistant", "system"))
@@ -32,7 +35,8 @@ def read(
 
     The kind of file follows from its name and first bytes, the shape of its records from the first one.
     `-` is JSONL on standard input; gzip is seen through. A dialogue without an id is named by its
-    content; the second one with the same content gets `-2`, and so on.
+    content; the second one with the same content gets `-2`, and so on. A stream has no end, so there only
+    the last 131,072 names, or up to twice as many, are remembered.
 
     Args:
         path: JSONL, JSON array, predictions by id, Parquet, CSV, TSV or plain text, possibly gzipped.
@@ -44,50 +48,78 @@ def read(
     """
     if format is not None and format not in FORMATS:
         raise UsageError(f"no format {format!r}; known: {', '.join(FORMATS)}")
-    seen, nameless = _SeenIds(path, lambda: _numbered(path, format, columns)), Counter[str]()
+    seen = _SeenIds(path, lambda: numbered(path, format, columns))
+    nameless = _Recent(_RECENT) if str(path) == "-" else Counter[str]()
     add, check_at = seen.add, 4096
-    try:
-        for line, dialogue in _numbered(path, format, columns):
+    with readable(path):
+        for line, dialogue in numbered(path, format, columns):
             if not dialogue.id:
-                yield _named(dialogue, nameless)
+                yield named(dialogue, nameless)
                 continue
             add(dialogue.id, line)
             if line >= check_at:
                 seen.check()
                 check_at *= 2
             yield dialogue
+    seen.check()
+
+
+@contextlib.contextmanager
+def readable(path: str | Path) -> Iterator[None]:
+    """Say of bytes that are neither gzip nor text, as they should be, which file they are in."""
+    try:
+        yield
     except (EOFError, zlib.error) as error:
         raise DataError(f"the compressed file is broken: {error}", file=path, fix="copy it again") from None
     except UnicodeDecodeError as error:
         raise DataError(f"not UTF-8: {error.reason}", file=path, fix="save the file as UTF-8") from None
-    seen.check()
 
 
-def _named(dialogue: Dialogue, nameless: Counter[str]) -> Dialogue:
+def named(dialogue: Dialogue, nameless: Counter[str]) -> Dialogue:
+    """Name a dialogue by its content; `nameless` counts how often that content came before."""
     name = content_id(dialogue)
     nameless[name] += 1
     return msgspec.structs.replace(dialogue, id=name if nameless[name] == 1 else f"{name}-{nameless[name]}")
+
+
+class _Recent(Counter[Any]):
+    """Numbers by name, of which at least the last `most` are remembered."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__()
+        self.most, self.old = most, dict[Any, int]()
+
+    def __missing__(self, name: Any) -> int:
+        return self.old.get(name, 0)
+
+    def __setitem__(self, name: Any, number: int) -> None:
+        if len(self) == self.most:
+            self.old = dict(self)
+            self.clear()
+        super().__setitem__(name, number)
 
 
 class _SeenIds:
     """Finds duplicate ids in eight bytes a dialogue, so that memory stays flat over a gigabyte.
 
     Hashes are sorted in place and looked through when their number has doubled, and at the end. Only when
-    two are equal is the file read again, to name the lines. A stream cannot be: there the ids are kept.
+    two are equal is the file read again, to name the lines. A stream cannot be: there the hashes of the last
+    ids are kept with their lines.
     """
 
     def __init__(self, path: str | Path, again: Callable[[], Numbered]) -> None:
         self.path, self.again, self.hashes = path, again, array("q")
-        self.lines: dict[str, int] = {}
+        self.lines = _Recent(_RECENT)
         self.add = self._keep if str(path) == "-" else self._hash
 
     def _hash(self, name: str, line: int) -> None:
         self.hashes.append(hash(name))
 
     def _keep(self, name: str, line: int) -> None:
-        if name in self.lines:
-            self._complain(self.lines[name], line)
-        self.lines[name] = line
+        hashed = hash(name)
+        if first := self.lines[hashed]:
+            self._complain(first, line)
+        self.lines[hashed] = line
 
     def check(self) -> None:
         import numpy as np
@@ -112,8 +144,9 @@ class _SeenIds:
         )
 
 
-def _numbered(path: str | Path, format: str | None, columns: tables.TurnColumns | None) -> Numbered:
-    suffix = Path(str(path).removesuffix(".gz")).suffix.lower()
+def numbered(path: str | Path, format: str | None, columns: tables.TurnColumns | None) -> Numbered:
+    """Yield the dialogues of a file with their lines, rows or items, nameless ones without a name."""
+    suffix = ending(path)
     if suffix == ".parquet":
         return tables.read_parquet(path, columns)
     if suffix in (".csv", ".tsv") or format == "table":
@@ -122,13 +155,23 @@ def _numbered(path: str | Path, format: str | None, columns: tables.TurnColumns 
         return transcript.read_text(path)
     shape = next((shape for shape in SHAPES if shape.name == format), None)
     file = files.open_binary(path)
-    start = _first_line(path, file)
+    start = first_line(path, file)
     if format == "predictions" or (suffix == ".json" and shape is None and predictions.looks_like(start)):
         return predictions.read_predictions(path, file, start)
     return (_read_array if start.lstrip()[:1] == b"[" else _read_lines)(path, file, start, shape)
 
 
-def _first_line(path: str | Path, file: BinaryIO) -> bytes:
+def ending(path: str | Path) -> str:
+    """Return how a name ends, that of an address before its query, without `.gz`.
+
+    >>> ending("chats.JSONL.gz"), ending("s3://logs/may.parquet?region=eu-west-1")
+    ('.jsonl', '.parquet')
+    """
+    name = str(path).partition("?")[0] if is_address(path) else str(path)
+    return Path(name.removesuffix(".gz")).suffix.lower()
+
+
+def first_line(path: str | Path, file: BinaryIO) -> bytes:
     """Return the first line that holds something, counted in blank lines by the reader after it."""
     try:
         line = file.readline()
@@ -140,13 +183,20 @@ def _first_line(path: str | Path, file: BinaryIO) -> bytes:
 def _read_lines(path: str | Path, file: BinaryIO, first: bytes, shape: Shape | None) -> Numbered:
     with file:
         for number, line in enumerate(chain((first,), file), 1):
-            dialogue = _read_plain(line)
-            if dialogue is None:
-                record = _json(path, number, line)
-                if record is _BLANK:
-                    continue
-                dialogue, shape = parse_record(record, shape, path, number)
-            yield number, dialogue
+            dialogue, shape = parse_line(path, number, line, shape)
+            if dialogue is not None:
+                yield number, dialogue
+
+
+def parse_line(
+    path: str | Path, number: int, line: bytes, shape: Shape | None
+) -> tuple[Dialogue | None, Shape | None]:
+    """Read one line of JSONL, in the shape that the file has so far; a blank line holds no dialogue."""
+    dialogue = _read_plain(line)
+    if dialogue is not None:
+        return dialogue, shape
+    record = _json(path, number, line)
+    return (None, shape) if record is _BLANK else parse_record(record, shape, path, number)
 
 
 def _read_plain(line: bytes) -> Dialogue | None:
@@ -189,6 +239,8 @@ def _json(path: str | Path, number: int, line: bytes) -> Any:
         ) from None
     except RecursionError:
         raise DataError("nested too deeply", file=path, line=number) from None
+    except ValueError as error:  # a number of 5,000 digits
+        raise DataError(f"not JSON: {error}", file=path, line=number) from None
 
 
 def _read_array(path: str | Path, file: BinaryIO, start: bytes, shape: Shape | None) -> Numbered:
@@ -216,6 +268,8 @@ def _read_array(path: str | Path, file: BinaryIO, start: bytes, shape: Shape | N
                     raise DataError(
                         f"not JSON: {error.msg}", file=path, line=number + 1, fix="item of the array"
                     ) from None
+            except ValueError as error:  # a number of 5,000 digits
+                raise DataError(f"not JSON: {error}", file=path, line=number + 1) from None
             if end < 0 or (end == len(text) and not ended):
                 if ended:
                     raise DataError(

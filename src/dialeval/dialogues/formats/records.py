@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from dialeval.dialogues.dialogue import Dialogue, Turn, clean_text, clean_turn
+from dialeval.dialogues.dialogue import Dialogue, Turn, clean_text, clean_turn, storable
 from dialeval.errors import DataError
 
 Record = dict[str, Any]
@@ -185,7 +185,7 @@ def parse_record(record: object, shape: Shape | None, path: object, line: int) -
     try:
         if shape is None or not isinstance(record, dict):
             shape = shape_of(record)
-        return shape.parse(record), shape  # type: ignore[arg-type]  # shape_of takes objects only
+        return storable(shape.parse(record)), shape  # type: ignore[arg-type]  # shape_of takes objects only
     except DataError as error:
         message = str(error).removeprefix(f"{error.field}: ").removesuffix(f" ({error.fix})")
         raise DataError(message, file=path, line=line, field=error.field, fix=error.fix) from None
@@ -193,6 +193,8 @@ def parse_record(record: object, shape: Shape | None, path: object, line: int) -
         raise DataError("missing", file=path, line=line, field=str(error.args[0])) from None
     except (TypeError, AttributeError, ValueError) as error:
         raise DataError(f"not of the expected shape: {error}", file=path, line=line) from None
+    except RecursionError:
+        raise DataError("nested too deeply", file=path, line=line) from None
 
 
 def shape_of(record: object) -> Shape:

@@ -4,6 +4,7 @@ import csv
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -73,37 +74,78 @@ def _text_lines(path: str | Path, file: Iterable[bytes]) -> Iterator[str]:
             ) from None
 
 
-def read_parquet(path: str | Path, columns: TurnColumns | None) -> Iterator[tuple[int, Dialogue]]:
-    """Yield the dialogues of a Parquet file: one a row (`messages`, `conversations`), or one turn a row."""
+def read_parquet(
+    path: str | Path, columns: TurnColumns | None, first: int = 0
+) -> Iterator[tuple[int, Dialogue]]:
+    """Yield the dialogues of a Parquet file: one a row (`messages`, `conversations`), or one turn a row.
+
+    Args:
+        path: The file.
+        columns: Which columns of a table of turns hold what.
+        first: Begin at this row, from 0, without reading the row groups before its own.
+    """
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
     with files.open_binary(path) as file:
         try:
-            parquet = pq.ParquetFile(file, pre_buffer=False)
-            batches = parquet.iter_batches(batch_size=1024, use_threads=False)
+            parquet = _open_parquet(file)
             names = parquet.schema_arrow.names
             ours = b"dialeval" in (parquet.schema_arrow.metadata or {})
-            rows = enumerate((row for batch in batches for row in batch.to_pylist()), 1)
-            if {"messages", "conversations", "conversation", "turns", "dialog"} & set(
-                names
-            ) and columns is None:
+            rows = enumerate(_rows(parquet, first), first + 1)
+            if _holds_dialogues(names, columns):
                 for number, row in rows:
-                    yield number, parse_record(_unpack(row) if ours else row, None, path, number)[0]
+                    yield (
+                        number,
+                        parse_record(_unpack(path, number, row) if ours else row, None, path, number)[0],
+                    )
             else:
                 yield from _group(path, rows, names, columns, ours=False)
-        except (pa.ArrowInvalid, OSError) as error:
-            raise DataError(f"not a Parquet file: {error}", file=path) from None
+        except (pa.ArrowException, OSError, ValueError, OverflowError) as error:
+            raise DataError(f"not a Parquet file of dialogues: {error}", file=path) from None
 
 
-def _unpack(row: dict[str, Any]) -> dict[str, Any]:
+def has_dialogue_rows(path: str | Path, columns: TurnColumns | None) -> bool:
+    """Say whether a row of a Parquet file is a whole dialogue, rather than a turn."""
+    import pyarrow as pa
+
+    with files.open_binary(path) as file:
+        try:
+            return _holds_dialogues(_open_parquet(file).schema_arrow.names, columns)
+        except (pa.ArrowException, OSError, ValueError, OverflowError) as error:
+            raise DataError(f"not a Parquet file of dialogues: {error}", file=path) from None
+
+
+def _open_parquet(file: Any) -> Any:
+    import pyarrow.parquet as pq
+
+    return pq.ParquetFile(file, pre_buffer=False)
+
+
+def _holds_dialogues(names: Iterable[str], columns: TurnColumns | None) -> bool:
+    return columns is None and bool(
+        {"messages", "conversations", "conversation", "turns", "dialog"} & set(names)
+    )
+
+
+def _rows(parquet: Any, first: int) -> Iterator[dict[str, Any]]:
+    groups, before = list(range(parquet.num_row_groups)), 0
+    while groups and before + parquet.metadata.row_group(groups[0]).num_rows <= first:
+        before += parquet.metadata.row_group(groups.pop(0)).num_rows
+    batches = parquet.iter_batches(batch_size=1024, use_threads=False, row_groups=groups)
+    yield from islice((row for batch in batches for row in batch.to_pylist()), first - before, None)
+
+
+_UNLIKE_OURS = (ValueError, TypeError, AttributeError, KeyError, RecursionError)
+
+
+def _unpack(path: str | Path, line: int, row: dict[str, Any]) -> dict[str, Any]:
     """Undo what the writer packed: free-form parts are JSON in a Parquet file of ours."""
-    messages = [{**item, "meta": json.loads(item.get("meta") or "{}")} for item in row["messages"]]
-    return {
-        **row,
-        "messages": messages,
-        **{key: json.loads(row[key] or "{}") for key in ("references", "meta")},
-    }
+    try:
+        messages = [{**item, "meta": json.loads(item.get("meta") or "{}")} for item in row["messages"]]
+        rest = {key: json.loads(row[key] or "{}") for key in ("references", "meta")}
+    except _UNLIKE_OURS as error:
+        raise DataError(f"not as dialeval writes it: {error}", file=path, line=line) from None
+    return {**row, "messages": messages, **rest}
 
 
 def _group(
@@ -165,7 +207,10 @@ def _turns(
     record["id"], record["system"] = first[names["id"]], first.get(names.get("system", "")) or None
     record["messages"] = [{"role": row[names["speaker"]], "content": row[names["text"]]} for row in rows]
     if ours:
-        _restore(record, rows)
+        try:
+            _restore(record, rows)
+        except _UNLIKE_OURS as error:
+            raise DataError(f"not as dialeval writes it: {error}", file=path, line=line) from None
     else:
         used = set(names.values())
         for message, row in zip(record["messages"], rows, strict=True):

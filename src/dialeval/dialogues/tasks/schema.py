@@ -104,7 +104,7 @@ def open_schema(name: str) -> tuple[Schema, Path, str]:
         data = file.read()
     try:
         schema = msgspec.toml.decode(data, type=Schema)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, ValueError, RecursionError) as error:
         raise DataError(f"not a declaration of a task: {error}", file=path, fix="see docs/tasks.md") from None
     _check(schema, path)
     return schema, path, hashlib.sha256(data).hexdigest()[:12]

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 
 from dialeval.models.cache.disk import DiskCache
 from dialeval.models.cache.entries import Array, key
-from dialeval.models.cache.memory import MemoryCache
+from dialeval.models.cache.memory import MemoryCache, forget
 
-__all__ = ["DiskCache", "Layered", "MemoryCache", "key"]
+__all__ = ["DiskCache", "Layered", "MemoryCache", "forget", "key"]
 
 
 class Layered:

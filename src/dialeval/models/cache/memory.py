@@ -1,6 +1,7 @@
 """A bounded cache in memory, least recently used out first."""
 
 import threading
+import weakref
 from collections import OrderedDict
 from collections.abc import Sequence
 
@@ -32,6 +33,13 @@ class MemoryCache:
         self._kept: OrderedDict[bytes, Array] = OrderedDict()
         self._lock = threading.Lock()
         watch(self)
+        _EVERY.add(self)
+
+    def clear(self) -> None:
+        """Let go of everything."""
+        with self._lock:
+            self._kept.clear()
+            self.held = 0
 
     def fetch(self, keys: Sequence[bytes]) -> list[Array | None]:
         """Return the array of each key, or None."""
@@ -64,3 +72,16 @@ class MemoryCache:
 
     def _after_fork(self) -> None:
         self._lock.release()
+
+
+_EVERY: "weakref.WeakSet[MemoryCache]" = weakref.WeakSet()
+
+
+def forget() -> None:
+    """Empty every cache in memory of this process.
+
+    Which texts share a batch changes the last digits of their vectors. Work that must come out the same to
+    the byte, whatever was done before it, begins by forgetting.
+    """
+    for cache in list(_EVERY):
+        cache.clear()

@@ -1,0 +1,106 @@
+"""Chunks of what has arrived: a fast input in large ones, a live one dialogue by dialogue, as they come.
+
+A thread reads ahead, into a queue of bounded length. A chunk ends when it is full or, where somebody waits
+for the scores, when nothing more has come for a moment: while one chunk is scored the next one gathers, so a
+pipe that never waits is scored in full chunks, and a chat that ends now is scored now.
+"""
+
+import contextlib
+import queue
+import signal
+import threading
+from collections.abc import Iterator
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+_MOMENT = 0.01  # seconds without anything new that end a chunk
+_LOOK = 0.2  # seconds after which a waiting thread looks whether it shall end
+_END = object()
+
+
+class Interruption:
+    """Whether somebody pressed Ctrl-C: the first time ends the input, the second time the program."""
+
+    def __init__(self) -> None:
+        self.came = threading.Event()
+
+    @contextlib.contextmanager
+    def awaited(self) -> Iterator[None]:
+        """Take Ctrl-C as the end of the input within this block; only the main thread can."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+
+        def note(*_: object) -> None:
+            self.came.set()
+            signal.signal(signal.SIGINT, before)
+
+        before = signal.signal(signal.SIGINT, note)
+        try:
+            yield
+        finally:
+            signal.signal(signal.SIGINT, before)
+
+
+def arrivals(
+    items: Iterator[T], most: int, interruption: Interruption | None = None, *, patient: bool = False
+) -> Iterator[list[T]]:
+    """Yield what `items` gives in chunks of at most `most`, none of which waits for an item to come.
+
+    What goes wrong with the input is raised after everything before it was yielded. With `patient` all chunks
+    but the last are full, whatever the input's pace.
+
+    >>> list(arrivals(iter("abcde"), 2))
+    [['a', 'b'], ['c', 'd'], ['e']]
+    """
+    came = interruption.came if interruption else threading.Event()
+    waiting: queue.Queue[Any] = queue.Queue(most)
+    gone = threading.Event()
+    threading.Thread(target=_read, args=(items, waiting, gone), name="reader", daemon=True).start()
+    try:
+        item = _first(waiting, came)
+        while item is not _END:
+            chunk: list[T] = []
+            while item is not _END and not isinstance(item, BaseException):
+                chunk.append(item)
+                if len(chunk) == most:
+                    break
+                try:
+                    item = _first(waiting, came) if patient else waiting.get(timeout=_MOMENT)
+                except queue.Empty:
+                    break
+            if chunk:
+                yield chunk
+            if isinstance(item, BaseException):
+                raise item
+            if item is not _END:
+                item = _first(waiting, came)
+    finally:
+        gone.set()
+
+
+def _first(waiting: "queue.Queue[Any]", came: threading.Event) -> Any:
+    """Wait for the next item; an interruption is the end."""
+    while not came.is_set():
+        with contextlib.suppress(queue.Empty):
+            return waiting.get(timeout=_LOOK)
+    return _END
+
+
+def _read(items: Iterator[Any], waiting: "queue.Queue[Any]", gone: threading.Event) -> None:
+    try:
+        for item in items:
+            if not _put(waiting, item, gone):
+                return
+        _put(waiting, _END, gone)
+    except BaseException as error:  # handed to whoever asks for the next item
+        _put(waiting, error, gone)
+
+
+def _put(waiting: "queue.Queue[Any]", item: Any, gone: threading.Event) -> bool:
+    """Put an item into the queue when there is room; False if nobody wants it any more."""
+    while not gone.is_set():
+        with contextlib.suppress(queue.Full):
+            waiting.put(item, timeout=_LOOK)
+            return True
+    return False

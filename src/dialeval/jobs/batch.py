@@ -1,0 +1,220 @@
+"""Score more dialogues than one sitting: planned into shards, worked off by any number of workers, resumed.
+
+`prepare` makes the plan, or finds the one that is there and sees that it still fits; `Batch.run` has the
+shards scored that are missing, and puts the summary beside them when none is.
+"""
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from dialeval.dialogues.formats import FORMATS, TurnColumns
+from dialeval.errors import UsageError
+from dialeval.jobs import runs
+from dialeval.jobs.batch_folder import LOG, SUMMARY, BatchFolder, done_name
+from dialeval.jobs.crews import Crew, Outcome, work_off
+from dialeval.jobs.inputs import absolute, input_files
+from dialeval.jobs.local_workers import LocalCrew
+from dialeval.jobs.planning import check_plan, make_plan
+from dialeval.jobs.ray_workers import RayCrew
+from dialeval.jobs.scoring import DEFAULT_METRICS, Summary, build_all, estimates
+from dialeval.jobs.shard_scores import score_shard
+from dialeval.jobs.shards import TURNS, Plan, load_plan, read_shard
+from dialeval.metrics import signature_of
+from dialeval.models.batching import default_threads
+from dialeval.scores import Signature
+
+On = Literal["local", "ray"]
+Watch = Callable[[int], None]
+_MOST_REASONS = 100  # that a summary lists; more are counted together
+
+
+@dataclass
+class Batch:
+    """A batch that is planned: what is done, and what is left to do."""
+
+    folder: BatchFolder
+    plan: Plan
+    done: dict[int, dict[str, Any]]
+    """What is known of the shards whose scores are there, whole."""
+    note: Callable[[dict[str, Any]], None] = lambda event: None
+
+    @property
+    def missing(self) -> list[int]:
+        """Numbers of the shards that are left to do."""
+        return [shard.number for shard in self.plan.shards if shard.number not in self.done]
+
+    @property
+    def turns_left(self) -> int:
+        """How many turns are left to score."""
+        return sum(self.plan.shards[number].turns for number in self.missing)
+
+    def costs(self) -> list[str]:
+        """Say what metrics that cost something will cost for what is left, before they start."""
+        return estimates(
+            lambda: (one for number in self.missing for one in read_shard(self.plan, number)),
+            self.plan.metrics,
+        )
+
+    def run(
+        self,
+        on: On = "local",
+        workers: int | None = None,
+        address: str | None = None,
+        watch: Watch = lambda turns: None,
+    ) -> Outcome:
+        """Score what is missing; with all of it there, write the summary and `_SUCCESS`.
+
+        Args:
+            on: `local`, processes of this machine, or `ray`.
+            workers: How many; by default one a core.
+            address: Of a Ray cluster; None for one of this machine alone.
+            watch: Called with the turns of each shard that is done.
+        """
+        missing, started, outcome = self.missing, time.monotonic(), Outcome()
+        if missing:
+            self.folder.remove(runs.SUCCESS)
+            with _crew(on, str(self.folder), workers, address, len(missing)) as crew:
+                outcome = work_off(missing, crew, watch, self.note)
+            self.done |= _finished(self.folder, missing)
+        if not self.missing and (missing or not _is_complete(self.folder)):
+            speed = {"turns": outcome.turns, "seconds": round(time.monotonic() - started, 3)}
+            self.folder.write_json(SUMMARY, self.summary(speed))
+            self.folder.write(runs.SUCCESS, b"")
+        return outcome
+
+    def summed(self) -> Summary:
+        """Add up what is known of all shards that are done."""
+        summary = Summary()
+        summary.signatures = {source: Signature.parse(text) for source, text in self.plan.signatures.items()}
+        for _, done in sorted(self.done.items()):
+            summary.dialogues += done["dialogues"]
+            summary.turns += done["turns"]
+            summary.add_means(done["scores"])
+            summary.input_notes.update(done["input_notes"])
+            summary.dialogue_notes.update(done["dialogue_notes"])
+            summary.unscored_notes.update(_counts(done["unscored"]))
+            summary.score_notes.update(_counts(done["noted"]))
+        return summary
+
+    def summary(self, run: dict[str, Any] | None = None) -> dict[str, Any]:
+        """Return what `summary.json` says: counts, means, what was not scored and why, and how fast it was.
+
+        Args:
+            run: Turns and seconds of this run, by the clock; shards of earlier runs are not in them.
+        """
+        summed = self.summed()
+        seconds = sum(done["seconds"] for done in self.done.values())
+        speed: dict[str, Any] = {
+            "worker_seconds": round(seconds, 3),
+            "turns_per_worker_second": round(summed.turns / seconds, 1) if seconds else None,
+            "peak_memory": max((done["peak_memory"] or 0 for done in self.done.values()), default=0) or None,
+        }
+        if run and run["turns"]:
+            speed["last_run"] = run | {"turns_per_second": round(run["turns"] / max(run["seconds"], 1e-3), 1)}
+        found = summed.to_dict(input=self.plan.input, shards=len(self.plan.shards), done=len(self.done))
+        return found | {"unscored": _reasons(summed.unscored_notes), "speed": speed}
+
+
+@contextmanager
+def prepare(
+    inputs: Sequence[str],
+    metrics: Sequence[str],
+    out: str,
+    *,
+    turns_per_shard: int = TURNS,
+    format: str | None = None,
+    columns: TurnColumns | None = None,
+    watch: Watch | None = None,
+) -> Iterator[Batch]:
+    """Plan a batch, or take up the one that was planned; nobody else drives it meanwhile.
+
+    Args:
+        inputs: Files, folders, globs, or addresses of an object store.
+        metrics: In command-line notation.
+        out: The folder that is written: a path or an address.
+        turns_per_shard: How many turns make a shard.
+        format: How to read the inputs, instead of looking.
+        columns: Which columns of a turn table hold what.
+        watch: Called with the number of dialogues while planning.
+
+    Raises:
+        DataError: The folder holds another batch, or this one with another metric or input.
+    """
+    if format is not None and format not in FORMATS:
+        raise UsageError(f"no format {format!r}; known: {', '.join(FORMATS)}")
+    place, specs = absolute(out), list(metrics or DEFAULT_METRICS)
+    signatures = {source: str(signature_of(made)) for source, made in build_all(specs).items()}
+    folder = BatchFolder(place)
+    _check_folder(folder)
+    paths = input_files(inputs, place)
+    reading: dict[str, Any] = {"format": format, "columns": columns}
+    with folder.alone() as note:
+        folder.clean()
+        plan = load_plan(folder)
+        if plan is None:
+            name = ", ".join(inputs)
+            plan = make_plan(
+                paths, specs, signatures, name=name, turns_per_shard=turns_per_shard, watch=watch, **reading
+            )
+            plan.save(folder)
+        else:
+            check_plan(plan, paths, signatures, turns_per_shard, place=out, **reading)
+        yield Batch(folder, plan, _finished(folder, range(len(plan.shards))), note)
+
+
+def score_one(out: str, number: int) -> dict[str, Any]:
+    """Score one shard of a planned batch, unless it is there: a task of an array of jobs."""
+    found = BatchFolder(absolute(out)).finished(number)
+    return found if found is not None else score_shard(out, number)
+
+
+def _check_folder(folder: BatchFolder) -> None:
+    """Refuse a folder that holds something else before anything is written to it."""
+    if folder.stored:
+        return
+    root = Path(str(folder))
+    if root.exists() and not root.is_dir():
+        raise UsageError(f"{root} is a file: name a folder")
+    there = {one.name for one in root.iterdir() if not one.name.startswith(".")} if root.is_dir() else set()
+    if there and runs.PARTS not in there and (not there <= {runs.RUN, LOG} or runs.is_run(root)):
+        raise UsageError(f"{root} holds something else: name a new folder")
+
+
+def _crew(
+    on: str, folder: str, workers: int | None, address: str | None, shards: int
+) -> AbstractContextManager[Crew]:
+    if on == "ray":
+        return RayCrew(folder, workers and min(workers, shards), address)
+    if on != "local":
+        raise UsageError(f"--on {on}: local or ray")
+    if address is not None:
+        raise UsageError("--address goes with --on ray")
+    return LocalCrew(folder, min(workers or default_threads(), shards))
+
+
+def _finished(folder: BatchFolder, numbers: Sequence[int]) -> dict[int, dict[str, Any]]:
+    there = folder.names()
+    asked = [number for number in numbers if done_name(number) in there]
+    return {number: done for number in asked if (done := folder.finished(number)) is not None}
+
+
+def _is_complete(folder: BatchFolder) -> bool:
+    return folder.read(runs.SUCCESS) is not None and folder.read(SUMMARY) is not None
+
+
+def _counts(rows: list[list[Any]]) -> dict[Any, int]:
+    return {tuple(key): count for *key, count in rows}
+
+
+def _reasons(notes: Counter[tuple[str, str]]) -> list[dict[str, Any]]:
+    """List why rows were not scored, most frequent first."""
+    common = sorted(notes.items(), key=lambda item: (-item[1], item[0]))
+    rows = [{"source": source, "note": note, "n": n} for (source, note), n in common[:_MOST_REASONS]]
+    if rest := sum(n for _, n in common[_MOST_REASONS:]):
+        rows.append({"source": None, "note": f"{len(common) - _MOST_REASONS} other reasons", "n": rest})
+    return rows

@@ -1,0 +1,206 @@
+"""`score_shard`: the one function behind every way to run a batch.
+
+A process on this machine, a Ray worker, a task of a Slurm array and a Spark partition all call it with a
+folder and a number. It needs nothing else, and whoever calls it, the bytes it writes are the same: it begins
+with empty caches, so that no vector comes from a batch that another shard shared.
+"""
+
+import functools
+import hashlib
+import io
+import re
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from dialeval.dialogues import Dialogue
+from dialeval.errors import DataError, DialevalError, UsageError
+from dialeval.jobs.batch_folder import BatchFolder, done_name, part_name
+from dialeval.jobs.inputs import absolute
+from dialeval.jobs.scoring import Summary, build_all
+from dialeval.jobs.shards import load_plan, read_shard
+from dialeval.metrics import signature_of
+from dialeval.models.cache import forget
+from dialeval.scores import SCHEMA, Score, Scores, Signature
+from dialeval.scores.table import metadata
+
+_CHUNK = 512  # dialogues scored together
+_ADDRESS = re.compile(r"\b0x[0-9a-fA-F]+")
+Metrics = dict[str, Any]
+Poisoned = dict[str, dict[str, str]]
+"""By source: the ids of dialogues that its metric fails on, and how."""
+
+
+def score_shard(folder: str, number: int) -> dict[str, Any]:
+    """Score one shard of a planned batch and write it; return what is known of it now.
+
+    A dialogue that a metric fails on gets a row without a value for each dimension, whose note names the
+    exception; the others are scored as if it were not there.
+
+    Args:
+        folder: Where the plan is and the scores go: a path or an address.
+        number: Which shard, from 0.
+
+    Raises:
+        DataError: The input or a metric is no longer what was planned, or nothing can be written.
+    """
+    place = BatchFolder(absolute(folder))
+    plan = load_plan(place)
+    if plan is None:
+        raise UsageError(f"no plan in {folder}: make it first, dialeval batch … --plan-only")
+    if not 0 <= number < len(plan.shards):
+        raise UsageError(f"there is no shard {number}: the plan has 0 to {len(plan.shards) - 1}")
+    started = time.perf_counter()
+    metrics = _built(tuple(plan.metrics))
+    signatures = {source: signature_of(made) for source, made in metrics.items()}
+    for source, signature in signatures.items():
+        if str(signature) != (planned := plan.signatures.get(source)):
+            raise DataError(
+                f"metric {source} is another one here: planned {planned}, here {signature}",
+                file=folder,
+                fix="use the same version and models everywhere",
+            )
+    dialogues, summary = list(read_shard(plan, number)), Summary()
+    table = Scores.concat([Scores.of([], signatures), *_scored(dialogues, metrics, summary)])
+    data = to_parquet(table, signatures)
+    done = _describe(number, data, len(table), summary, time.perf_counter() - started)
+    place.write(part_name(number), data)
+    place.write_json(done_name(number), done)
+    return done
+
+
+@functools.lru_cache(maxsize=1)
+def _built(specs: tuple[str, ...]) -> Metrics:
+    """Make the metrics, and have them load their models: what is missing is missing for all dialogues."""
+    metrics = build_all(specs)
+    for made in metrics.values():
+        try:
+            made.score([])
+        except DialevalError:
+            raise
+        except Exception:  # noqa: S110  # a metric that minds having nothing to do, and nothing more
+            pass
+    return metrics
+
+
+def to_parquet(table: Scores, signatures: dict[str, Signature]) -> bytes:
+    """Return scores as the bytes of a Parquet file; equal scores give equal bytes."""
+    import pyarrow.parquet as pq
+
+    buffer = io.BytesIO()
+    whole = table.table.cast(SCHEMA).combine_chunks().replace_schema_metadata(metadata(signatures))
+    pq.write_table(whole, buffer, compression="zstd")
+    return buffer.getvalue()
+
+
+def _scored(dialogues: Sequence[Dialogue], metrics: Metrics, summary: Summary) -> list[Scores]:
+    """Score all of a shard; where a metric fails, find out on which dialogues, and begin again without."""
+    try:
+        forget()
+        return list(_pass(dialogues, metrics, summary, {}))
+    except MemoryError:
+        raise
+    except Exception as error:
+        poisoned = _find(dialogues, metrics)
+        for source, found in poisoned.items():
+            if len(found) == len(dialogues) > 1:
+                raise DataError(f"{source} fails on every dialogue: {next(iter(found.values()))}") from error
+        fresh = Summary()
+        forget()
+        parts = list(_pass(dialogues, metrics, fresh, poisoned))
+        vars(summary).update(vars(fresh))
+        return parts
+
+
+def _pass(
+    dialogues: Sequence[Dialogue], metrics: Metrics, summary: Summary, poisoned: Poisoned
+) -> Iterator[Scores]:
+    for chunk in chunks(dialogues):
+        parts = []
+        for source, made in metrics.items():
+            bad = poisoned.get(source, {})
+            good = [one for one in chunk if one.id not in bad]
+            parts.append(made.score(good).renamed(source))
+            rows = (
+                Score(one.id, None, one.system, source, dimension, None, bad[one.id])
+                for one in chunk
+                if one.id in bad
+                for dimension in made.dimensions
+            )
+            parts.append(Scores.of(rows))
+        scores = Scores.concat(parts)
+        summary.add(chunk, scores)
+        yield scores
+
+
+def chunks(dialogues: Sequence[Dialogue]) -> Iterator[list[Dialogue]]:
+    """Cut a shard into what is scored together."""
+    for start in range(0, len(dialogues), _CHUNK):
+        yield list(dialogues[start : start + _CHUNK])
+
+
+def _find(dialogues: Sequence[Dialogue], metrics: Metrics) -> Poisoned:
+    """Find the dialogues that each metric fails on."""
+    found: Poisoned = {source: {} for source in metrics}
+    for chunk in chunks(dialogues):
+        for source, made in metrics.items():
+            found[source] |= _failing(made, chunk)
+    return found
+
+
+def _failing(made: Any, dialogues: list[Dialogue]) -> dict[str, str]:
+    """Halve until the dialogues stand alone that it fails on."""
+    try:
+        made.score(dialogues)
+    except MemoryError:
+        raise
+    except Exception as error:
+        if len(dialogues) == 1:
+            return {dialogues[0].id: failure(error)}
+        middle = len(dialogues) // 2
+        return _failing(made, dialogues[:middle]) | _failing(made, dialogues[middle:])
+    return {}
+
+
+def failure(error: BaseException) -> str:
+    """Say in a note what went wrong, the same way every time.
+
+    >>> failure(ValueError("no such slot: <Slot at 0x7f3b>"))
+    'ValueError: no such slot: <Slot at 0x…>'
+    """
+    said = " ".join(_ADDRESS.sub("0x…", str(error)).split())[:200]
+    return f"{type(error).__name__}: {said}" if said else type(error).__name__
+
+
+def _describe(number: int, data: bytes, rows: int, summary: Summary, seconds: float) -> dict[str, Any]:
+    return {
+        "shard": number,
+        "bytes": len(data),
+        "sha256": hashlib.sha256(data).hexdigest(),
+        "rows": rows,
+        "dialogues": summary.dialogues,
+        "turns": summary.turns,
+        "scores": summary.rows(),
+        "unscored": [[*key, count] for key, count in sorted(summary.unscored_notes.items())],
+        "noted": [[*key, count] for key, count in sorted(summary.score_notes.items())],
+        "input_notes": dict(sorted(summary.input_notes.items())),
+        "dialogue_notes": dict(sorted(summary.dialogue_notes.items())),
+        "seconds": round(seconds, 3),
+        "peak_memory": peak_memory(),
+    }
+
+
+def peak_memory() -> int | None:
+    """Return the most memory that this process ever held, in bytes, where the system says it."""
+    status = Path("/proc/self/status")
+    if status.is_file():  # the other way also counts what a process was before it became this one
+        found = re.search(r"^VmHWM:\s+(\d+) kB", status.read_text(), re.MULTILINE)
+        return int(found[1]) * 1024 if found else None
+    try:
+        import resource
+    except ImportError:
+        return None
+    held = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return held if sys.platform == "darwin" else held * 1024

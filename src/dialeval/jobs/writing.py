@@ -1,0 +1,156 @@
+"""Where scores go while they are made: a run folder, a table, standard output, or nowhere."""
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from dialeval import files
+from dialeval.dialogues import Dialogue
+from dialeval.dialogues.formats.writing import to_json
+from dialeval.errors import UsageError
+from dialeval.jobs import runs
+from dialeval.metrics import explanation as why
+from dialeval.metrics import signature_of
+from dialeval.scores import SCHEMA, Scores, text
+from dialeval.scores.table import metadata
+
+if TYPE_CHECKING:
+    from dialeval.jobs.scoring import Summary
+
+_TABLES = (".parquet", ".jsonl", ".csv")
+_NOT_FOLDERS = (".txt", ".json", ".tsv", ".gz", ".html", ".md", ".xlsx")
+Stream = Iterator[tuple[list[Dialogue], Scores]]
+
+
+def explain_stream(
+    stream: Stream,
+    metrics: dict[str, Any],
+    keep: Callable[[why.Explanation], object],
+    most: int | None = None,
+) -> Stream:
+    """Pass a stream on, handing over why its dialogues got their scores: dialogue by dialogue, in order.
+
+    Args:
+        stream: What `score_stream` yields.
+        metrics: By the name of their source; those that cannot explain are passed over.
+        keep: Takes each explanation.
+        most: Explain only this many dialogues, the first ones; None for all.
+    """
+    left = most
+    for chunk, scores in stream:
+        asked = chunk if left is None else chunk[:left]
+        left = None if left is None else left - len(asked)
+        found = [
+            replace(one, source=source)
+            for source, made in metrics.items()
+            if asked and isinstance(made, why.Explains)
+            for one in made.explain(asked)
+        ]
+        places = {dialogue.id: place for place, dialogue in enumerate(asked)}
+        for one in sorted(found, key=lambda one: places[one.dialogue_id]):
+            keep(one)
+        yield chunk, scores
+
+
+def write(
+    stream: Stream,
+    metrics: dict[str, Any],
+    summary: "Summary",
+    out: str | Path | None,
+    name: str,
+    overwrite: bool,
+    explain: bool,
+    most: int | None,
+) -> None:
+    """Write a stream while it is scored: see `score_to`."""
+    ending = Path(out).suffix.lower() if out is not None else ""
+    if out is None:
+        if explain:
+            stream = explain_stream(stream, metrics, summary.explanations.append, most)
+        for _ in stream:
+            pass
+    elif str(out) == "-":
+        for chunk, scores in stream:
+            _by_dialogue(chunk, scores).write("-")
+    elif ending in (".jsonl", ".csv"):
+        with files.replacing(out) as file:
+            text.write(file, ending, (scores for _, scores in stream))
+    elif ending == ".parquet":
+        with files.replacing(out) as file:
+            _write_parquet(file, stream, metrics, None)
+    else:
+        _write_run(Path(out), stream, metrics, summary, name, overwrite, explain)
+
+
+def _by_dialogue(chunk: Sequence[Dialogue], scores: Scores) -> Scores:
+    """Put all rows of a dialogue together, so that their order does not depend on how chunks were cut."""
+    places = pc.index_in(scores.table["dialogue_id"], pa.array([one.id for one in chunk], pa.string()))
+    return Scores(scores.table.take(np.argsort(places.to_numpy(), kind="stable")), scores.signatures)
+
+
+def check_place(out: str | Path | None, name: str) -> None:
+    """Refuse early what could not be written."""
+    if out is not None and name and Path(out).is_file() and Path(name).exists() and Path(out).samefile(name):
+        raise UsageError(f"{out} is what is read: choose another name to write")
+    if out is not None and Path(out).suffix.lower() in _NOT_FOLDERS:
+        raise UsageError(f"cannot write {out}: use a folder, .parquet, .jsonl or .csv")
+
+
+def check_explaining(metrics: dict[str, Any], out: str | Path | None) -> None:
+    """Refuse early what could not be explained, or not be kept."""
+    if not any(isinstance(made, why.Explains) for made in metrics.values()):
+        able = ", ".join(why.explaining_names()) or "none"
+        raise UsageError(f"{', '.join(metrics)} cannot say why; metrics that can: {able}")
+    if out is not None and (str(out) == "-" or Path(out).suffix.lower() in _TABLES):
+        raise UsageError(f"explanations do not fit into a table ({out}): write a run folder, or leave -o out")
+
+
+def _write_parquet(file: BinaryIO, stream: Stream, metrics: dict[str, Any], copy: BinaryIO | None) -> str:
+    """Write scores row group by row group, and the dialogues beside; return the hash of the dialogues."""
+    signatures = {source: signature_of(made) for source, made in metrics.items()}
+    digest = hashlib.sha256()
+    with pq.ParquetWriter(file, SCHEMA.with_metadata(metadata(signatures)), compression="zstd") as writer:
+        for chunk, scores in stream:
+            writer.write_table(scores.table.cast(SCHEMA))
+            for dialogue in chunk:
+                line = to_json(dialogue) + b"\n"
+                digest.update(line)
+                if copy is not None:
+                    copy.write(line)
+    return digest.hexdigest()
+
+
+def _write_run(
+    out: Path,
+    stream: Stream,
+    metrics: dict[str, Any],
+    summary: "Summary",
+    name: str,
+    overwrite: bool,
+    explain: bool,
+) -> None:
+    if out.exists() and not (overwrite and runs.is_run(out)):
+        fix = "--overwrite replaces it" if runs.is_run(out) else "it is not a run folder; choose another name"
+        raise UsageError(f"{out} exists: {fix}")
+    with files.replacing_folder(out) as folder:
+        with (
+            (folder / runs.SCORES).open("wb") as file,
+            (folder / runs.DIALOGUES).open("wb") as copy,
+            (folder / runs.EXPLANATIONS).open("wb") if explain else nullcontext() as reasons,
+        ):
+            if reasons is not None:
+                write = reasons.write
+                stream = explain_stream(stream, metrics, lambda one: write(why.to_json(one) + b"\n"))
+            digest = _write_parquet(file, stream, metrics, copy)
+        info = summary.to_dict(input=name, dialogues_sha256=digest)
+        packed = json.dumps(info, ensure_ascii=False, indent=1, allow_nan=False) + "\n"
+        (folder / runs.RUN).write_text(packed, encoding="utf-8")

@@ -1,0 +1,8 @@
+"""Every reader of files that somebody else may have made: importing the three files fills the list."""
+
+import dialogue_readers
+import model_readers
+import score_readers
+from reader import READERS, Reader
+
+__all__ = ["READERS", "Reader", "dialogue_readers", "model_readers", "score_readers"]
