@@ -46,6 +46,8 @@ def test_plan_shards_one_by_one_and_the_end(logs: Path) -> None:
         "seconds",
     ]
     assert not (logs / "out" / "_SUCCESS").exists()
+    other = here("batch", "logs.jsonl", "-m", "turns", "-o", "out", "--shard", 0, cwd=logs, code=2)
+    assert "out was planned with length" in other.stderr
     done = here(*words, cwd=logs)
     assert "80 turns in 2 shards, 2 of them done before" in done.stderr
     assert "written: out" in done.stderr
