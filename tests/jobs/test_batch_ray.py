@@ -43,7 +43,7 @@ def test_ray_writes_the_bytes_that_processes_write(place: Path) -> None:
 def test_a_killed_ray_worker_is_replaced(place: Path) -> None:
     environment, out = package(place / "package"), place / "out"
     write(talks(30), place / "logs.jsonl")
-    words = (place / "logs.jsonl", "-m", "brittle:seconds=0.2", "--turns-per-shard", 40, "-o", out)
+    words = (place / "logs.jsonl", "-m", "brittle:seconds=0.1", "--turns-per-shard", 40, "-o", out)
     on = ("--on", "ray", "--workers", 1)
     with subprocess.Popen(command(*words, *on), stderr=subprocess.PIPE, text=True, env=environment) as driver:
         until = time.monotonic() + 100

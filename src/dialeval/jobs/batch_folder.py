@@ -121,6 +121,7 @@ class BatchFolder:
 
             def note(event: dict[str, Any]) -> None:
                 with contextlib.suppress(OSError):  # a full disk is for the scores to complain of
-                    os.write(log.fileno(), json.dumps(event).encode() + b"\n")
+                    line = json.dumps({"at": round(time.time(), 3), **event})
+                    os.write(log.fileno(), line.encode() + b"\n")
 
             yield note
