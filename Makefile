@@ -76,7 +76,7 @@ benchmarks: .venv/dev  ## speed, each as a ratio to a peer in one run
 	$(BIN)/python benchmarks/quality.py
 	$(BIN)/python benchmarks/language_model.py
 	$(BIN)/python benchmarks/student.py
-	$(BIN)/python benchmarks/batch.py
+	$(BIN)/python benchmarks/batch.py --turns 50000 --speed-turns 10000
 	$(BIN)/python benchmarks/serving.py
 
 lowest: requirements/lowest.txt  ## the tests with the lowest versions that are allowed

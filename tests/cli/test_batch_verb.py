@@ -46,6 +46,8 @@ def test_plan_shards_one_by_one_and_the_end(logs: Path) -> None:
         "seconds",
     ]
     assert not (logs / "out" / "_SUCCESS").exists()
+    other = here("batch", "logs.jsonl", "-m", "turns", "-o", "out", "--shard", 0, cwd=logs, code=2)
+    assert "out was planned with length" in other.stderr
     done = here(*words, cwd=logs)
     assert "80 turns in 2 shards, 2 of them done before" in done.stderr
     assert "written: out" in done.stderr
@@ -103,3 +105,13 @@ def test_a_terminal_sees_progress_and_the_time_left(logs: Path) -> None:
     os.close(handle)
     assert driver.wait() == 0, shown
     assert b"turns scored" in shown and b"of 80" in shown and b"left, after" in shown
+
+
+def test_ray_that_is_not_installed_is_named(logs: Path) -> None:
+    code = "import sys; sys.modules['ray'] = None; from dialeval.cli import main; main()"
+    words = ["batch", "logs.jsonl", "-m", "length", "-o", "out", "--on", "ray"]
+    done = subprocess.run(
+        [sys.executable, "-c", code, *words], cwd=logs, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 2
+    assert "--on ray needs Ray: pip install 'dialeval[ray]'" in done.stderr

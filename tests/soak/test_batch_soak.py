@@ -48,7 +48,7 @@ def cluster(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str
         [str(Path(sys.executable).parent / "ray"), "start", *words, f"--temp-dir={folder / 'r'}"],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
-        env={**os.environ, "RAY_USAGE_STATS_ENABLED": "0"},
+        env={**package(folder / "package"), "RAY_USAGE_STATS_ENABLED": "0"},
     )
     time.sleep(15)
     try:

@@ -49,7 +49,7 @@ def batch(
     if address is not None and on != "ray":
         raise UsageError("--address goes with --on ray")
     if shard is not None:
-        _show_shard(job.score_one(out, shard), quiet, json)
+        _show_shard(job.score_one(out, shard, metric or ()), quiet, json)
         return
     with contextlib.ExitStack() as stack:
         with output.progress("dialogues planned", quiet=quiet) as watch:

@@ -148,7 +148,7 @@ def prepare(
     if format is not None and format not in FORMATS:
         raise UsageError(f"no format {format!r}; known: {', '.join(FORMATS)}")
     place, specs = absolute(out), list(metrics or DEFAULT_METRICS)
-    signatures = {source: str(signature_of(made)) for source, made in build_all(specs).items()}
+    signatures = _signatures(specs)
     folder = BatchFolder(place)
     _check_folder(folder)
     paths = input_files(inputs, place)
@@ -167,10 +167,24 @@ def prepare(
         yield Batch(folder, plan, _finished(folder, range(len(plan.shards))), note)
 
 
-def score_one(out: str, number: int) -> dict[str, Any]:
-    """Score one shard of a planned batch, unless it is there: a task of an array of jobs."""
-    found = BatchFolder(absolute(out)).finished(number)
+def score_one(out: str, number: int, metrics: Sequence[str] = ()) -> dict[str, Any]:
+    """Score one shard of a planned batch, unless it is there: a task of an array of jobs.
+
+    Args:
+        out: The folder of the plan: a path or an address.
+        number: Which shard, from 0.
+        metrics: If any are named, they must be those of the plan.
+    """
+    folder = BatchFolder(absolute(out))
+    plan = load_plan(folder)
+    if metrics and plan is not None and plan.signatures != _signatures(metrics):
+        raise UsageError(f"{out} was planned with {', '.join(plan.metrics)}: give the same metrics, or none")
+    found = folder.finished(number)
     return found if found is not None else score_shard(out, number)
+
+
+def _signatures(metrics: Sequence[str]) -> dict[str, str]:
+    return {source: str(signature_of(made)) for source, made in build_all(metrics).items()}
 
 
 def _check_folder(folder: BatchFolder) -> None:

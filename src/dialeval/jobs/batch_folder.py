@@ -12,6 +12,7 @@ out/
 import contextlib
 import hashlib
 import json
+import os
 import shutil
 import time
 from collections.abc import Callable, Iterator
@@ -119,7 +120,8 @@ class BatchFolder:
         with files.appending(self.path(LOG)) as log:
 
             def note(event: dict[str, Any]) -> None:
-                log.write(json.dumps(event).encode() + b"\n")
-                log.flush()
+                with contextlib.suppress(OSError):  # a full disk is for the scores to complain of
+                    line = json.dumps({"at": round(time.time(), 3), **event})
+                    os.write(log.fileno(), line.encode() + b"\n")
 
             yield note
