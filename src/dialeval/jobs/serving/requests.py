@@ -102,7 +102,7 @@ def _shape(record: Any, sources: Collection[str]) -> _Body:
         shape = msgspec.convert(record, _Body)
     except msgspec.ValidationError as error:
         place = _PLACE.search(str(error))
-        message = _PLACE.sub("", str(error)).replace("Object", "the object")
+        message = _PLACE.sub("", str(error))
         raise Refusal(400, message, place["place"] if place else None, "see /openapi.json") from None
     except RecursionError:
         raise Refusal(400, "nested too deeply") from None
