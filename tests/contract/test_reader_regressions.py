@@ -94,6 +94,10 @@ CASES: list[tuple[str, Any]] = [
     ("tokenizer", unnamed_mark),
     ("artefact dialogue-scorer.v1: config.json", lambda: config("dialogue-scorer.v1", features=[[]])),
     ("artefact dialogue-scorer.v1: config.json", lambda: config("dialogue-scorer.v1", activation={})),
+    (  # nothing is fetched because a file says so
+        "artefact dialogue-scorer.v1: config.json",
+        lambda: config("dialogue-scorer.v1", encoder={"name": "org/name", "sha": "0" * 64}),
+    ),
     (
         "artefact blend.v1: config.json",
         lambda: config("blend.v1", levels={"turn": [term(mean=10**400)], "dialogue": []}),
