@@ -14,6 +14,7 @@ from readers import READERS
 
 from dialeval.dialogues import formats
 from dialeval.errors import DialevalError
+from dialeval.models.conversion import plain_tokenizer
 
 DIGITS = b"9" * 5000
 DEEP = b"[" * 5000
@@ -104,6 +105,7 @@ CASES: list[tuple[str, Any]] = [
     ),
     ("artefact encoder.v1: config.json", lambda: config("encoder.v1", name="\ud800")),
     ("model as the Hub has it: config.json", lambda: hub(num_hidden_layers=1e308)),
+    ("model as the Hub has it: config.json", lambda: DEEP),
     ("model as the Hub has it: config.json", lambda: hub(num_hidden_layers=10**12)),
     ("model as the Hub has it: config.json", lambda: hub(num_attention_heads=[None])),
     ("model as the Hub has it: config.json", lambda: hub(hidden_size="wide")),
@@ -173,3 +175,10 @@ def test_a_length_beyond_the_file_in_a_gguf_head(tmp_path: Path) -> None:
     (tmp_path / "m.gguf").write_bytes(whole[:24] + struct.pack("<Q", 1 << 63) + whole[32:])
     with pytest.raises(DialevalError, match="damaged"):
         READERS["GGUF"].read(tmp_path / "m.gguf")
+
+
+@pytest.mark.parametrize("content", [b"[]", DEEP, b"7", b'"x"', b'{"a": ' + DIGITS + b"}"])
+def test_a_tokenizer_as_the_hub_has_it(content: bytes, tmp_path: Path) -> None:
+    (tmp_path / "tokenizer.json").write_bytes(content)
+    with pytest.raises(DialevalError, match="no tokenizer.json"):
+        plain_tokenizer(tmp_path / "tokenizer.json")
