@@ -46,6 +46,11 @@ def gguf(**change: Any) -> bytes:
     return specimens.gguf({name.replace("__", "."): value for name, value in change.items()})
 
 
+def unnamed(table: bytes, column: bytes) -> bytes:
+    """Give a column of a Parquet file a name that is no text."""
+    return table.replace(column, b"\x9f" + column[1:])
+
+
 def broken_gzip(content: bytes) -> bytes:
     packed = bytearray(gzip.compress(content, mtime=0))
     packed[-8] ^= 1  # of the checksum
@@ -80,6 +85,9 @@ CASES: list[tuple[str, Any]] = [
     ("dialogues as Parquet", lambda: parquet([{"id": "a", "messages": None}], {b"dialeval": b"1"})),
     ("dialogues as Parquet", lambda: parquet([{**CHAT, "at": at(FAR)}])),
     ("foreign columns, Parquet", lambda: parquet([{"conversation": "a", "score": "4", "turn": at(FAR)}])),
+    ("foreign columns, Parquet", lambda: unnamed(parquet([{"conversation": "a", "score": "4"}]), b"score")),
+    ("scores as Parquet", lambda: unnamed(READERS["scores as Parquet"].seeds()[0], b"dialogue_id")),
+    ("dialogues as Parquet", lambda: unnamed(parquet([CHAT]), b"messages")),
     ("task: task.toml", lambda: b"a = " + DEEP),
     ("scheme", lambda: b"a = " + DEEP),
     ("scheme", lambda: b"a = " + DIGITS),
