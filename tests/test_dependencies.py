@@ -1,4 +1,4 @@
-"""What dialeval depends on: pinned, licensed in a way that goes with Apache-2.0, and no more than is declared."""
+"""What dialeval depends on is pinned, and licensed in a way that goes with Apache-2.0."""
 
 import re
 import tomllib
@@ -27,7 +27,7 @@ def pinned() -> dict[str, str]:
 
 
 def licence(name: str) -> str:
-    """Return what a package says of its licence: the expression, else the classifiers, else the first line."""
+    """Return what a package says of its licence: the expression, else classifiers, else the first line."""
     found = metadata(name)
     said = [one for one in found.get_all("Classifier") or () if one.startswith("License ::")]
     expression = found.get("License-Expression")

@@ -136,11 +136,11 @@ def any_table(data: bytes, chance: random.Random) -> bytes:
 
     try:
         table = pq.read_table(pa.BufferReader(data), use_threads=False, pre_buffer=False)
+        names = table.column_names  # which may be no text
     except (pa.ArrowException, OSError, ValueError):
         return any_bytes(data, chance)
     at, rows = chance.randrange(max(1, table.num_columns)), table.num_rows
     way = chance.randrange(6)
-    names = table.column_names
     if way == 0 and table.num_columns > 1:
         table = table.remove_column(at)
     elif way == 1 and names:

@@ -7,6 +7,7 @@ import random
 import typing
 from collections import Counter
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dialeval.dialogues import Dialogue, scored_turns
+from dialeval.dialogues.votes import Vote, write_votes
 from dialeval.jobs.demo import example_dialogues
 from dialeval.metrics import build, metric_names, signature_of
 from dialeval.metrics.registry import metric_class
@@ -124,3 +126,35 @@ def test_metrics_are_frozen_and_documented(name: str) -> None:
     assert ">>>" in cls.__doc__, "a docstring shows a real number"
     with pytest.raises(dataclasses.FrozenInstanceError):
         build(name).name = "other"
+
+
+# What these score needs something that no test has by default; awkward input is tried there with it.
+WITH_MORE = {
+    "fed": "metrics/test_followup.py",
+    "followup": "metrics/test_followup.py",
+    "judge": "metrics/test_judge.py",
+    "multiwoz": "metrics/test_multiwoz.py",
+    "voted-appropriateness": "contract/test_metrics_contract.py",
+    "weak-agreement": "contract/test_metrics_contract.py",
+}
+
+
+@pytest.mark.parametrize("name", METRICS)
+def test_the_contract_is_about_numbers(name: str) -> None:
+    """A metric that scores nothing here would pass everything above without being tried."""
+    has_numbers = any(row.value is not None for row in build(name).score(example_dialogues()[:3]))
+    there = Path(__file__).parents[1] / WITH_MORE.get(name, "")
+    assert has_numbers or there.is_file(), "try awkward input with what the metric needs, and say here where"
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if case != "10,000 turns"], ids=str)
+@pytest.mark.parametrize("name", ["weak-agreement", "voted-appropriateness"])
+def test_awkward_input_with_votes(name: str, case: str, tmp_path: Path) -> None:
+    places = [(dialogue.id, turn) for dialogue in CASES[case] for turn in range(len(dialogue.turns))]
+    texts = ("Hello", "", "\x00 😀", "?!")
+    write_votes([Vote(*place, "ann", text) for place in places for text in texts], tmp_path / "votes.jsonl")
+    made = metric_class(name)(votes=str(tmp_path / "votes.jsonl"))
+    scores = made.score(CASES[case])
+    assert all(row.value is None or math.isfinite(row.value) for row in scores)
+    assert all(row.value is not None or row.note for row in scores)
+    assert Counter((row.dialogue_id, row.turn, row.dimension) for row in scores) == units(made, CASES[case])

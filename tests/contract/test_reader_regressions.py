@@ -14,6 +14,7 @@ from readers import READERS
 
 from dialeval.dialogues import formats
 from dialeval.errors import DialevalError
+from dialeval.models.conversion import plain_tokenizer
 
 DIGITS = b"9" * 5000
 DEEP = b"[" * 5000
@@ -43,6 +44,11 @@ def study(**change: Any) -> bytes:
 
 def gguf(**change: Any) -> bytes:
     return specimens.gguf({name.replace("__", "."): value for name, value in change.items()})
+
+
+def unnamed(table: bytes, column: bytes) -> bytes:
+    """Give a column of a Parquet file a name that is no text."""
+    return table.replace(column, b"\x9f" + column[1:])
 
 
 def broken_gzip(content: bytes) -> bytes:
@@ -79,6 +85,9 @@ CASES: list[tuple[str, Any]] = [
     ("dialogues as Parquet", lambda: parquet([{"id": "a", "messages": None}], {b"dialeval": b"1"})),
     ("dialogues as Parquet", lambda: parquet([{**CHAT, "at": at(FAR)}])),
     ("foreign columns, Parquet", lambda: parquet([{"conversation": "a", "score": "4", "turn": at(FAR)}])),
+    ("foreign columns, Parquet", lambda: unnamed(parquet([{"conversation": "a", "score": "4"}]), b"score")),
+    ("scores as Parquet", lambda: unnamed(READERS["scores as Parquet"].seeds()[0], b"dialogue_id")),
+    ("dialogues as Parquet", lambda: unnamed(parquet([CHAT]), b"messages")),
     ("task: task.toml", lambda: b"a = " + DEEP),
     ("scheme", lambda: b"a = " + DEEP),
     ("scheme", lambda: b"a = " + DIGITS),
@@ -94,12 +103,17 @@ CASES: list[tuple[str, Any]] = [
     ("tokenizer", unnamed_mark),
     ("artefact dialogue-scorer.v1: config.json", lambda: config("dialogue-scorer.v1", features=[[]])),
     ("artefact dialogue-scorer.v1: config.json", lambda: config("dialogue-scorer.v1", activation={})),
+    (  # nothing is fetched because a file says so
+        "artefact dialogue-scorer.v1: config.json",
+        lambda: config("dialogue-scorer.v1", encoder={"name": "org/name", "sha": "0" * 64}),
+    ),
     (
         "artefact blend.v1: config.json",
         lambda: config("blend.v1", levels={"turn": [term(mean=10**400)], "dialogue": []}),
     ),
     ("artefact encoder.v1: config.json", lambda: config("encoder.v1", name="\ud800")),
     ("model as the Hub has it: config.json", lambda: hub(num_hidden_layers=1e308)),
+    ("model as the Hub has it: config.json", lambda: DEEP),
     ("model as the Hub has it: config.json", lambda: hub(num_hidden_layers=10**12)),
     ("model as the Hub has it: config.json", lambda: hub(num_attention_heads=[None])),
     ("model as the Hub has it: config.json", lambda: hub(hidden_size="wide")),
@@ -169,3 +183,10 @@ def test_a_length_beyond_the_file_in_a_gguf_head(tmp_path: Path) -> None:
     (tmp_path / "m.gguf").write_bytes(whole[:24] + struct.pack("<Q", 1 << 63) + whole[32:])
     with pytest.raises(DialevalError, match="damaged"):
         READERS["GGUF"].read(tmp_path / "m.gguf")
+
+
+@pytest.mark.parametrize("content", [b"[]", DEEP, b"7", b'"x"', b'{"a": ' + DIGITS + b"}"])
+def test_a_tokenizer_as_the_hub_has_it(content: bytes, tmp_path: Path) -> None:
+    (tmp_path / "tokenizer.json").write_bytes(content)
+    with pytest.raises(DialevalError, match=r"no tokenizer\.json"):
+        plain_tokenizer(tmp_path / "tokenizer.json")

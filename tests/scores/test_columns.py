@@ -167,9 +167,13 @@ def test_nothing_in_it(ending: str, tmp_path: Path) -> None:
         (
             "a.csv.gz",
             gzip.compress(b"conversation,score\nd1,4\n" * 99, mtime=0)[:40],
-            "a.csv.gz: cannot be read",
+            "a.csv.gz: the compressed file is broken",
         ),
-        ("a.csv.gz", b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\x03\xff\xff\xff", "a.csv.gz: cannot be read"),
+        (
+            "a.csv.gz",
+            b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\x03\xff\xff\xff",
+            "a.csv.gz: the compressed file is broken",
+        ),
         ("a.jsonl", b'{"conversation": "d", "score": 1}\n{"conv', "a.jsonl:2: not JSON"),
         ("a.jsonl", b"[1, 2]\n", "a.jsonl:1: not a JSON object"),
         ("a.jsonl", b'{"conversation": "d", "score": ' + b"1" * 5000 + b"}", "a.jsonl:1: not JSON"),

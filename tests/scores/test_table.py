@@ -193,7 +193,7 @@ def test_parquet_with_broken_signatures(packed: bytes, tmp_path: Path) -> None:
 @pytest.mark.parametrize("content", [b"", b"PAR1", b"hello", b"\x1f\x8bno", b"\x1f\x8b\x08" + b"\0" * 30])
 def test_no_parquet(content: bytes, tmp_path: Path) -> None:
     (tmp_path / "s.parquet").write_bytes(content)
-    with pytest.raises(DataError, match=r"s.parquet: not a Parquet file"):
+    with pytest.raises(DataError, match=r"s.parquet: (not a Parquet file|the compressed file is broken)"):
         Scores.read(tmp_path / "s.parquet")
 
 

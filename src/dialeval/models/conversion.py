@@ -157,13 +157,14 @@ def plain_tokenizer(path: Path) -> bytes:
     """Return a `tokenizer.json` without the cutting and padding that somebody left switched on in it."""
     try:
         content = json.loads(path.read_bytes())
-    except (OSError, ValueError):
+        content = content | {"truncation": None, "padding": None}
+    except (OSError, ValueError, TypeError, RecursionError):
         raise DataError(
             "no tokenizer.json that can be read",
             file=path,
             fix="save the tokenizer with transformers' AutoTokenizer(..., use_fast=True).save_pretrained",
         ) from None
-    return json.dumps(content | {"truncation": None, "padding": None}, ensure_ascii=False).encode()
+    return json.dumps(content, ensure_ascii=False).encode("utf-8", "replace")
 
 
 def encoder_artefact(
@@ -217,7 +218,7 @@ def _json(path: Path) -> dict[str, Any]:
         content = json.loads(path.read_bytes())
     except FileNotFoundError:
         raise DataError("no such file", file=path, fix="a model's folder has a config.json") from None
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise DataError(f"cannot be read: {error}", file=path) from None
     if not isinstance(content, dict):
         raise DataError("expected a JSON object", file=path)

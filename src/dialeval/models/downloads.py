@@ -219,7 +219,7 @@ def _pulled(place: Path, order: Mapping[str, object]) -> Artefact | None:
         if not isinstance(note, dict) or note != {**order, "artefact": note.get("artefact")}:
             return None
         found = artefact.verify(place)
-    except (OSError, ValueError, DialevalError):
+    except (OSError, ValueError, RecursionError, DialevalError):
         return None
     return found if found.sha == note["artefact"] else None
 

@@ -180,6 +180,9 @@ def recorded_encoder(config: Mapping[str, Any], file: Path) -> Encoder:
     origin = config.get("encoder")
     if not isinstance(origin, dict) or [type(origin.get(key)) for key in ("name", "sha")] != [str, str]:
         raise DataError("expected name and sha of the encoder", file=file, field="encoder")
+    if "/" in origin["name"]:  # what is pulled has no such name: nothing is fetched because a file says so
+        fix = "train again on an encoder that is shipped or pulled"
+        raise DataError(f"{origin['name'][:80]!a} is no encoder here", file=file, field="encoder", fix=fix)
     encoder = Encoder.load(origin["name"])
     if encoder.sha != origin["sha"]:
         raise DataError(

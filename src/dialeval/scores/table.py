@@ -260,9 +260,11 @@ def open_parquet(path: str | Path) -> pa.Table:
     with files.open_binary(path) as file:
         try:
             # From memory and in this thread: a reader thread that outlives an error ends the process badly.
-            return pq.read_table(pa.BufferReader(file.read()), use_threads=False, pre_buffer=False)
-        except (pa.ArrowException, OSError, EOFError, zlib.error) as error:
+            table = pq.read_table(pa.BufferReader(file.read()), use_threads=False, pre_buffer=False)
+            _ = table.column_names  # a name that is no text is found out here
+        except (pa.ArrowException, OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
             raise DataError(f"not a Parquet file: {error}", file=path) from None
+    return table
 
 
 def _signatures_in(table: pa.Table, path: str | Path) -> dict[str, Signature]:

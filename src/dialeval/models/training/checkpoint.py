@@ -188,7 +188,7 @@ def _read(file: Path) -> tuple[State, dict[str, Any]]:
         state = State(**content["state"])
         state.history = [Look(**look) for look in content["state"]["history"]]
         return state, dict(content["fingerprint"])
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise DataError(f"not a checkpoint: {error}", file=file, fix=_AFRESH) from None
 
 
