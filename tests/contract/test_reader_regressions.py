@@ -62,6 +62,10 @@ def index_config() -> bytes:
     return json.dumps(found | {"dialeval": "\ud800"}).encode()
 
 
+def plan(old: bytes, new: bytes) -> bytes:
+    return READERS["batch: run.json"].seeds()[0].replace(old, new)
+
+
 def unnamed_mark() -> bytes:
     found = json.loads(tiny_artefacts.tokenizers()[0])
     found["post_processor"]["special_tokens"] = {}
@@ -99,6 +103,11 @@ CASES: list[tuple[str, Any]] = [
     ("study.json", lambda: b'{"version": ' + DIGITS + b"}"),
     ("run.json", lambda: b"[]"),
     ("run.json", lambda: DEEP),
+    ("batch: run.json", lambda: plan(b'"length"', b'"\xffength"')),
+    ("batch: run.json", lambda: plan(b'"start": 0', b'"start": -1')),
+    ("batch: run.json", lambda: plan(b'"start": 0', b'"start": 9223372036854775808')),
+    ("batch: run.json", lambda: plan(b'"file": 0', b'"file": 3')),
+    ("body of a request", lambda: b'{"dialogues": [{"messages": [], "\\ud800": 1}]}'),
     ("replies of an earlier run", lambda: DEEP + b"\n"),
     ("tokenizer", unnamed_mark),
     ("artefact dialogue-scorer.v1: config.json", lambda: config("dialogue-scorer.v1", features=[[]])),

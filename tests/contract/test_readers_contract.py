@@ -16,7 +16,7 @@ import dialeval
 from dialeval.errors import DialevalError
 from dialeval.models.artefact import CLASSES
 
-_SLOW = ("artefact", "model as the Hub", "index", "study", "GGUF", "task")
+_SLOW = ("artefact", "batch", "model as the Hub", "index", "study", "GGUF", "task")
 
 
 def tries(name: str) -> int:
@@ -93,6 +93,7 @@ PARSED_BY_READERS = {
     *("annotation.exchange", "annotation.scheme", "dialogues.datasets.rawfiles", "dialogues.votes"),
     *("dialogues.formats.predictions", "dialogues.formats.reading", "dialogues.formats.tables"),
     *("dialogues.tasks.schema", "dialogues.tasks.task", "dialogues.tasks.venues"),
+    *("jobs.batch_folder", "jobs.serving.requests", "jobs.shards"),
     *("jobs.responding", "jobs.runs", "studies.meta_evaluation", "scores.table", "scores.text"),
     *("metrics.explanation", "metrics.reaction_sets", "metrics.rubric"),
     *("models.answers", "models.archives", "models.conversion", "models.echo", "models.endpoint"),
@@ -105,7 +106,13 @@ OWN_FILES_ONLY = {
     *("models.sources", "models.templates"),
     # a data base or folder that only its owner may write to, and what was made a moment ago
     *("annotation.seats", "annotation.snapshot", "annotation.study", "annotation.submission"),
-    *("annotation.talks", "cli.explanations", "models.causal", "models.training.pair_network"),
+    *(
+        "annotation.talks",
+        "cli.explanations",
+        "jobs.local_workers",
+        "models.causal",
+        "models.training.pair_network",
+    ),
     # damage to these is tried where they are tested: test_downloads.py, test_training_checkpoint.py
     *("models.downloads", "models.training.checkpoint"),
 }

@@ -96,7 +96,7 @@ class BatchFolder:
             done: dict[str, Any] = json.loads(self.read(done_name(number)) or b"")
             data = self.read(part_name(number)) or b""
             whole = (done["bytes"], done["sha256"]) == (len(data), hashlib.sha256(data).hexdigest())
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, RecursionError):
             return None
         return done if whole else None
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
+from typing import Annotated
 
 import msgspec
 
@@ -23,6 +24,7 @@ from dialeval.jobs import runs
 from dialeval.jobs.batch_folder import BatchFolder
 
 TURNS = 25_000
+Place = Annotated[int, msgspec.Meta(ge=0, le=2**62)]
 VERSION = "batch.v1"
 
 
@@ -41,10 +43,10 @@ class Input:
 class Stretch:
     """Neighbouring dialogues of one input, the `file`-th: where they start, and how many they are."""
 
-    file: int
-    start: int
-    number: int
-    dialogues: int = 0
+    file: Place
+    start: Place
+    number: Place
+    dialogues: Place = 0
 
 
 @dataclass(frozen=True)
@@ -90,13 +92,21 @@ def load_plan(folder: BatchFolder) -> Plan | None:
         return None
     try:
         plan = _decoded(data)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise DataError(
             f"not the plan of a batch: {error}", file=folder.path(runs.RUN), fix="choose another folder"
         ) from None
     if plan.version != VERSION:
         raise DataError(
             f"a plan of another version: {plan.version}, here {VERSION}", file=folder.path(runs.RUN)
+        )
+    numbers = [shard.number for shard in plan.shards]
+    named = {stretch.file for shard in plan.shards for stretch in shard.stretches}
+    if numbers != list(range(len(numbers))) or not named <= set(range(len(plan.inputs))):
+        raise DataError(
+            "not the plan of a batch: shards or inputs are missing",
+            file=folder.path(runs.RUN),
+            fix="choose another folder",
         )
     return plan
 

@@ -106,6 +106,8 @@ def _shape(record: Any, sources: Collection[str]) -> _Body:
         raise Refusal(400, message, place["place"] if place else None, "see /openapi.json") from None
     except RecursionError:
         raise Refusal(400, "nested too deeply") from None
+    except UnicodeEncodeError:  # a field whose name is half a character
+        raise Refusal(400, "the name of a field is not text", fix="see /openapi.json") from None
     if "sources" in record and not shape.sources:
         raise Refusal(400, "names no source", "sources", "leave it out to have all of them")
     for number, name in enumerate(shape.sources):
