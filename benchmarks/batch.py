@@ -36,7 +36,7 @@ from dialeval.dialogues.formats import write
 START = """
 import atexit
 from dialeval.cli import main
-from dialeval.jobs.shard_scores import peak_memory
+from dialeval.jobs.batch.shard_scores import peak_memory
 atexit.register(lambda: print(peak_memory()))
 main()
 """

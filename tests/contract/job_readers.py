@@ -9,7 +9,7 @@ from reader import fresh, lines, reader, room
 
 @functools.cache
 def _batch() -> Path:
-    from dialeval.jobs.batch import prepare
+    from dialeval.jobs.batch.batch import prepare
 
     where = room() / "batch-of-two"
     log = room() / "two.jsonl"
@@ -30,8 +30,8 @@ def _copy(path: Path, name: str) -> Path:
 
 @reader("batch: run.json", "run.json", lambda: [(_batch() / "run.json").read_bytes()])
 def _read_plan(path: Path) -> object:
-    from dialeval.jobs.batch_folder import BatchFolder
-    from dialeval.jobs.shards import load_plan, read_shard
+    from dialeval.jobs.batch.folder import BatchFolder
+    from dialeval.jobs.batch.shards import load_plan, read_shard
 
     folder = _copy(path, "run.json")
     try:
@@ -43,7 +43,7 @@ def _read_plan(path: Path) -> object:
 
 @reader("batch: a finished shard", "done.json", lambda: [_done().read_bytes()])
 def _read_done(path: Path) -> object:
-    from dialeval.jobs.batch_folder import BatchFolder, done_name
+    from dialeval.jobs.batch.folder import BatchFolder, done_name
 
     folder = _copy(path, done_name(0))
     try:
@@ -53,7 +53,7 @@ def _read_done(path: Path) -> object:
 
 
 def _done() -> Path:
-    from dialeval.jobs.batch_folder import done_name
+    from dialeval.jobs.batch.folder import done_name
 
     return _batch() / done_name(0)
 

@@ -93,7 +93,7 @@ PARSED_BY_READERS = {
     *("annotation.exchange", "annotation.scheme", "dialogues.datasets.rawfiles", "dialogues.votes"),
     *("dialogues.formats.predictions", "dialogues.formats.reading", "dialogues.formats.tables"),
     *("dialogues.tasks.schema", "dialogues.tasks.task", "dialogues.tasks.venues"),
-    *("jobs.batch_folder", "jobs.serving.requests", "jobs.shards"),
+    *("jobs.batch.folder", "jobs.serving.requests", "jobs.batch.shards"),
     *("jobs.responding", "jobs.runs", "studies.meta_evaluation", "scores.table", "scores.text"),
     *("metrics.explanation", "metrics.reaction_sets", "metrics.rubric"),
     *("models.answers", "models.archives", "models.conversion", "models.echo", "models.endpoint"),
@@ -109,7 +109,7 @@ OWN_FILES_ONLY = {
     *(
         "annotation.talks",
         "cli.explanations",
-        "jobs.local_workers",
+        "jobs.batch.local_workers",
         "models.causal",
         "models.training.pair_network",
     ),

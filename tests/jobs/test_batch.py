@@ -17,9 +17,9 @@ from batch_cases import command, package, parts, run, talks
 from dialeval.dialogues.formats import write
 from dialeval.errors import DataError, UsageError
 from dialeval.jobs import runs
-from dialeval.jobs.batch import prepare, score_one
-from dialeval.jobs.shard_scores import score_shard
-from dialeval.jobs.shards import read_shard
+from dialeval.jobs.batch.batch import prepare, score_one
+from dialeval.jobs.batch.shard_scores import score_shard
+from dialeval.jobs.batch.shards import read_shard
 from dialeval.scores import Scores
 
 PER_SHARD = 40  # turns: ten dialogues

@@ -42,7 +42,7 @@ def batch(
     """
     from dialeval.dialogues.formats import TurnColumns
     from dialeval.errors import UsageError
-    from dialeval.jobs import batch as job
+    from dialeval.jobs.batch import batch as job
 
     if on not in ("local", "ray"):
         raise UsageError(f"--on {on}: local or ray")

@@ -10,7 +10,7 @@ run/
   report.html         what `report` made of it
 
 The folder of a batch that has ended well is one, too: its scores lie in parts (`scores/`), and its dialogues
-where they were (see `jobs/batch_folder.py`).
+where they were (see `jobs/batch/folder.py`).
 """
 
 import contextlib
@@ -54,7 +54,7 @@ class Run:
     def dialogues(self) -> Iterator[Dialogue]:
         """Yield the dialogues that were scored."""
         if is_batch(self.path):
-            from dialeval.jobs.shards import batch_dialogues
+            from dialeval.jobs.batch.shards import batch_dialogues
 
             return batch_dialogues(self.path)
         return formats.read(self.path / DIALOGUES)

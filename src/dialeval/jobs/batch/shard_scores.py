@@ -17,10 +17,10 @@ from typing import Any
 
 from dialeval.dialogues import Dialogue
 from dialeval.errors import DataError, DialevalError, UsageError
-from dialeval.jobs.batch_folder import BatchFolder, done_name, part_name
-from dialeval.jobs.inputs import absolute
+from dialeval.jobs.batch.folder import BatchFolder, done_name, part_name
+from dialeval.jobs.batch.inputs import absolute
+from dialeval.jobs.batch.shards import load_plan, read_shard
 from dialeval.jobs.scoring import Summary, build_all
-from dialeval.jobs.shards import load_plan, read_shard
 from dialeval.metrics import signature_of
 from dialeval.models.cache import forget
 from dialeval.scores import SCHEMA, Score, Scores, Signature

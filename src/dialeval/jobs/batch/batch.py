@@ -15,15 +15,15 @@ from typing import Any, Literal
 from dialeval.dialogues.formats import FORMATS, TurnColumns
 from dialeval.errors import UsageError
 from dialeval.jobs import runs
-from dialeval.jobs.batch_folder import LOG, SUMMARY, BatchFolder, done_name
-from dialeval.jobs.crews import Crew, Outcome, work_off
-from dialeval.jobs.inputs import absolute, input_files
-from dialeval.jobs.local_workers import LocalCrew
-from dialeval.jobs.planning import check_plan, make_plan
-from dialeval.jobs.ray_workers import RayCrew
+from dialeval.jobs.batch.crews import Crew, Outcome, work_off
+from dialeval.jobs.batch.folder import LOG, SUMMARY, BatchFolder, done_name
+from dialeval.jobs.batch.inputs import absolute, input_files
+from dialeval.jobs.batch.local_workers import LocalCrew
+from dialeval.jobs.batch.planning import check_plan, make_plan
+from dialeval.jobs.batch.ray_workers import RayCrew
+from dialeval.jobs.batch.shard_scores import score_shard
+from dialeval.jobs.batch.shards import TURNS, Plan, load_plan, read_shard
 from dialeval.jobs.scoring import DEFAULT_METRICS, Summary, build_all, estimates
-from dialeval.jobs.shard_scores import score_shard
-from dialeval.jobs.shards import TURNS, Plan, load_plan, read_shard
 from dialeval.metrics import signature_of
 from dialeval.models.batching import default_threads
 from dialeval.scores import Signature

@@ -21,7 +21,7 @@ from dialeval.dialogues.formats.stretches import Layout, reread
 from dialeval.dialogues.formats.writing import to_json
 from dialeval.errors import DataError
 from dialeval.jobs import runs
-from dialeval.jobs.batch_folder import BatchFolder
+from dialeval.jobs.batch.folder import BatchFolder
 
 TURNS = 25_000
 Place = Annotated[int, msgspec.Meta(ge=0, le=2**62)]

@@ -13,7 +13,7 @@ from dialeval.dialogues.formats.stretches import Survey
 from dialeval.dialogues.formats.tables import TurnColumns
 from dialeval.dialogues.formats.writing import to_json
 from dialeval.errors import DataError
-from dialeval.jobs.shards import VERSION, Input, Plan, Shard, Stretch, with_seen
+from dialeval.jobs.batch.shards import VERSION, Input, Plan, Shard, Stretch, with_seen
 
 Watch = Callable[[int], None]
 _STEP = 1000  # dialogues between two signs of life

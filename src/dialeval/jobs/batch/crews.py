@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
 from dialeval.errors import DialevalError
-from dialeval.jobs.shard_scores import failure, score_shard
+from dialeval.jobs.batch.shard_scores import failure, score_shard
 from dialeval.models.batching import default_threads
 
 TRIES = 3

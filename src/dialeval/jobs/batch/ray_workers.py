@@ -9,7 +9,7 @@ import socket
 from typing import Any, Self
 
 from dialeval.errors import DataError, UsageError
-from dialeval.jobs.crews import Answer, answer, environment
+from dialeval.jobs.batch.crews import Answer, answer, environment
 from dialeval.models.batching import default_threads
 
 _NAMES = ("DIALEVAL_", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")

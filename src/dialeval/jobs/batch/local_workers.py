@@ -20,10 +20,10 @@ from pathlib import Path
 from types import FrameType
 from typing import IO, BinaryIO, Self, cast
 
-from dialeval.jobs.crews import Answer, answer, environment
+from dialeval.jobs.batch.crews import Answer, answer, environment
 from dialeval.stores import is_address
 
-_START = "from dialeval.jobs.local_workers import serve; serve()"
+_START = "from dialeval.jobs.batch.local_workers import serve; serve()"
 _PATIENCE = 10  # seconds a worker has to put down what it holds
 
 
