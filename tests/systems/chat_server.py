@@ -6,13 +6,16 @@ Run as `python chat_server.py`; it prints its port, and writes every request's p
 import json
 import sys
 import time
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Lock
 from typing import Any, ClassVar
 
 
 class Handler(BaseHTTPRequestHandler):
     counts: ClassVar[dict[str, int]] = {}
     under_way: ClassVar[list[int]] = [0, 0]
+    counting: ClassVar[Lock] = Lock()
 
     def log_message(self, *args: Any) -> None:
         pass
@@ -24,14 +27,8 @@ class Handler(BaseHTTPRequestHandler):
         asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         way = self.path.split("/")[1]
         self.counts[way] = self.counts.get(way, 0) + 1
-        self.under_way[0] += 1
-        self.under_way[1] = max(self.under_way)
-        try:
+        with suppress(BrokenPipeError, ConnectionResetError):
             getattr(self, way)(asked)
-        except (BrokenPipeError, ConnectionResetError):
-            pass
-        finally:
-            self.under_way[0] -= 1
 
     def _json(self, status: int, body: object, **headers: str) -> None:
         packed = json.dumps(body).encode()
@@ -56,7 +53,13 @@ class Handler(BaseHTTPRequestHandler):
         self._say(json.dumps({**asked, "key": self.headers.get("Authorization"), "path": self.path}))
 
     def brief(self, asked: dict[str, Any]) -> None:
+        """Count who is asked at the same time; before the answer goes out, which lets the next one come."""
+        with self.counting:
+            self.under_way[0] += 1
+            self.under_way[1] = max(self.under_way)
         time.sleep(0.1)
+        with self.counting:
+            self.under_way[0] -= 1
         self.echo(asked)
 
     def slow(self, asked: dict[str, Any]) -> None:
