@@ -10,7 +10,7 @@ number put in, so that no vector is in a cache because the same text was read be
 *memory*: all turns, by `--workers`. The most that a worker held up to the first tenth of the shards and up to
 the last; the promise is ±10 %, and less than 1.5 GB. The driver's own, too: it reads the log to plan.
 
-*cost*: seconds of a turn in the first tenth of the shards and in the last tenth.
+*cost*: processor time of a turn in the first tenth of the shards and in the last tenth.
 
 *speed*: `--speed-turns` turns by one worker and by two, wall clock without planning, models loaded in it. One
 core each (`DIALEVAL_THREADS`); the promise is 1.7 times as fast where two cores are free.
@@ -114,7 +114,7 @@ def show_memory(found: dict[str, Any]) -> None:
         f"{late / 1e6:.0f} MB at {turns[1]:,} ({100 * (late / early - 1):+.1f} %)"
     )
     costs = [
-        1e3 * sum(one["seconds"] for one in some) / sum(one["turns"] for one in some)
+        1e3 * sum(one["processor_seconds"] for one in some) / sum(one["turns"] for one in some)
         for some in (shards[:tenth], shards[-tenth:], shards)
     ]
     print(f"cost of a turn: {costs[0]:.3f} ms first tenth, {costs[1]:.3f} ms last, {costs[2]:.3f} ms all")

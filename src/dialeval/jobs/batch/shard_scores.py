@@ -52,7 +52,7 @@ def score_shard(folder: str, number: int) -> dict[str, Any]:
         raise UsageError(f"no plan in {folder}: make it first, dialeval batch … --plan-only")
     if not 0 <= number < len(plan.shards):
         raise UsageError(f"there is no shard {number}: the plan has 0 to {len(plan.shards) - 1}")
-    started = time.perf_counter()
+    started, worked = time.perf_counter(), time.process_time()
     metrics = _built(tuple(plan.metrics))
     signatures = {source: signature_of(made) for source, made in metrics.items()}
     for source, signature in signatures.items():
@@ -65,7 +65,11 @@ def score_shard(folder: str, number: int) -> dict[str, Any]:
     dialogues, summary = list(read_shard(plan, number)), Summary()
     table = Scores.concat([Scores.of([], signatures), *_scored(dialogues, metrics, summary)])
     data = to_parquet(table, signatures)
-    done = _describe(number, data, len(table), summary, time.perf_counter() - started)
+    done = _describe(number, data, len(table), summary) | {
+        "seconds": round(time.perf_counter() - started, 3),
+        "processor_seconds": round(time.process_time() - worked, 3),
+        "peak_memory": peak_memory(),
+    }
     place.write(part_name(number), data)
     place.write_json(done_name(number), done)
     return done
@@ -174,7 +178,7 @@ def failure(error: BaseException) -> str:
     return f"{type(error).__name__}: {said}" if said else type(error).__name__
 
 
-def _describe(number: int, data: bytes, rows: int, summary: Summary, seconds: float) -> dict[str, Any]:
+def _describe(number: int, data: bytes, rows: int, summary: Summary) -> dict[str, Any]:
     return {
         "shard": number,
         "bytes": len(data),
@@ -187,8 +191,6 @@ def _describe(number: int, data: bytes, rows: int, summary: Summary, seconds: fl
         "noted": [[*key, count] for key, count in sorted(summary.score_notes.items())],
         "input_notes": dict(sorted(summary.input_notes.items())),
         "dialogue_notes": dict(sorted(summary.dialogue_notes.items())),
-        "seconds": round(seconds, 3),
-        "peak_memory": peak_memory(),
     }
 
 
