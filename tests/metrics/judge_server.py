@@ -5,35 +5,33 @@ Run as `python judge_server.py`; it prints its port. GET tells how often each pa
 
 import json
 import math
+import sys
 import time
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any, ClassVar
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "systems"))
+from tally import Tally
 
 
 class Handler(BaseHTTPRequestHandler):
-    counts: ClassVar[dict[str, int]] = {}
+    tally: ClassVar[Tally] = Tally()
     last: ClassVar[list[Any]] = [None]
-    busy: ClassVar[list[int]] = [0, 0]
 
     def log_message(self, *args: Any) -> None:
         pass
 
     def do_GET(self) -> None:
-        self._send(200, {"counts": self.counts, "last": self.last[0], "most": self.busy[1]})
+        self._send(200, {"counts": self.tally.counts, "last": self.last[0], "most": self.tally.most})
 
     def do_POST(self) -> None:
         asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         way = self.path.split("/")[1]
-        self.counts[way] = self.counts.get(way, 0) + 1
         self.last[0] = asked
-        self.busy[0] += 1
-        self.busy[1] = max(self.busy)
-        try:
-            getattr(self, way)(asked, self.counts[way])
-        except (BrokenPipeError, ConnectionResetError):
-            pass
-        finally:
-            self.busy[0] -= 1
+        with suppress(BrokenPipeError, ConnectionResetError):
+            getattr(self, way)(asked, self.tally.count(way))
 
     def _send(self, status: int, body: object, **headers: str) -> None:
         packed = body if isinstance(body, bytes) else json.dumps(body).encode()
@@ -89,7 +87,8 @@ class Handler(BaseHTTPRequestHandler):
         self._say("5")
 
     def slow(self, asked: dict[str, Any], _: int) -> None:
-        time.sleep(0.1)
+        with self.tally.under_way():
+            time.sleep(0.1)
         self._say("5")
 
     def full(self, asked: dict[str, Any], number: int) -> None:

@@ -8,25 +8,24 @@ import sys
 import time
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Lock
 from typing import Any, ClassVar
+
+from tally import Tally
 
 
 class Handler(BaseHTTPRequestHandler):
-    counts: ClassVar[dict[str, int]] = {}
-    under_way: ClassVar[list[int]] = [0, 0]
-    counting: ClassVar[Lock] = Lock()
+    tally: ClassVar[Tally] = Tally()
 
     def log_message(self, *args: Any) -> None:
         pass
 
     def do_GET(self) -> None:
-        self._json(200, {"counts": self.counts, "most": self.under_way[1]})
+        self._json(200, {"counts": self.tally.counts, "most": self.tally.most})
 
     def do_POST(self) -> None:
         asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         way = self.path.split("/")[1]
-        self.counts[way] = self.counts.get(way, 0) + 1
+        self.number = self.tally.count(way)
         with suppress(BrokenPipeError, ConnectionResetError):
             getattr(self, way)(asked)
 
@@ -53,13 +52,8 @@ class Handler(BaseHTTPRequestHandler):
         self._say(json.dumps({**asked, "key": self.headers.get("Authorization"), "path": self.path}))
 
     def brief(self, asked: dict[str, Any]) -> None:
-        """Count who is asked at the same time; before the answer goes out, which lets the next one come."""
-        with self.counting:
-            self.under_way[0] += 1
-            self.under_way[1] = max(self.under_way)
-        time.sleep(0.1)
-        with self.counting:
-            self.under_way[0] -= 1
+        with self.tally.under_way():
+            time.sleep(0.1)
         self.echo(asked)
 
     def slow(self, asked: dict[str, Any]) -> None:
@@ -84,13 +78,13 @@ class Handler(BaseHTTPRequestHandler):
             time.sleep(0.05)
 
     def flaky(self, asked: dict[str, Any]) -> None:
-        if self.counts["flaky"] % 3:
+        if self.number % 3:
             self._json(503, {"error": "busy"})
         else:
             self._say("at last")
 
     def busy(self, asked: dict[str, Any]) -> None:
-        if self.counts["busy"] == 1:
+        if self.number == 1:
             self._json(429, {"error": "too many"}, Retry_After="0.2")
         else:
             self._say("now")
