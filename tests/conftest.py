@@ -3,6 +3,7 @@
 import atexit
 import os
 import shutil
+import signal
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -16,6 +17,9 @@ if "PYTEST_XDIST_WORKER" not in os.environ:  # workers and child processes have 
     os.environ["DIALEVAL_HOME"] = tempfile.mkdtemp(prefix="dialeval-home-")
     atexit.register(shutil.rmtree, os.environ["DIALEVAL_HOME"], ignore_errors=True)
     os.environ.pop("DIALEVAL_CACHE", None)
+
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # run in the background: children would be deaf too
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 if int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")) > 1:  # the workers share the cores already
     os.environ.setdefault("OMP_NUM_THREADS", "1")

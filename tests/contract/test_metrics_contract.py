@@ -98,7 +98,8 @@ def values_of(hint: typing.Any) -> st.SearchStrategy[typing.Any]:
         return st.sampled_from(arguments)
     if type(None) in arguments:
         return st.none() | st.one_of(*(values_of(one) for one in arguments if one is not type(None)))
-    simple = {int: st.integers(1, 9), float: st.floats(0, 1), bool: st.booleans(), str: st.text(max_size=4)}
+    plain = st.text(st.characters(exclude_characters="/"), max_size=4)  # org/name would be asked of the Hub
+    simple = {int: st.integers(1, 9), float: st.floats(0, 1), bool: st.booleans(), str: plain}
     return simple[hint]
 
 

@@ -32,33 +32,42 @@ def server() -> Iterator[Server]:
         yield one
 
 
+def ready(visit: Visit) -> None:
+    """Wait until the page is there and what is typed goes into the box."""
+    visit.page.wait_for_selector("#text:focus")
+
+
 def test_a_conversation_by_keyboard(browser: Any, server: Server, tmp_path: Path) -> None:
     with (
         chatting(tmp_path / "talks", server.at("echo")) as links,
         Visit(browser, links["ann"]) as visit,
     ):
         page = visit.page
+        ready(visit)
         assert visit.serious() == []
         page.keyboard.type("Hello there")
-        page.keyboard.press("Enter")
+        visit.send("Enter")
         page.wait_for_selector("text=1 user Hello there")
+        ready(visit)
         page.keyboard.type("One line")
         page.keyboard.press("Shift+Enter")
         page.keyboard.type("and another")
-        page.keyboard.press("Enter")
+        visit.send("Enter")
         page.wait_for_selector("text=3 user One line")
+        ready(visit)
         page.locator("#text").fill(HOSTILE)
-        page.keyboard.press("Enter")
+        visit.send("Enter")
         page.wait_for_selector("text=5 user <script>")
+        ready(visit)
         assert visit.serious() == []
         page.screenshot(path=tmp_path / "chat.png", full_page=True)
-        page.get_by_role("button", name="End and rate").press("Enter")
+        page.get_by_role("button", name="End and rate").focus()
+        visit.send("Enter")
         page.wait_for_selector("text=How was it?")
         assert visit.serious() == []
-        page.keyboard.press("4")
-        page.keyboard.press("1")
+        visit.press("4", "1")
         page.screenshot(path=tmp_path / "judge.png", full_page=True)
-        page.keyboard.press("Enter")
+        visit.send("Enter")
         page.wait_for_selector("text=1 conversation rated")
         assert visit.events == []
     talk = next(formats.read(tmp_path / "talks" / "dialogues.jsonl"))
@@ -87,6 +96,7 @@ def test_hostile_text_stays_text(browser: Any, server: Server, tmp_path: Path) -
     ):
         page = visit.page
         for text in PAYLOADS:
+            ready(visit)
             page.locator("#text").fill(f"[{text}]")
             sent = clean_text(page.locator("#text").input_value())[0]
             count = page.locator(".line").count()
@@ -95,6 +105,7 @@ def test_hostile_text_stays_text(browser: Any, server: Server, tmp_path: Path) -
             said = page.locator(".said").all_text_contents()[-2:]
             assert said[0] == visible(sent)
             assert said[1].endswith(visible(sent))
+        ready(visit)
         assert who in page.locator(".me").inner_text()
         page.get_by_role("button", name="End and rate").click()
         page.wait_for_selector("text=How was it?")

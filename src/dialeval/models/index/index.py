@@ -222,8 +222,11 @@ class Index:
 
     @property
     def sha(self) -> str:
-        """The identity of what is searched: 64 hex digits over columns, rows and settings."""
-        return self._config.sha
+        """The identity of what is searched: 64 hex digits over columns, rows and settings.
+
+        Of dialogues that were indexed with an encoder it is the same on every machine.
+        """
+        return self._config.identity
 
     @property
     def approximate(self) -> dict[str, Approximate]:

@@ -13,7 +13,7 @@ import shutil
 import stat
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -25,6 +25,7 @@ from dialeval.models.untrusted import hash_regular, open_regular, parse_object, 
 CLASS: Literal["index.v1"] = "index.v1"
 CONFIG, PARTS = "config.json", "parts"
 REBUILD = "build the index afresh"
+_TEXTS = ("ids.txt", "documents.txt")
 
 Size = Annotated[int, msgspec.Meta(ge=0, lt=1 << 48)]
 Hex = Annotated[str, msgspec.Meta(pattern=r"\A[0-9a-f]{64}\Z")]
@@ -119,13 +120,38 @@ class Config(_Record, frozen=True, rename={"kind": "class"}):
 
     def signed(self) -> "Config":
         """Return this with the `sha` of its content, which is the same whatever parts are called."""
-        plain = msgspec.to_builtins(self)
+        return msgspec.structs.replace(self, sha=_digest(self._plain()))
+
+    @property
+    def identity(self) -> str:
+        """What is searched, by 64 hex digits that are the same on every machine.
+
+        The last bits of a vector are the processor's own. Where the texts and their encoder are known, all
+        else follows from them, so they stand for it; where they are not, every file counts.
+        """
+        if self.encoder is None or not self.documents:
+            return self.sha
+        plain = self._plain()
+        for segment in plain["segments"]:
+            segment["files"] = {name: file for name, file in segment["files"].items() if name in _TEXTS}
+        for entry in plain["approximate"].values():
+            for key in ("part", "recall_at_50"):
+                del entry[key]
+        return _digest(plain)
+
+    def _plain(self) -> dict[str, Any]:
+        """What is in this, without the names that are made up for it."""
+        plain: dict[str, Any] = msgspec.to_builtins(self)
         for key in ("sha", "dialeval"):
             del plain[key]
         for part in (*plain["segments"], *(one["part"] or {} for one in plain["approximate"].values())):
             part.pop("name", None)
-        text = json.dumps(plain, sort_keys=True, ensure_ascii=False, allow_nan=False)
-        return msgspec.structs.replace(self, sha=hashlib.sha256(text.encode()).hexdigest())
+        return plain
+
+
+def _digest(plain: dict[str, Any]) -> str:
+    text = json.dumps(plain, sort_keys=True, ensure_ascii=False, allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def empty_config(
