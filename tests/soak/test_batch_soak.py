@@ -38,7 +38,10 @@ def place() -> Iterator[Path]:
 
 @contextlib.contextmanager
 def cluster(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str, ...]]:
-    """Start a Ray that outlives drivers, with a token of its own; it ends with its first process."""
+    """Start a Ray that outlives drivers, with a token of its own; it ends with its first process.
+
+    `ray start` tries to tell its makers that it tells them nothing; that is refused here, but no failure.
+    """
     pytest.importorskip("ray")
     monkeypatch.setenv("RAY_AUTH_MODE", "token")
     monkeypatch.setenv("RAY_AUTH_TOKEN", secrets.token_hex(32))
@@ -48,7 +51,7 @@ def cluster(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str
         [str(Path(sys.executable).parent / "ray"), "start", *words, f"--temp-dir={folder / 'r'}"],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
-        env={**package(folder / "package"), "RAY_USAGE_STATS_ENABLED": "0"},
+        env={**package(folder / "package"), "RAY_USAGE_STATS_ENABLED": "0", "DIALEVAL_OUTSIDE_LOG": ""},
     )
     time.sleep(15)
     try:
