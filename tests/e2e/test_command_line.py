@@ -15,7 +15,6 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "cli"))
 from commands import here, run
 
 import dialeval
-from dialeval.jobs.demo import run_demo
 from dialeval.jobs.runs import Run
 
 EXAMPLES = Path(dialeval.__file__).parent / "dialogues" / "examples"
@@ -43,7 +42,7 @@ def test_demo_needs_no_other_file_and_is_the_same_every_time(tmp_path: Path) -> 
     assert (demo / "report.html").stat().st_size > 50_000
     names = ("scores.parquet", "study.json", "report.html", "dialogues.jsonl")
     first = {name: (demo / name).read_bytes() for name in names}
-    run_demo(demo)  # a second time is fine, and another process gives the same
+    run("demo", cwd=tmp_path)  # a second time is fine, and another process gives the same
     assert [name for name in names if (demo / name).read_bytes() != first[name]] == []
 
 

@@ -218,6 +218,25 @@ def test_one_source_and_one_rater() -> None:
     assert "significantly better" not in page
 
 
+def test_only_what_no_test_tells_apart_is_called_as_good() -> None:
+    """One cluster may hold the best source, one that it is no better than, and one that it beats."""
+    rated = [Score(f"d{n}", None, "bot", "human:r", "overall", float(n)) for n in range(30)]
+    made = {"best": lambda n: n, "near": lambda n: n ^ 1, "far": lambda n: (n * 7) % 30}
+    rows = [
+        Score(f"d{n}", None, "bot", name, "score", float(value(n)))
+        for name, value in made.items()
+        for n in range(30)
+    ]
+    scores = Scores.of([*rated, *rows])
+    found = study(scores, **QUICK)
+    p_values = {frozenset(("best", "near")): 0.3, frozenset(("best", "far")): 0.04}
+    for row in found.differences:
+        row["permutation"]["p_holm"] = p_values.get(frozenset((row["first"], row["second"])), 0.2)
+    found.clusters.update(dict.fromkeys(made, 1))
+    text = re.sub(r"<[^>]+>", "", to_html(found, scores, talks(30, 1)))
+    assert "the data do not tell it apart from near." in text
+
+
 def test_another_ending_is_refused(found: Study, scores: Scores, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"\.html, \.md, \.tex"):
         write_report(found, scores, [], tmp_path / "report.pdf")

@@ -14,6 +14,7 @@ from dialeval.scores import Scores, Signature
 from dialeval.studies import Study, study
 
 METRICS = (
+    "quality",
     "floweval:corpus=examples",
     "similarity",
     "repetition",

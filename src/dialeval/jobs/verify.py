@@ -28,7 +28,6 @@ ALL = (
     "voted-appropriateness:votes=examples",
     "dialoguescore",
     "coherence",
-    "quality",
     "student",
 )
 """The metrics of the demo, and those that would tell little there.

@@ -84,11 +84,7 @@ def _best_source(study: Study) -> Sentence:
         (_estimate(best[method]), "number"),
         (f" ({level} interval, n = {best['n']:,}, unscored {best['n_unscored']:,})", ""),
     ]
-    peers = [
-        label
-        for label, number in study.clusters.items()
-        if number == study.clusters.get(best["label"]) and label != best["label"]
-    ]
+    peers = _as_good(study, best["label"])
     if not peers:
         return [
             *made,
@@ -99,6 +95,16 @@ def _best_source(study: Study) -> Sentence:
         names += [(", " if place else "", ""), (label, "name")]
     more = f" and {len(peers) - 4} more" if len(peers) > 4 else ""
     return [*made, ("; the data do not tell it apart from ", ""), *names, (f"{more}.", "")]
+
+
+def _as_good(study: Study, best: str) -> list[str]:
+    """Name the sources that no test tells apart from the best one; a cluster may hold others as well."""
+    alpha, worse = 1 - study.settings.get("confidence", 0.95), set[str]()
+    for row in study.differences:
+        p = row["permutation"]["p_holm"]
+        if best in (row["first"], row["second"]) and p is not None and p <= alpha:
+            worse.add(row["second"] if row["first"] == best else row["first"])
+    return [label for label in study.clusters if label != best and label not in worse]
 
 
 def _ceiling(study: Study) -> Sentence:
