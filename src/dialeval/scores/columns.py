@@ -76,6 +76,31 @@ def read_columns(path: str | Path, columns: ColumnMap, *, strict: bool = True) -
     return Scores.of(scores, reader.signatures)
 
 
+_LIKELY = {
+    "id": r"dialog|conversation|session|chat|\bid|_id\b|id$",
+    "rater": r"rater|annotator|worker|judge",
+    "turn": r"turn|utterance|message",
+    "value": r"overall|score|rating|value|quality|label",
+}
+
+
+def likely_columns(header: list[str]) -> str:
+    """Guess which column holds what, in the notation of `--map`, for somebody to correct.
+
+    >>> likely_columns(["conversation_id", "annotator", "comment", "overall"])
+    'id=conversation_id,rater=annotator,value=overall'
+    """
+    left, found = [str(name) for name in header], dict[str, str]()
+    for what, pattern in _LIKELY.items():
+        fitting = [name for name in left if re.search(pattern, name.lower())]
+        if not fitting and what in ("id", "value"):
+            fitting = left
+        if fitting:
+            found[what] = fitting[0]
+            left.remove(fitting[0])
+    return ",".join(f"{what}={name}" for what, name in found.items())
+
+
 class _Reader:
     """Turns one record after the other into a Score, and remembers signatures met on the way."""
 
@@ -97,7 +122,7 @@ class _Reader:
                     f"no such column; the file has: {has}",
                     file=path,
                     field=column,
-                    fix="use --map to name columns",
+                    fix=f"say which column holds what: --map {path}:{likely_columns(header)}",
                 )
         self.signature = self._make_signature()
 
