@@ -75,6 +75,7 @@ benchmarks: .venv/dev  ## speed, each as a ratio to a peer in one run
 	$(BIN)/python benchmarks/votes.py
 	$(BIN)/python benchmarks/quality.py
 	$(BIN)/python benchmarks/language_model.py
+	$(BIN)/python benchmarks/followups.py
 	$(BIN)/python benchmarks/student.py
 	$(BIN)/python benchmarks/batch.py --turns 50000 --speed-turns 10000
 	$(BIN)/python benchmarks/serving.py
