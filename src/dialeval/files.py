@@ -20,6 +20,8 @@ from dialeval import stores
 from dialeval.errors import DataError
 
 _CHUNK = 1 << 20
+_FEW_ROWS = 1 << 20
+_ROWS_A_BYTE = 256  # of a Parquet file: ids alone take more, however alike they are
 
 
 @contextlib.contextmanager
@@ -188,6 +190,31 @@ def unpacked(file: BinaryIO) -> BinaryIO:
     packed = _Packed(fileobj=file)
     packed.myfileobj = file  # type: ignore[assignment]
     return cast(BinaryIO, packed)
+
+
+def open_parquet(file: BinaryIO, path: str | Path) -> Any:
+    """Open a Parquet file for pyarrow, unless it claims more rows than its bytes can hold.
+
+    Memory is made ready for as many rows as are claimed before one is read: 900 bytes could ask for more than
+    any machine has.
+
+    Args:
+        file: What `open_binary` returned.
+        path: What to call it in an error.
+    """
+    import pyarrow.parquet as pq
+
+    opened = pq.ParquetFile(file, pre_buffer=False)
+    found = opened.metadata
+    groups = [found.row_group(number) for number in range(found.num_row_groups)]
+    most = max(_FEW_ROWS, _ROWS_A_BYTE * file.seek(0, os.SEEK_END))
+    fits = sum(group.num_rows for group in groups) == found.num_rows <= most
+    for group in groups:
+        values = [group.column(number).num_values for number in range(group.num_columns)]
+        fits = fits and 0 <= group.num_rows <= min(values, default=0)
+    if not fits:
+        raise DataError("not a Parquet file: it claims other rows than it has", file=path)
+    return opened
 
 
 def _standard_input() -> BinaryIO:

@@ -51,10 +51,15 @@ def lines(*records: object) -> bytes:
 
 def parquet(rows: list[dict[str, Any]], metadata: dict[bytes, bytes] | None = None) -> bytes:
     import pyarrow as pa
+
+    return parquet_of(pa.Table.from_pylist(rows).replace_schema_metadata(metadata))
+
+
+def parquet_of(table: Any) -> bytes:
     import pyarrow.parquet as pq
 
     out = io.BytesIO()
-    pq.write_table(pa.Table.from_pylist(rows).replace_schema_metadata(metadata), out)
+    pq.write_table(table, out)
     return out.getvalue()
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import specimens
 import tiny_artefacts
-from reader import lines, parquet
+from reader import lines, parquet, parquet_of
 from readers import READERS
 
 from dialeval.dialogues import formats
@@ -72,7 +72,39 @@ def unnamed_mark() -> bytes:
     return json.dumps(found).encode()
 
 
+def no_text() -> bytes:
+    """Return a table whose text column holds bytes that are none."""
+    import pyarrow as pa
+
+    row = dict.fromkeys(("system", "source", "dimension", "note"), "x")
+    table = pa.Table.from_pylist([{**row, "turn": 1, "value": 0.5}])
+    text = pa.array([b"\xe2("], pa.binary()).view(pa.string())
+    return parquet_of(table.append_column("dialogue_id", text))
+
+
+def more_rows() -> bytes:
+    """Return a table that claims in one place to have more rows than in the others."""
+    table = parquet([{"conversation": f"c{number}", "score": number} for number in range(77)])
+    before, _, after = table.rpartition(b"\x9a\x01")  # 77, as the footer writes it
+    return before + b"\xfe\x7f" + after
+
+
+def other_disk() -> bytes:
+    """Return a zip file that says it goes on on another disk."""
+    return struct.pack("<4sLQL", b"PK\x06\x07", 1, 0, 2) + struct.pack("<4s4H2LH", b"PK\x05\x06", *[0] * 7)
+
+
+def foreign_mark() -> bytes:
+    found = json.loads(config("pair-scorer.v1"))
+    found["layout"]["cls"] = found["shape"]["vocabulary"]
+    return json.dumps(found).encode()
+
+
 CASES: list[tuple[str, Any]] = [
+    ("scores as Parquet", no_text),
+    ("foreign columns, Parquet", more_rows),
+    ("archives", other_disk),
+    ("artefact pair-scorer.v1: config.json", foreign_mark),
     ("dialogues as JSON lines", lambda: b'{"messages": [{"role": "user", "content": ' + DIGITS + b"}]}"),
     ("dialogues as JSON lines", lambda: lines(CHAT) + b'{"id": "b", "messages": [], "meta": ' + DEEP),
     ("dialogues as JSON", lambda: b'[{"id": ' + DIGITS + b"}]"),

@@ -90,7 +90,7 @@ PARSERS = (
     *("tarfile.open(", "np.memmap(", "mmap.mmap(", "Reader.from_file("),
 )
 PARSED_BY_READERS = {
-    *("annotation.exchange", "annotation.scheme", "dialogues.datasets.rawfiles", "dialogues.votes"),
+    *("annotation.exchange", "annotation.scheme", "dialogues.datasets.rawfiles", "dialogues.votes", "files"),
     *("dialogues.formats.predictions", "dialogues.formats.reading", "dialogues.formats.tables"),
     *("dialogues.tasks.schema", "dialogues.tasks.task", "dialogues.tasks.venues"),
     *("jobs.batch.folder", "jobs.serving.requests", "jobs.batch.shards"),

@@ -223,7 +223,7 @@ def _copy(archive: Path, name: str, content: IO[bytes], path: Path, room: int) -
 def _is_zip(archive: Path) -> bool:
     try:
         return zipfile.is_zipfile(archive)
-    except OSError:
+    except (OSError, ValueError, zipfile.BadZipFile):  # one that says it goes on on another disk
         return False
 
 

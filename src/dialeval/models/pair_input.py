@@ -44,13 +44,14 @@ class PairLayout:
         return cls(single[0], single[1], tuple(pair[1:-1]), segments > 1)
 
     @classmethod
-    def read(cls, fields: Any, file: object = None) -> "PairLayout":
+    def read(cls, fields: Any, vocabulary: int, file: object = None) -> "PairLayout":
         """Read what `fields` gave, refusing anything else; `file` is named in the error."""
         if not isinstance(fields, Mapping) or set(fields) != {"cls", "sep", "pair_separator", "segments"}:
             raise DataError("needs exactly: cls, pair_separator, segments, sep", file=file, field="layout")
         between = fields["pair_separator"]
         numbers = [fields["cls"], fields["sep"], *(between if isinstance(between, list | tuple) else [None])]
-        if any(type(one) is not int or one < 0 for one in numbers) or type(fields["segments"]) is not bool:
+        known = all(type(one) is int and 0 <= one < vocabulary for one in numbers)
+        if not known or type(fields["segments"]) is not bool:
             raise DataError(f"cannot be understood: {dict(fields)}", file=file, field="layout")
         return cls(fields["cls"], fields["sep"], tuple(between), fields["segments"])
 

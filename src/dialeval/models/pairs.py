@@ -42,7 +42,7 @@ class PairScorer:
         shape = Shape.of(config, str(place))
         self.heads: tuple[Head, ...] = read_heads(config, place)
         self.limit = _limit(config, shape, place)
-        self._layout = PairLayout.read(config.get("layout"), place)
+        self._layout = PairLayout.read(config.get("layout"), shape.vocabulary, place)
         self._tokenizer = Tokenizer(artefact.path("tokenizer.json"), self.limit)
         weights = artefact.path("model.safetensors")
         self._network = Network(shape, read_weights(weights, shape), shape.layers)

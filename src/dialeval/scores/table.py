@@ -1,5 +1,6 @@
 """The Scores table: fixed columns, one signature per source, Parquet, JSONL and CSV both ways."""
 
+import io
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -255,15 +256,16 @@ def read_parquet(path: str | Path) -> Scores:
 
 def open_parquet(path: str | Path) -> pa.Table:
     """Load a Parquet file of any columns."""
-    import pyarrow.parquet as pq
-
     with files.open_binary(path) as file:
         try:
             # From memory and in this thread: a reader thread that outlives an error ends the process badly.
-            table = pq.read_table(pa.BufferReader(file.read()), use_threads=False, pre_buffer=False)
-            _ = table.column_names  # a name that is no text is found out here
+            table = files.open_parquet(io.BytesIO(file.read()), path).read(use_threads=False)
+            table.validate(full=True)  # text that is none is found out here
+            names = table.column_names  # and a name that is none, here
         except (pa.ArrowException, OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
             raise DataError(f"not a Parquet file: {error}", file=path) from None
+    for twice in {name for name in names if names.count(name) > 1}:
+        raise DataError("this column stands there twice", file=path, field=twice)
     return table
 
 

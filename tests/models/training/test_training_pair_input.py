@@ -55,15 +55,16 @@ def test_a_limit_that_leaves_no_room_is_refused() -> None:
         BERT.fields() | {"more": 1},
         BERT.fields() | {"cls": True},
         BERT.fields() | {"sep": -1},
+        BERT.fields() | {"sep": 200},
         BERT.fields() | {"pair_separator": 2},
         BERT.fields() | {"pair_separator": ["2"]},
         BERT.fields() | {"segments": 1},
     ],
 )
 def test_a_layout_is_read_as_written_or_refused(fields: object) -> None:
-    assert PairLayout.read(BERT.fields()) == BERT
+    assert PairLayout.read(BERT.fields(), 200) == BERT
     with pytest.raises(DataError, match=r"config\.json: layout: "):
-        PairLayout.read(fields, "config.json")
+        PairLayout.read(fields, 200, "config.json")
 
 
 def test_a_tokenizer_without_pairs_is_refused() -> None:

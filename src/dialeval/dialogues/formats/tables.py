@@ -88,7 +88,7 @@ def read_parquet(
 
     with files.open_binary(path) as file:
         try:
-            parquet = _open_parquet(file)
+            parquet = files.open_parquet(file, path)
             names = parquet.schema_arrow.names
             ours = b"dialeval" in (parquet.schema_arrow.metadata or {})
             rows = enumerate(_rows(parquet, first), first + 1)
@@ -110,15 +110,9 @@ def has_dialogue_rows(path: str | Path, columns: TurnColumns | None) -> bool:
 
     with files.open_binary(path) as file:
         try:
-            return _holds_dialogues(_open_parquet(file).schema_arrow.names, columns)
+            return _holds_dialogues(files.open_parquet(file, path).schema_arrow.names, columns)
         except (pa.ArrowException, OSError, ValueError, OverflowError) as error:
             raise DataError(f"not a Parquet file of dialogues: {error}", file=path) from None
-
-
-def _open_parquet(file: Any) -> Any:
-    import pyarrow.parquet as pq
-
-    return pq.ParquetFile(file, pre_buffer=False)
 
 
 def _holds_dialogues(names: Iterable[str], columns: TurnColumns | None) -> bool:
