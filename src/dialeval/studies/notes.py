@@ -32,15 +32,18 @@ def hopeless_tests(differences: list[dict[str, Any]], settings: "Settings") -> l
 def apart(units: Units, columns: list[Column], target: Floats) -> list[str]:
     """Say when ratings and scores do not speak of the same units: mostly ids that differ."""
     rated = ~np.isnan(target)
-    labels = units.labels(columns)
-    lonely = [c for c in columns if rated.any() and not (rated & ~np.isnan(units.columns[c])).any()]
-    if not lonely:
-        return []
-    scored = np.flatnonzero(~np.isnan(units.columns[lonely[0]]))
-    example = f", scored is {units.keys[int(scored[0])].dialogue_id!r}" if scored.size else ""
-    first = units.keys[int(np.flatnonzero(rated)[0])].dialogue_id
-    names = ", ".join(labels[c] for c in lonely)
-    return [f"nothing is both rated and scored by {names}: do the ids match? Rated is {first!r}{example}"]
+    labels, scored = units.labels(columns), {c: ~np.isnan(units.columns[c]) for c in columns}
+    empty = [c for c in columns if not scored[c].any()]
+    lonely = [c for c in columns if c not in empty and rated.any() and not (rated & scored[c]).any()]
+    notes = [f"not a single score from: {', '.join(labels[c] for c in empty)}"] if empty else []
+    if lonely:
+        known, other = (units.keys[int(np.flatnonzero(some)[0])] for some in (rated, scored[lonely[0]]))
+        names = ", ".join(labels[c] for c in lonely)
+        notes.append(
+            f"nothing is both rated and scored by {names}: do the ids match? "
+            f"Rated is {known.dialogue_id!r}, scored is {other.dialogue_id!r}"
+        )
+    return notes
 
 
 def empty_ratings(scores: Scores, gold_columns: list[Column]) -> list[str]:
