@@ -32,9 +32,11 @@ def hopeless_tests(differences: list[dict[str, Any]], settings: "Settings") -> l
 def apart(units: Units, columns: list[Column], target: Floats) -> list[str]:
     """Say when ratings and scores do not speak of the same units: mostly ids that differ."""
     rated = ~np.isnan(target)
+    if not rated.any():
+        return []
     labels, scored = units.labels(columns), {c: ~np.isnan(units.columns[c]) for c in columns}
     empty = [c for c in columns if not scored[c].any()]
-    lonely = [c for c in columns if c not in empty and rated.any() and not (rated & scored[c]).any()]
+    lonely = [c for c in columns if c not in empty and not (rated & scored[c]).any()]
     notes = [f"not a single score from: {', '.join(labels[c] for c in empty)}"] if empty else []
     if lonely:
         known, other = (units.keys[int(np.flatnonzero(some)[0])] for some in (rated, scored[lonely[0]]))
