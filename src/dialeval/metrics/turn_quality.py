@@ -101,15 +101,20 @@ Scorer = Callable[[list[Dialogue], str | None], Iterable[TurnScores]]
 
 
 def _scorer(name: str) -> Scorer:
-    """Open a model of either kind: a head over turn vectors, or a cross-encoder."""
-    artefact = load(resolve(name))
+    """Open a model of either kind: a head over turn vectors, or a cross-encoder; once in a process."""
+    return _opened(str(resolve(name)))
+
+
+@functools.lru_cache(maxsize=32)
+def _opened(folder: str) -> Scorer:
+    artefact = load(folder)
     heads: tuple[Head, ...]
     scorer: Scorer
     if artefact.kind == "dialogue-scorer.v1":
-        small = DialogueScorer.load(name)
+        small = DialogueScorer.load(folder)
         heads, scorer = small.heads, small.score
     elif artefact.kind == "pair-scorer.v1":
-        pairs = PairScorer.load(name)
+        pairs = PairScorer.load(folder)
         heads, scorer = pairs.heads, functools.partial(_by_pairs, pairs)
     else:
         raise DataError(f"this is {artefact.kind}, no scorer of turns", file=artefact.folder)
