@@ -1,73 +1,19 @@
-"""Students: what a teacher is asked about, what is learned of it, and what is refused."""
+"""Students: what is learned of a teacher, and what is refused."""
 
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from dialeval.dialogues import Dialogue, Turn, dialogue
+from dialeval.dialogues import dialogue
 from dialeval.dialogues.formats import write
 from dialeval.errors import UsageError
 from dialeval.jobs.demo import example_dialogues
 from dialeval.jobs.training import train_to
 from dialeval.metrics import build
+from dialeval.metrics.lessons import lessons
 from dialeval.metrics.recipes import recipe
-from dialeval.metrics.student import Student, lessons, taught
-
-
-def people(count: int, turns: int = 8) -> list[Dialogue]:
-    topics = ("jazz", "cats", "the weather", "our garden", "football")
-    return [
-        dialogue(
-            [
-                (
-                    ("ann", "bob")[n % 2],
-                    f"I like {topics[(number + n) % 5]}" + " very much" * (number % 4 + n % 3),
-                )
-                for n in range(turns)
-            ],
-            f"chat {number}",
-        )
-        for number in range(count)
-    ]
-
-
-def test_lessons_are_the_same_every_time_and_leave_what_they_read_alone() -> None:
-    chats = people(40)
-    before = [one.turns for one in chats]
-    assert lessons(chats) == lessons(chats)
-    assert [one.turns for one in chats] == before
-
-
-def test_about_half_of_what_people_said_is_spoiled() -> None:
-    chats = people(200)
-    own = {one.id: [turn.text for turn in one.turns] for one in chats}
-    found = lessons(chats)
-    spoiled = [one for one in found if [turn.text for turn in one.turns] != own[one.id][: len(one.turns)]]
-    assert 0.3 < len(spoiled) / len(found) < 0.6  # one that is drawn may be the same
-    assert all(one.meta["scored"] == [len(one.turns) - 1] for one in found)
-    assert all(one.turns[-1].speaker == "assistant" for one in found)
-    assert len({len(one.turns) for one in found}) > 2
-
-
-def test_a_system_is_taken_as_it_is() -> None:
-    chat = dialogue([("user", "Hi"), ("assistant", "Hello!"), ("user", "Well?"), ("assistant", "Yes?")], "d")
-    (found,) = lessons([chat])
-    assert found.turns == chat.turns
-    assert found.meta["scored"] == [1, 3]
-
-
-@pytest.mark.parametrize(
-    "chat",
-    [
-        Dialogue("nothing", ()),
-        Dialogue("one side", (Turn("user", "Hi"), Turn("user", "Anybody?"))),
-        Dialogue("blank", (Turn("user", "Hi"), Turn("assistant", " "))),
-        Dialogue("three", (Turn("a", "Hi"), Turn("b", "Hi"), Turn("c", "Hi"))),
-    ],
-)
-def test_what_is_no_conversation_of_two_is_passed_over(chat: Dialogue) -> None:
-    assert lessons([chat]) == []
+from dialeval.metrics.student import Student, taught
 
 
 def test_what_a_teacher_says_of_turns_comes_before_what_it_says_of_dialogues() -> None:

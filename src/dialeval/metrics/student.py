@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any, ClassVar
 
-from dialeval.dialogues import Dialogue, Turn, scored_turns, takes_part
-from dialeval.dialogues.negatives import Chance, draws_of
+from dialeval.dialogues import Dialogue, scored_turns
 from dialeval.errors import UsageError
 from dialeval.metrics.aggregation import Aggregate
+from dialeval.metrics.lessons import lessons
 from dialeval.metrics.registry import build, metric
 from dialeval.metrics.turn_quality import model_mark, score_replies
 from dialeval.metrics.turn_targets import QUALITY
@@ -24,9 +24,6 @@ FOLLOWUP = "dialeval-followup-student"
 FEATURES = ("reply", "user", "context", "own", "owns", "others", "similarities", "lengths", "place")
 SOLVED = Settings(epochs=0, weight_decay=3.0)
 _AT_ONCE = 128  # dialogues read, spoiled and shown to the teacher together
-_LONGEST = 10  # turns that a teacher is shown
-_SPOILED = 0.5  # of the dialogues of people: nothing else teaches what a bad reply is
-_CURT = 3  # words
 
 
 @metric("student.v1")
@@ -120,64 +117,3 @@ def taught(teacher: Any, lessons: Sequence[Dialogue]) -> dict[tuple[str, int], f
         if one.id in whole
         for turn in scored_turns(Dialogue(one.id, one.turns))
     }
-
-
-def lessons(dialogues: Sequence[Dialogue]) -> list[Dialogue]:
-    """Make of dialogues what a teacher is asked about, each with the turns to learn from as its `scored`.
-
-    Replies of a system are taken as they are. A dialogue between two people is cut after some reply of the
-    one who did not begin, and half of them are spoiled: a reply is another dialogue's, or what was said
-    before, or curt. What is done depends on nothing but the dialogues given together, and their ids.
-
-    >>> from dialeval.dialogues import dialogue
-    >>> said = [("ann", "Hi!"), ("bob", "Hello, how are you?"), ("ann", "Well?"), ("bob", "I am fine.")]
-    >>> found = lessons([dialogue(said, f"d{number}") for number in range(9)])
-    >>> [turn.text for turn in found[2].turns], found[2].meta["scored"]
-    (['Hi!', 'Well?'], [1])
-    """
-    pool = [turn.text for one in dialogues for turn in _said(one)]
-    curt = [text for text in pool if len(text.split()) <= _CURT] or pool
-    found = []
-    for one in dialogues:
-        said = _said(one)
-        if len({turn.speaker for turn in said}) != 2:
-            continue
-        replying = "assistant" if any(turn.speaker == "assistant" for turn in said) else _other(said)
-        replies = [n for n, turn in enumerate(said) if 0 < n < _LONGEST and turn.speaker == replying]
-        if not replies:
-            continue
-        texts, chance = [turn.text for turn in said], draws_of(f"lesson|{one.id}")
-        if replying != "assistant":
-            last = replies[int(chance.integers(len(replies)))]
-            replies = [n for n in replies if n <= last]
-            if chance.random() < _SPOILED:
-                _spoil(texts, replies, pool, curt, chance)
-            replies = [last]
-        turns = tuple(
-            Turn("assistant" if turn.speaker == replying else "user", text)
-            for turn, text in zip(said[: replies[-1] + 1], texts, strict=False)
-        )
-        found.append(Dialogue(one.id, turns, meta={"scored": replies}))
-    return found
-
-
-def _said(dialogue: Dialogue) -> list[Turn]:
-    return [turn for turn in dialogue.turns if takes_part(turn) and turn.text.strip()]
-
-
-def _other(said: Sequence[Turn]) -> str:
-    return next(turn.speaker for turn in said if turn.speaker != said[0].speaker)
-
-
-def _spoil(
-    texts: list[str], replies: Sequence[int], pool: list[str], curt: list[str], chance: Chance
-) -> None:
-    """Put something else in the place of the last reply, or of all of the second half."""
-    kind = ("other", "others", "again", "curt")[int(chance.integers(4))]
-    places = replies[len(replies) // 2 :] if kind == "others" else replies[-1:]
-    for place in places:
-        if kind == "again":
-            texts[place] = texts[int(chance.integers(place))]
-        else:
-            some = curt if kind == "curt" else pool
-            texts[place] = some[int(chance.integers(len(some)))]
