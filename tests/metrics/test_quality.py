@@ -90,6 +90,19 @@ def test_what_is_not_known_is_taken_to_be_average() -> None:
     assert Blend.load("dialeval-quality").adds("turn", found.turns[1])["mood"] == 0.0
 
 
+def test_of_the_moods_so_far_the_latest_counts_most() -> None:
+    fine, bad = "Great, thank you so much!", "No, that is wrong, you are useless."
+    moods = {}
+    for name, said in (("late", [fine, bad]), ("early", [bad, fine])):
+        turns = [("user", "Hi, I need help."), ("assistant", "Sure, here is what you need.")]
+        for one in said:
+            turns += [("user", one), ("assistant", "Sure, here is what you need.")]
+        found = next(PartReader().read([dialogue(turns, name)]))
+        moods[name] = found.turns[5]["mood"], found.whole["mood"]
+    assert moods["late"][0] < moods["early"][0]
+    assert moods["late"][1] == pytest.approx(moods["early"][1], abs=0.3)  # a dialogue counts all alike
+
+
 def test_empty_replies_and_dialogues_without_any_are_unscored() -> None:
     blank = Dialogue("blank", (Turn("user", "Hi"), Turn("assistant", " ")))
     rows = list(Quality().score([blank, Dialogue("none", (Turn("user", "Hi"),))]))

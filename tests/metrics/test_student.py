@@ -7,19 +7,22 @@ import pytest
 
 from dialeval.dialogues import dialogue
 from dialeval.dialogues.formats import write
-from dialeval.errors import UsageError
+from dialeval.errors import DataError, UsageError
 from dialeval.jobs.demo import example_dialogues
 from dialeval.jobs.training import train_to
 from dialeval.metrics import build
 from dialeval.metrics.lessons import lessons
 from dialeval.metrics.recipes import recipe
-from dialeval.metrics.student import Student, taught
+from dialeval.metrics.student import CONSENSUS, Student, taught
+from dialeval.models import artefact
+from dialeval.models.card import Card
 
 
-def test_what_a_teacher_says_of_turns_comes_before_what_it_says_of_dialogues() -> None:
-    found = lessons([dialogue([("user", "Hi"), ("assistant", "Hello there")], "d")])
-    assert taught(build("length"), found) == {("d", 1): 2.0}
-    assert taught(build("turns"), found) == {("d", 1): 2.0}
+def test_a_teacher_of_turns_is_asked_about_them_and_one_of_dialogues_about_their_beginnings() -> None:
+    said = [("user", "Hi"), ("assistant", "Hello there"), ("user", "Well?"), ("assistant", "Yes")]
+    found = lessons([dialogue(said, "d")])
+    assert taught(build("length"), found, of_turns=True) == {("d", 1): 2.0, ("d", 3): 1.0}
+    assert taught(build("turns"), found, of_turns=False) == {("d", 1): 2.0, ("d", 3): 4.0}
 
 
 def test_a_student_learns_from_its_teacher(tmp_path: Path) -> None:
@@ -36,6 +39,36 @@ def test_a_student_learns_from_its_teacher(tmp_path: Path) -> None:
     assert made.provenance()["model"] != Student().provenance()["model"]
 
 
+def test_a_student_of_whole_dialogues_says_of_each_reply_what_came_of_the_dialogue_so_far(
+    tmp_path: Path,
+) -> None:
+    chats = list(example_dialogues())
+    write(chats[:35], tmp_path / "chats.jsonl")
+    out = tmp_path / "mine"
+    train_to("student:teacher=turns", [str(tmp_path / "chats.jsonl")], out, settings={"threads": "1"})
+    made = Student(str(out))
+    assert made.provenance()["aggregate"] == "last"
+    values = {(row.dialogue_id, row.turn): row.value for row in made.score(chats[35:])}
+    for chat in chats[35:]:
+        so_far = [value for (name, turn), value in values.items() if name == chat.id and turn is not None]
+        assert so_far == sorted(so_far)  # a dialogue grows
+        assert values[chat.id, None] == so_far[-1]
+    means = Student(str(out), aggregate="mean").score(chats[35:36])
+    assert [row.value for row in means if row.turn is None] != [values[chats[35].id, None]]
+
+
+def test_a_model_with_an_unknown_aggregate_is_refused(tmp_path: Path) -> None:
+    shipped = artefact.load(artefact.resolve(CONSENSUS))
+    fields = {key: value for key, value in shipped.config.items() if key not in ("class", "dialeval")}
+    weights = {"model.safetensors": shipped.path("model.safetensors").read_bytes()}
+    artefact.save(
+        tmp_path / "odd", shipped.kind, {**fields, "aggregate": "best"}, weights, Card("odd", "Odd.")
+    )
+    with pytest.raises(DataError, match="no aggregate 'best'"):
+        Student(str(tmp_path / "odd")).score(example_dialogues()[:1])
+    assert Student(str(tmp_path / "odd")).provenance() == {}
+
+
 def test_what_cannot_be_learned_is_refused() -> None:
     with pytest.raises(UsageError, match="leave --encoder out"):
         recipe("student", encoder="bert-base-uncased")
@@ -43,6 +76,9 @@ def test_what_cannot_be_learned_is_refused() -> None:
         recipe("student:teacher=nobody")
     with pytest.raises(UsageError, match="has no field 'colour'"):
         recipe("student:teacher=length;colour=red")
+    for longest in ("1", "many", "-3"):
+        with pytest.raises(UsageError, match="expected a number of turns"):
+            recipe(f"student:teacher=length,longest={longest}")
 
 
 def test_the_shipped_student_knows_what_users_would_say() -> None:

@@ -9,7 +9,7 @@ import pytest
 from dialeval.dialogues import dialogue
 from dialeval.errors import DataError, UsageError
 from dialeval.jobs.demo import example_dialogues
-from dialeval.models import artefact
+from dialeval.models import artefact, segment_acts
 from dialeval.models.card import Card
 from dialeval.models.dialogue_scorer import FEATURES, DialogueScorer, turn_features
 from dialeval.models.encoder import DEFAULT, Encoder
@@ -59,7 +59,7 @@ def pair_artefact(folder: Path, limit: int = 40, **change: Any) -> artefact.Arte
 
 def vector_artefact(folder: Path, tensors: dict[str, Any] | None = None, **change: Any) -> artefact.Artefact:
     encoder = Encoder.load()
-    inputs = 9 * encoder.width + 3 + 2 + 1
+    inputs = 9 * encoder.width + 3 + 2 + 1 + 33 + 121 + 9
     chance = np.random.default_rng(2)
     made = {
         "input.mean": chance.normal(0, 0.01, inputs).astype("f4"),
@@ -72,6 +72,7 @@ def vector_artefact(folder: Path, tensors: dict[str, Any] | None = None, **chang
     fields = {
         "name": "turns",
         "encoder": {"name": encoder.name, "sha": encoder.sha},
+        "acts": {"name": segment_acts.DEFAULT, "sha": segment_acts.SegmentActs.load().sha},
         "features": BLOCKS,
         "hidden": [16],
         "activation": "gelu",
@@ -229,7 +230,7 @@ def test_the_layers_by_hand(turns: artefact.Artefact) -> None:
 
     weights = read_tensors(turns.path("model.safetensors"))
     chat = example_dialogues()[1]
-    found = turn_vectors(Encoder.load(), [chat])[0]
+    found = turn_vectors(Encoder.load(), segment_acts.SegmentActs.load().label([chat]))[0]
     row = turn_features(found, [1], BLOCKS)[0]
     values = (row - weights["input.mean"]) / weights["input.scale"]
     values = weights["layers.0.weight"] @ values + weights["layers.0.bias"]
@@ -249,6 +250,9 @@ def test_long_turns_are_noted(turns: artefact.Artefact) -> None:
     [
         ({"encoder": {"name": DEFAULT, "sha": "0" * 64}}, "trained on another"),
         ({"encoder": DEFAULT}, "expected name and sha"),
+        ({"acts": {"name": segment_acts.DEFAULT, "sha": "0" * 64}}, "trained on another"),
+        ({"acts": {"name": "org/model", "sha": "0" * 64}}, "is not here"),
+        ({"acts": None}, "expected name and sha of the acts"),
         ({"features": ["reply", "future"]}, "list of known features"),
         ({"features": None}, "list of known features"),
         ({"hidden": [0]}, "list of sizes"),

@@ -19,7 +19,7 @@ from dialeval.dialogues import Dialogue, Turn, takes_part
 from dialeval.dialogues.negatives import Chance, draws_of
 from dialeval.models.encoder import Encoder
 
-_LONGEST = 16  # turns of a dialogue that are read
+LONGEST = 16  # turns of a dialogue that are read
 _ASKED = 4  # replies of a dialogue that are asked about
 _UNTOUCHED = 0.3  # of people's dialogues
 _ALWAYS = 0.5  # of the bots: the others have their habit at every second reply
@@ -119,8 +119,12 @@ the one it answers, one of its own again, the user's words, very few words, or w
 _SHARES = (2, 2, 1, 1, 1, 1)  # how often each of them is met
 
 
-def lessons(dialogues: Sequence[Dialogue]) -> list[Dialogue]:
+def lessons(dialogues: Sequence[Dialogue], longest: int = LONGEST) -> list[Dialogue]:
     """Make of dialogues what a teacher is asked about, each with the turns to learn from as its `scored`.
+
+    Args:
+        dialogues: Of two speakers; others are passed over.
+        longest: How many turns of each are read.
 
     >>> from dialeval.dialogues import dialogue
     >>> said = [("ann", "Hi!"), ("bob", "Hello, how are you?"), ("ann", "Well?"), ("bob", "I am fine.")]
@@ -133,7 +137,7 @@ def lessons(dialogues: Sequence[Dialogue]) -> list[Dialogue]:
     if not said:
         return []
     pool = _Pool.of(said)
-    made = (_lesson(name, turns[:_LONGEST], pool) for name, turns in said.items())
+    made = (_lesson(name, turns[:longest], pool) for name, turns in said.items())
     return [one for one in made if one is not None]
 
 

@@ -42,8 +42,10 @@ NAMES: Mapping[Level, tuple[str, ...]] = {
         *("length", "engagement", "staying"),
     ),
 }
-"""The parts of each level. Of a turn, mood and uptake are means over the exchanges before it."""
+"""The parts of each level. Of a turn, mood and uptake are means over the exchanges before it, the latest
+counting most."""
 _AT_ONCE = 256  # dialogues read together
+_FADING = 0.7  # of what an exchange says of the next reply, with each further one
 Figures = dict[tuple[str, int], float | None]
 
 
@@ -129,20 +131,22 @@ class PartReader:
         cut: set[tuple[str, int | None]],
     ) -> DialogueParts:
         turns: dict[int, Parts] = {}
-        mood, uptake = _Running(), _Running()
+        ever = {"mood": _Running(), "uptake": _Running()}
+        lately = {"mood": _Running(_FADING), "uptake": _Running(_FADING)}
         every = scored_turns(dialogue, self.speaker)
         for turn in every:
             place = (dialogue.id, turn)
             if dialogue.turns[turn].text.strip():
                 own = {name: some.get(place) for name, some in figures.items()}
-                turns[turn] = {**own, "mood": mood.mean, "uptake": uptake.mean}
-            mood.add(reacted[turn][0])
-            uptake.add(figures["uptake"].get(place))
+                turns[turn] = {**own, **{name: running.mean for name, running in lately.items()}}
+            for name, value in (("mood", reacted[turn][0]), ("uptake", figures["uptake"].get(place))):
+                ever[name].add(value)
+                lately[name].add(value)
         whole: dict[str, float | None] = {
             name: _mean([turns[turn][name] for turn in turns])
             for name in ("turn-quality", "coherence", "novelty", "tone")
         }
-        whole |= {"mood": mood.mean, "uptake": uptake.mean}
+        whole |= {name: running.mean for name, running in ever.items()}
         whole["length"] = _mean([_length(dialogue.turns[turn].text) for turn in turns])
         whole["engagement"] = _engagement(dialogue, every)
         whole["staying"] = _mean([float(goes_on) for _, goes_on in reacted.values()])
@@ -151,14 +155,14 @@ class PartReader:
 
 
 class _Running:
-    """The mean of what was known so far."""
+    """The mean of what was known so far; each value counts `fading` times as much as the next one."""
 
-    def __init__(self) -> None:
-        self._sum, self._count = 0.0, 0
+    def __init__(self, fading: float = 1.0) -> None:
+        self._fading, self._sum, self._count = fading, 0.0, 0.0
 
     def add(self, value: float | None) -> None:
         if value is not None:
-            self._sum, self._count = self._sum + value, self._count + 1
+            self._sum, self._count = self._fading * self._sum + value, self._fading * self._count + 1.0
 
     @property
     def mean(self) -> float | None:

@@ -9,7 +9,7 @@ import functools
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import Any, ClassVar
+from typing import Any, ClassVar, get_args
 
 from dialeval.dialogues import Dialogue, scored_turns
 from dialeval.errors import DataError, DialevalError, UsageError
@@ -70,6 +70,17 @@ def model_mark(name: str) -> dict[str, str]:
         return {"model": load(resolve(name)).sha[:12]}
     except DialevalError:  # what is not there keeps its name: nothing is scored
         return {}
+
+
+def usual_aggregate(model: str) -> Aggregate:
+    """Say how a model's maker would bring the turns of a dialogue to one figure."""
+    artefact = load(resolve(model))
+    how: Aggregate = artefact.config.get("aggregate", "mean")
+    if how not in get_args(Aggregate):
+        known = ", ".join(get_args(Aggregate))
+        place = artefact.folder / "config.json"
+        raise DataError(f"no aggregate {how!r}; known: {known}", file=place, field="aggregate")
+    return how
 
 
 def score_replies(

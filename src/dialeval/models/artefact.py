@@ -14,7 +14,7 @@ import shlex
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 from dialeval import __version__
 from dialeval.errors import DataError, UsageError
@@ -215,6 +215,32 @@ def names() -> list[tuple[str, str, Path]]:
                 if _CALLED.fullmatch(folder.name) and _has_config(folder):
                     found.setdefault(folder.name, (folder.name, where, folder))
     return list(found.values())
+
+
+class _Named(Protocol):
+    sha: str
+
+
+Loaded = TypeVar("Loaded", bound=_Named)
+
+
+def recorded(config: Mapping[str, Any], field: str, file: Path, load: Callable[[str], Loaded]) -> Loaded:
+    """Load what an artefact was trained on, by name and hash in a field of its config; nothing else."""
+    origin = config.get(field)
+    if not isinstance(origin, dict) or [type(origin.get(key)) for key in ("name", "sha")] != [str, str]:
+        raise DataError(f"expected name and sha of the {field}", file=file, field=field)
+    if "/" in origin["name"]:  # what is pulled has no such name: nothing is fetched because a file says so
+        fix = "train again on what is shipped or pulled"
+        raise DataError(f"{origin['name'][:80]!a} is not here", file=file, field=field, fix=fix)
+    found = load(origin["name"])
+    if found.sha != origin["sha"]:
+        raise DataError(
+            f"trained on another {origin['name']}: {origin['sha'][:12]}, here {found.sha[:12]}",
+            file=file,
+            field=field,
+            fix="get the version that it was trained on, or train again",
+        )
+    return found
 
 
 def home() -> Path:

@@ -16,7 +16,10 @@ from dialeval.dialogues import Dialogue, scored_turns
 from dialeval.errors import DataError, UsageError
 from dialeval.models.artefact import Artefact, load, resolve
 from dialeval.models.encoder import recorded_encoder
+from dialeval.models.flow_features import NAMES as FLOW
+from dialeval.models.flow_features import flow_features
 from dialeval.models.network import Floats
+from dialeval.models.segment_acts import SegmentActs, recorded_acts
 from dialeval.models.turn_vectors import TurnVectors, turn_vectors
 from dialeval.models.vector_head import VectorHead
 
@@ -100,6 +103,10 @@ class _Seen:
     def place(self) -> Floats:
         return np.log1p(np.array(self.turns, np.float32))[:, None]
 
+    @functools.cached_property
+    def flow(self) -> dict[str, Floats]:
+        return flow_features(self.found.dialogue, self.turns)
+
 
 FEATURES: Mapping[str, Callable[[_Seen], Floats]] = {
     "reply": lambda seen: seen.reply,
@@ -114,10 +121,23 @@ FEATURES: Mapping[str, Callable[[_Seen], Floats]] = {
     "similarities": _Seen.similarities,
     "lengths": _Seen.lengths,
     "place": _Seen.place,
+    "acts": lambda seen: seen.flow["acts"],
+    "transitions": lambda seen: seen.flow["transitions"],
+    "sizes": lambda seen: seen.flow["sizes"],
 }
 """Blocks of features by name: the vectors of the reply, of the turn it answers (`user`), of all before it
 (`context`), of its speaker's last turn (`own`), of all earlier ones (`owns`) and of what anybody else said
-(`others`); their products; cosines to the first three; words of reply and answered turn; the turn's place."""
+(`others`); their products; cosines to the first three; words of reply and answered turn; the turn's place;
+and the flow of the dialogue up to it, see `flow_features`, for which its segments must have acts."""
+
+
+def reads_acts(blocks: Sequence[str]) -> bool:
+    """Say whether features are made of segment acts.
+
+    >>> reads_acts(["reply", "place"]), reads_acts(["sizes"])
+    (False, True)
+    """
+    return any(name in FLOW for name in blocks)
 
 
 def turn_features(found: TurnVectors, turns: Sequence[int], blocks: Sequence[str]) -> Floats:
@@ -172,6 +192,7 @@ class DialogueScorer:
             )
         self.features: list[str] = features
         self.encoder = recorded_encoder(config, place)
+        self._acts: SegmentActs | None = recorded_acts(config, place) if reads_acts(features) else None
 
     @classmethod
     def load(cls, name: str | Path) -> "DialogueScorer":
@@ -181,11 +202,12 @@ class DialogueScorer:
     def score(self, dialogues: Sequence[Dialogue], speaker: str | None = None) -> list[TurnScores]:
         """Score the turns of each dialogue that metrics score."""
         scores = []
-        for found in turn_vectors(self.encoder, dialogues):
-            turns = scored_turns(found.dialogue, speaker)
+        read = self._acts.label(dialogues) if self._acts else dialogues
+        for dialogue, found in zip(dialogues, turn_vectors(self.encoder, read), strict=True):
+            turns = scored_turns(dialogue, speaker)
             values = self._head.answers(turn_features(found, turns, self.features))
             first = found.cut.index(True) if True in found.cut else len(found.cut)
-            scores.append(TurnScores(found.dialogue, turns, values, [first <= turn for turn in turns]))
+            scores.append(TurnScores(dialogue, turns, values, [first <= turn for turn in turns]))
         return scores
 
 

@@ -15,7 +15,7 @@ from typing import Any, Literal
 import numpy as np
 
 from dialeval.errors import DataError, DialevalError, UsageError
-from dialeval.models.artefact import Artefact, load, resolve
+from dialeval.models.artefact import Artefact, load, recorded, resolve
 from dialeval.models.batching import BATCH_TOKENS, Ints, batches, default_threads, padded, side_by_side
 from dialeval.models.cache import DiskCache, Layered, MemoryCache, key
 from dialeval.models.network import Floats, Network
@@ -177,21 +177,7 @@ class Encoder:
 
 def recorded_encoder(config: Mapping[str, Any], file: Path) -> Encoder:
     """Load the encoder that an artefact was trained on; another one of the same name is refused."""
-    origin = config.get("encoder")
-    if not isinstance(origin, dict) or [type(origin.get(key)) for key in ("name", "sha")] != [str, str]:
-        raise DataError("expected name and sha of the encoder", file=file, field="encoder")
-    if "/" in origin["name"]:  # what is pulled has no such name: nothing is fetched because a file says so
-        fix = "train again on an encoder that is shipped or pulled"
-        raise DataError(f"{origin['name'][:80]!a} is no encoder here", file=file, field="encoder", fix=fix)
-    encoder = Encoder.load(origin["name"])
-    if encoder.sha != origin["sha"]:
-        raise DataError(
-            f"trained on another {origin['name']}: {origin['sha'][:12]}, here {encoder.sha[:12]}",
-            file=file,
-            field="encoder",
-            fix="get the version of that encoder, or train again",
-        )
-    return encoder
+    return recorded(config, "encoder", file, Encoder.load)
 
 
 def mark(name: str) -> str:

@@ -2,11 +2,14 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
+from typing import Any
 
 from dialeval.dialogues import Dialogue, scored_turns
-from dialeval.models.dialogue_scorer import feature_sizes, turn_features
+from dialeval.models import segment_acts
+from dialeval.models.dialogue_scorer import feature_sizes, reads_acts, turn_features
 from dialeval.models.encoder import DEFAULT, Encoder
 from dialeval.models.heads import Head
+from dialeval.models.segment_acts import SegmentActs
 from dialeval.models.training.examples import Targets, VectorExample
 from dialeval.models.training.figures import Figure
 from dialeval.models.training.networks import Activation
@@ -33,6 +36,8 @@ def turn_recipe(
     about: str = "",
     emphasis: Mapping[str, float] | None = None,
     solved: bool = False,
+    acts: str = segment_acts.DEFAULT,
+    aggregate: str = "mean",
 ) -> VectorRecipe:
     """Make the recipe of a dialogue scorer.
 
@@ -50,17 +55,26 @@ def turn_recipe(
         about: What it does, for the card.
         emphasis: How loud a block of features is beside the others, where it is not 1.
         solved: Whether the heads are solved for, see `VectorRecipe`.
+        acts: A shipped or pulled classifier of segments, for features that are made of acts.
+        aggregate: How turns become a dialogue, unless whoever scores says otherwise.
     """
     found = Encoder.load(encoder)
+    labels = SegmentActs.load(acts) if reads_acts(features) else None
     sizes = feature_sizes(found.width, features)
     loud = [emphasis.get(name, 1.0) for name in features for _ in range(sizes[name])] if emphasis else []
 
     def examples(dialogues: Iterable[Dialogue]) -> Iterator[VectorExample]:
         stream = iter(dialogues)
         while some := list(islice(stream, _TOGETHER)):
-            yield from _examples(found, some, label, features, speaker)
+            read = labels.label(some) if labels else some
+            yield from _examples(found, read, label, features, speaker)
 
-    fields = {"features": list(features), "encoder": {"name": found.name, "sha": found.sha}}
+    fields: dict[str, Any] = {
+        "features": list(features),
+        "encoder": {"name": found.name, "sha": found.sha},
+        **({"acts": {"name": acts, "sha": labels.sha}} if labels else {}),
+        **({"aggregate": aggregate} if aggregate != "mean" else {}),
+    }
     return VectorRecipe(
         name,
         tuple(heads),
