@@ -33,7 +33,10 @@ from dialeval.scores import Score, Scores
 from dialeval.statistics import partial, spearman
 from dialeval.studies import study
 
-LESSONS = ["set:dailydialog/dev", "set:topicalchat/dev", "set:blended-skill-talk/dev", "set:dbdc3/train"]
+LESSONS = [
+    *("set:dailydialog/dev", "set:topicalchat/dev", "set:blended-skill-talk/dev", "set:empathetic/dev"),
+    "set:dbdc3/train",
+]
 LESSON_SHARE = 0.4
 """What the shipped student of `followup` learned from, as its card says."""
 

@@ -1,6 +1,8 @@
-"""A student beside its teacher: what it keeps of the teacher's correlation with people, and how fast it is.
+r"""A student beside its teacher: what it keeps of the teacher's correlation with people, and how fast it is.
 
     python benchmarks/student.py [--teacher followup] [--student student] [--sets fed conture] [--timed 12]
+    python benchmarks/student.py --teacher floweval:corpus=dailydialog --levels \
+        --student student:model=dialeval-consensus-student --sets controllable fed conture convai2-wild dstc9
 
 Speed: time of the processor for the same dialogues, each metric in a process of its own with an empty cache,
 models loaded and one dialogue scored before the clock starts. What the teacher says of the sets is taken from
@@ -47,9 +49,10 @@ def measure(name: str, level: str, options: argparse.Namespace) -> None:
         else one
         for one in dialogues
     ]
+    metrics = {"teacher": build(asked), "student": build(options.student)}
     scores = [
-        build(spec).score(only).renamed(source).where(level=level)
-        for source, spec in (("teacher", asked), ("student", options.student))
+        made.score(only).renamed(source).where(level=level, dimension=made.dimensions[0])
+        for source, made in metrics.items()
     ]
     kept = {one.id for one in dialogues}
     people = Scores.of([row for row in ratings if row.dialogue_id in kept], {})

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dialeval.dialogues import dialogue
+from dialeval.dialogues import dialogue, scored_turns
 from dialeval.dialogues.formats import write
 from dialeval.errors import DataError, UsageError
 from dialeval.jobs.demo import example_dialogues
@@ -47,24 +47,27 @@ def test_a_student_of_whole_dialogues_says_of_each_reply_what_came_of_the_dialog
     out = tmp_path / "mine"
     train_to("student:teacher=turns", [str(tmp_path / "chats.jsonl")], out, settings={"threads": "1"})
     made = Student(str(out))
-    assert made.provenance()["aggregate"] == "last"
+    assert made.provenance()["aggregate"] == "end"
     values = {(row.dialogue_id, row.turn): row.value for row in made.score(chats[35:])}
     for chat in chats[35:]:
         so_far = [value for (name, turn), value in values.items() if name == chat.id and turn is not None]
         assert so_far == sorted(so_far)  # a dialogue grows
-        assert values[chat.id, None] == so_far[-1]
-    means = Student(str(out), aggregate="mean").score(chats[35:36])
-    assert [row.value for row in means if row.turn is None] != [values[chats[35].id, None]]
+        assert values[chat.id, None] >= so_far[-1]
+    lasts = Student(str(out), aggregate="last").score(chats[35:36])
+    assert [row.value for row in lasts][-1] == values[chats[35].id, max(scored_turns(chats[35]))]
+    longer = dialogue([*((turn.speaker, turn.text) for turn in chats[35].turns), ("user", "Bye, thanks.")])
+    (grown,) = (row.value for row in made.score([longer]) if row.turn is None)
+    assert grown > values[chats[35].id, None]  # what the user says last is part of it
 
 
-def test_a_model_with_an_unknown_aggregate_is_refused(tmp_path: Path) -> None:
+def test_a_model_that_judges_what_nobody_knows_is_refused(tmp_path: Path) -> None:
     shipped = artefact.load(artefact.resolve(CONSENSUS))
     fields = {key: value for key, value in shipped.config.items() if key not in ("class", "dialeval")}
     weights = {"model.safetensors": shipped.path("model.safetensors").read_bytes()}
     artefact.save(
         tmp_path / "odd", shipped.kind, {**fields, "aggregate": "best"}, weights, Card("odd", "Odd.")
     )
-    with pytest.raises(DataError, match="no aggregate 'best'"):
+    with pytest.raises(DataError, match="expected turns or dialogues"):
         Student(str(tmp_path / "odd")).score(example_dialogues()[:1])
     assert Student(str(tmp_path / "odd")).provenance() == {}
 

@@ -37,8 +37,8 @@ class Student:
 
     `model` is what `dialeval train student:teacher=METRIC` made; `dialeval-followup-student` learned from
     `followup`, `dialeval-consensus-student` from `floweval`. The unit is the teacher's. A teacher that judges
-    whole dialogues has a student that judges each reply by the dialogue up to it. `aggregate` is the model's
-    own way where it is not given: the mean, for a student of whole dialogues the last.
+    whole dialogues has a student that judges them as a whole, and each reply by the dialogue up to it, unless
+    `aggregate` says otherwise; other students judge dialogues by the mean of their replies.
 
     >>> from dialeval.dialogues import dialogue
     >>> chats = [dialogue([("user", "Do you like jazz?"), ("assistant", reply)], reply)
@@ -56,17 +56,14 @@ class Student:
 
     def score(self, dialogues: Iterable[Dialogue]) -> Scores:
         """Judge each reply by itself and what came before."""
-        return score_replies(self, dialogues, self.model, self._aggregate(), self.speaker)
+        return score_replies(self, dialogues, self.model, self.aggregate, self.speaker)
 
     def provenance(self) -> dict[str, str]:
         """Name the model by its content, not by where it lies."""
         try:
-            return {**model_mark(self.model), "aggregate": self._aggregate()}
+            return {**model_mark(self.model), "aggregate": self.aggregate or usual_aggregate(self.model)}
         except DialevalError:  # what is not there keeps its name: nothing is scored
             return {}
-
-    def _aggregate(self) -> Aggregate:
-        return self.aggregate or usual_aggregate(self.model)
 
 
 def recipe(encoder: str | None = None, teacher: str = "followup", longest: str = str(LONGEST)) -> Any:
@@ -100,12 +97,12 @@ def recipe(encoder: str | None = None, teacher: str = "followup", longest: str =
         target,
         REPLY if of_turns else WHOLE,
         "spearman",
-        settings=SOLVED if of_turns else replace(SOLVED, weight_decay=0.3),
+        settings=SOLVED if of_turns else replace(SOLVED, weight_decay=0.1),
         hidden=(),
         about=f"Says what `{teacher}` would say of {what} as it learned from its scores of other dialogues.",
         emphasis={"similarities": 3.0, "lengths": 3.0, "place": 3.0} if of_turns else None,
         solved=True,
-        aggregate="mean" if of_turns else "last",
+        judges="turns" if of_turns else "dialogues",
     )
 
     def examples(dialogues: Iterable[Dialogue]) -> Iterator[VectorExample]:

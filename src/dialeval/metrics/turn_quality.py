@@ -9,7 +9,7 @@ import functools
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import Any, ClassVar, get_args
+from typing import Any, ClassVar
 
 from dialeval.dialogues import Dialogue, scored_turns
 from dialeval.errors import DataError, DialevalError, UsageError
@@ -17,7 +17,7 @@ from dialeval.metrics.aggregation import Aggregate, aggregate
 from dialeval.metrics.registry import Rows, metric
 from dialeval.metrics.turn_targets import QUALITY, TARGETS, TurnTargets, said_before
 from dialeval.models.artefact import load, resolve
-from dialeval.models.dialogue_scorer import DialogueScorer, TurnScores
+from dialeval.models.dialogue_scorer import DialogueScorer, TurnScores, judges_dialogues
 from dialeval.models.heads import Head
 from dialeval.models.pairs import PairScorer
 from dialeval.models.training.settings import Settings
@@ -72,21 +72,18 @@ def model_mark(name: str) -> dict[str, str]:
         return {}
 
 
-def usual_aggregate(model: str) -> Aggregate:
-    """Say how a model's maker would bring the turns of a dialogue to one figure."""
-    artefact = load(resolve(model))
-    how: Aggregate = artefact.config.get("aggregate", "mean")
-    if how not in get_args(Aggregate):
-        known = ", ".join(get_args(Aggregate))
-        place = artefact.folder / "config.json"
-        raise DataError(f"no aggregate {how!r}; known: {known}", file=place, field="aggregate")
-    return how
+def usual_aggregate(model: str) -> str:
+    """Say how a model brings a dialogue to one figure, if nobody says how."""
+    return "end" if judges_dialogues(load(resolve(model))) else "mean"
 
 
 def score_replies(
-    made: Any, dialogues: Iterable[Dialogue], model: str, how: Aggregate, speaker: str | None
+    made: Any, dialogues: Iterable[Dialogue], model: str, how: Aggregate | None, speaker: str | None
 ) -> Scores:
-    """Score each reply with a trained model, and each dialogue by its replies, for the metric `made`."""
+    """Score each reply with a trained model, and each dialogue, for the metric `made`.
+
+    A dialogue is scored by its replies; without `how`, by a model that judges dialogues, as it is at its end.
+    """
     rows, stream, scorer = Rows(made), iter(dialogues), _scorer(model)
     while some := list(islice(stream, _AT_ONCE)):
         for found in scorer(some, speaker):
@@ -94,7 +91,7 @@ def score_replies(
     return rows.scores()
 
 
-def _add(rows: Rows, found: TurnScores, how: Aggregate) -> None:
+def _add(rows: Rows, found: TurnScores, how: Aggregate | None) -> None:
     dialogue, values, lengths = found.dialogue, list[float](), list[int]()
     for turn, value, cut in zip(found.turns, found.values[QUALITY], found.cut, strict=True):
         text = dialogue.turns[turn].text
@@ -104,7 +101,9 @@ def _add(rows: Rows, found: TurnScores, how: Aggregate) -> None:
         rows.add(dialogue, turn, QUALITY, float(value), "truncated" if cut else None)
         values.append(float(value))
         lengths.append(len(text.split()))
-    figure = aggregate(values, lengths, how) if values else None
+    figure = aggregate(values, lengths, how or "mean") if values else None
+    if values and how is None and found.end:
+        figure = found.end[QUALITY]
     rows.add(dialogue, None, QUALITY, figure, None if values else "no reply to score")
 
 

@@ -6,7 +6,7 @@ rows of features. What a reply may be judged by is what was said before it, neve
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -174,6 +174,17 @@ class TurnScores:
     values: dict[str, npt.NDArray[np.float64]]
     cut: list[bool]
     """Whether a turn, or one before it, was too long for the encoder."""
+    end: dict[str, float] = field(default_factory=dict)
+    """What each head says of the whole dialogue, if it has learned from whole dialogues."""
+
+
+def judges_dialogues(artefact: Artefact) -> bool:
+    """Say whether a scorer has learned what dialogues are like, up to some turn, and not single turns."""
+    what = artefact.config.get("judges", "turns")
+    if what not in ("turns", "dialogues"):
+        place = artefact.folder / "config.json"
+        raise DataError("expected turns or dialogues", file=place, field="judges")
+    return bool(what == "dialogues")
 
 
 class DialogueScorer:
@@ -193,6 +204,7 @@ class DialogueScorer:
         self.features: list[str] = features
         self.encoder = recorded_encoder(config, place)
         self._acts: SegmentActs | None = recorded_acts(config, place) if reads_acts(features) else None
+        self._judges_dialogues = judges_dialogues(artefact)
 
     @classmethod
     def load(cls, name: str | Path) -> "DialogueScorer":
@@ -207,8 +219,15 @@ class DialogueScorer:
             turns = scored_turns(dialogue, speaker)
             values = self._head.answers(turn_features(found, turns, self.features))
             first = found.cut.index(True) if True in found.cut else len(found.cut)
-            scores.append(TurnScores(dialogue, turns, values, [first <= turn for turn in turns]))
+            cut = [first <= turn for turn in turns]
+            scores.append(TurnScores(dialogue, turns, values, cut, self._end(found)))
         return scores
+
+    def _end(self, found: TurnVectors) -> dict[str, float]:
+        if not self._judges_dialogues or not found.dialogue.turns:
+            return {}
+        last = turn_features(found, [len(found.dialogue.turns) - 1], self.features)
+        return {name: float(values[0]) for name, values in self._head.answers(last).items()}
 
 
 @functools.lru_cache(maxsize=32)

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import Any
+from typing import Any, Literal
 
 from dialeval.dialogues import Dialogue, scored_turns
 from dialeval.models import segment_acts
@@ -37,7 +37,7 @@ def turn_recipe(
     emphasis: Mapping[str, float] | None = None,
     solved: bool = False,
     acts: str = segment_acts.DEFAULT,
-    aggregate: str = "mean",
+    judges: Literal["turns", "dialogues"] = "turns",
 ) -> VectorRecipe:
     """Make the recipe of a dialogue scorer.
 
@@ -56,7 +56,7 @@ def turn_recipe(
         emphasis: How loud a block of features is beside the others, where it is not 1.
         solved: Whether the heads are solved for, see `VectorRecipe`.
         acts: A shipped or pulled classifier of segments, for features that are made of acts.
-        aggregate: How turns become a dialogue, unless whoever scores says otherwise.
+        judges: Whether labels are of turns, or of dialogues up to them.
     """
     found = Encoder.load(encoder)
     labels = SegmentActs.load(acts) if reads_acts(features) else None
@@ -73,7 +73,7 @@ def turn_recipe(
         "features": list(features),
         "encoder": {"name": found.name, "sha": found.sha},
         **({"acts": {"name": acts, "sha": labels.sha}} if labels else {}),
-        **({"aggregate": aggregate} if aggregate != "mean" else {}),
+        **({"judges": judges} if judges != "turns" else {}),
     }
     return VectorRecipe(
         name,
