@@ -64,9 +64,8 @@ def test_a_model_that_judges_what_nobody_knows_is_refused(tmp_path: Path) -> Non
     shipped = artefact.load(artefact.resolve(CONSENSUS))
     fields = {key: value for key, value in shipped.config.items() if key not in ("class", "dialeval")}
     weights = {"model.safetensors": shipped.path("model.safetensors").read_bytes()}
-    artefact.save(
-        tmp_path / "odd", shipped.kind, {**fields, "aggregate": "best"}, weights, Card("odd", "Odd.")
-    )
+    changed, card = {**fields, "judges": "people"}, Card("odd", "Odd.", licence="mit", command="-")
+    artefact.save(tmp_path / "odd", shipped.kind, changed, weights, card)
     with pytest.raises(DataError, match="expected turns or dialogues"):
         Student(str(tmp_path / "odd")).score(example_dialogues()[:1])
     assert Student(str(tmp_path / "odd")).provenance() == {}

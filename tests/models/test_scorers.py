@@ -10,6 +10,7 @@ from dialeval.dialogues import dialogue
 from dialeval.errors import DataError, UsageError
 from dialeval.jobs.demo import example_dialogues
 from dialeval.models import artefact, segment_acts
+from dialeval.models.aids import Aids
 from dialeval.models.card import Card
 from dialeval.models.dialogue_scorer import FEATURES, DialogueScorer, turn_features
 from dialeval.models.encoder import DEFAULT, Encoder
@@ -59,7 +60,7 @@ def pair_artefact(folder: Path, limit: int = 40, **change: Any) -> artefact.Arte
 
 def vector_artefact(folder: Path, tensors: dict[str, Any] | None = None, **change: Any) -> artefact.Artefact:
     encoder = Encoder.load()
-    inputs = 9 * encoder.width + 3 + 2 + 1 + 33 + 121 + 9
+    inputs = 9 * encoder.width + 3 + 2 + 1 + 33 + 121 + 9 + 1 + 2
     chance = np.random.default_rng(2)
     made = {
         "input.mean": chance.normal(0, 0.01, inputs).astype("f4"),
@@ -72,7 +73,7 @@ def vector_artefact(folder: Path, tensors: dict[str, Any] | None = None, **chang
     fields = {
         "name": "turns",
         "encoder": {"name": encoder.name, "sha": encoder.sha},
-        "acts": {"name": segment_acts.DEFAULT, "sha": segment_acts.SegmentActs.load().sha},
+        **Aids.shipped(BLOCKS).fields(),
         "features": BLOCKS,
         "hidden": [16],
         "activation": "gelu",
@@ -230,8 +231,8 @@ def test_the_layers_by_hand(turns: artefact.Artefact) -> None:
 
     weights = read_tensors(turns.path("model.safetensors"))
     chat = example_dialogues()[1]
-    found = turn_vectors(Encoder.load(), segment_acts.SegmentActs.load().label([chat]))[0]
-    row = turn_features(found, [1], BLOCKS)[0]
+    found, aided = turn_vectors(Encoder.load(), [chat])[0], Aids.shipped(BLOCKS).read([chat])[0]
+    row = turn_features(found, [1], BLOCKS, aided)[0]
     values = (row - weights["input.mean"]) / weights["input.scale"]
     values = weights["layers.0.weight"] @ values + weights["layers.0.bias"]
     values = np.array([0.5 * one * (1 + erf(one / 2**0.5)) for one in values])

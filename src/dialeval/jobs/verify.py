@@ -13,6 +13,7 @@ from dialeval import files
 from dialeval.errors import DataError
 from dialeval.jobs.demo import METRICS, example_dialogues, example_predictions
 from dialeval.metrics import build
+from dialeval.metrics.registry import metric_class, parse_spec
 from dialeval.scores import Score
 
 DECIMALS = 4
@@ -29,8 +30,9 @@ ALL = (
     "dialoguescore",
     "coherence",
     "student",
+    "consensus=student:model=dialeval-consensus-student",
 )
-"""The metrics of the demo, and those that would tell little there.
+"""The metrics of the demo, and those that would tell little there; a second model has an alias.
 
 MultiWOZ's goals and tables do not come with the package, so `multiwoz` judges the task of our own that does:
 the bundled dialogues have no goal in it and are unscored, its predictions are judged.
@@ -48,12 +50,23 @@ def golden_path() -> Path:
 def recompute(known: Container[str] = ()) -> Golden:
     """Score the bundled examples with every shipped metric at its defaults that is not known already."""
     dialogues = example_dialogues()
-    metrics = {made.name: made for made in map(build, ALL) if made.name not in known}
+    metrics = {name: build(spec) for spec in ALL if (name := _golden_name(spec)) not in known}
     found: Golden = {}
     for name, made in metrics.items():
         more = example_predictions() if name.startswith("multiwoz") else []
         found[name] = {_unit(row): _figure(row) for row in made.score([*dialogues, *more])}
     return found
+
+
+def _golden_name(spec: str) -> str:
+    """Name a metric by its version, and by its alias where it has one.
+
+    >>> _golden_name("length"), _golden_name("short=length")
+    ('length.v1', 'length.v1/short')
+    """
+    source, name, _ = parse_spec(spec)
+    version = str(metric_class(name).name)
+    return version if source == name else f"{version}/{source}"
 
 
 def _unit(row: Score) -> str:

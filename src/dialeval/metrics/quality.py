@@ -112,8 +112,9 @@ class Quality:
             return {}
 
     def _expectation(self) -> str:
-        made = Followup() if self.teachers else Student(self.followup)
-        return ";".join(made.provenance().values())
+        if self.teachers:
+            return ";".join(Followup().provenance().values())
+        return Student(self.followup).provenance()["model"]
 
     def _parts(self, dialogues: Iterable[Dialogue]) -> Iterator[DialogueParts]:
         reader = PartReader(

@@ -22,10 +22,11 @@ from dialeval.scores import Scores
 
 FOLLOWUP = "dialeval-followup-student"
 CONSENSUS = "dialeval-consensus-student"
-REPLY = ("reply", "user", "context", "own", "owns", "others", "similarities", "lengths", "place")
+_FEW = ("similarities", "lengths", "place", "fit", "moods")  # numbers that vectors would drown
+REPLY = ("reply", "user", "context", "own", "owns", "others", *_FEW)
 """What a teacher of replies is learned from, and in the next line one of whole dialogues."""
 WHOLE = ("acts", "transitions", "sizes")
-SOLVED = Settings(epochs=0, weight_decay=3.0)
+SOLVED = Settings(epochs=0, weight_decay=1.0)
 _AT_ONCE = 128  # dialogues read, spoiled and shown to the teacher together
 _MOST_TURNS = 1000
 
@@ -52,7 +53,10 @@ class Student:
     aggregate: Aggregate | None = None
     speaker: str | None = None
     dimensions: ClassVar[tuple[str, ...]] = (QUALITY,)
-    trained_on: ClassVar[tuple[str, ...]] = ("blended-skill-talk", "dailydialog", "dbdc3", "topicalchat")
+    trained_on: ClassVar[tuple[str, ...]] = (
+        *("blended-skill-talk", "controllable", "dailydialog", "dbdc3", "empathetic", "sgd", "swda"),
+        "topicalchat",
+    )
 
     def score(self, dialogues: Iterable[Dialogue]) -> Scores:
         """Judge each reply by itself and what came before."""
@@ -100,7 +104,7 @@ def recipe(encoder: str | None = None, teacher: str = "followup", longest: str =
         settings=SOLVED if of_turns else replace(SOLVED, weight_decay=0.1),
         hidden=(),
         about=f"Says what `{teacher}` would say of {what} as it learned from its scores of other dialogues.",
-        emphasis={"similarities": 3.0, "lengths": 3.0, "place": 3.0} if of_turns else None,
+        emphasis=dict.fromkeys(_FEW, 3.0) if of_turns else None,
         solved=True,
         judges="turns" if of_turns else "dialogues",
     )

@@ -14,12 +14,11 @@ import numpy.typing as npt
 
 from dialeval.dialogues import Dialogue, scored_turns
 from dialeval.errors import DataError, UsageError
+from dialeval.models.aids import Aided, Aids
 from dialeval.models.artefact import Artefact, load, resolve
 from dialeval.models.encoder import recorded_encoder
-from dialeval.models.flow_features import NAMES as FLOW
 from dialeval.models.flow_features import flow_features
 from dialeval.models.network import Floats
-from dialeval.models.segment_acts import SegmentActs, recorded_acts
 from dialeval.models.turn_vectors import TurnVectors, turn_vectors
 from dialeval.models.vector_head import VectorHead
 
@@ -30,6 +29,7 @@ class _Seen:
 
     found: TurnVectors
     turns: list[int]
+    aided: Aided
 
     @functools.cached_property
     def reply(self) -> Floats:
@@ -105,7 +105,7 @@ class _Seen:
 
     @functools.cached_property
     def flow(self) -> dict[str, Floats]:
-        return flow_features(self.found.dialogue, self.turns)
+        return flow_features(self.aided.dialogue, self.turns)
 
 
 FEATURES: Mapping[str, Callable[[_Seen], Floats]] = {
@@ -124,24 +124,19 @@ FEATURES: Mapping[str, Callable[[_Seen], Floats]] = {
     "acts": lambda seen: seen.flow["acts"],
     "transitions": lambda seen: seen.flow["transitions"],
     "sizes": lambda seen: seen.flow["sizes"],
+    "fit": lambda seen: seen.aided.fit(seen.turns),
+    "moods": lambda seen: seen.aided.moods(seen.turns),
 }
 """Blocks of features by name: the vectors of the reply, of the turn it answers (`user`), of all before it
 (`context`), of its speaker's last turn (`own`), of all earlier ones (`owns`) and of what anybody else said
 (`others`); their products; cosines to the first three; words of reply and answered turn; the turn's place;
-and the flow of the dialogue up to it, see `flow_features`, for which its segments must have acts."""
+the flow of the dialogue up to it, see `flow_features`; whether it fits, and how users sounded, see `aids`."""
 
 
-def reads_acts(blocks: Sequence[str]) -> bool:
-    """Say whether features are made of segment acts.
-
-    >>> reads_acts(["reply", "place"]), reads_acts(["sizes"])
-    (False, True)
-    """
-    return any(name in FLOW for name in blocks)
-
-
-def turn_features(found: TurnVectors, turns: Sequence[int], blocks: Sequence[str]) -> Floats:
-    """Describe turns of a dialogue by blocks of features, a row for each turn.
+def turn_features(
+    found: TurnVectors, turns: Sequence[int], blocks: Sequence[str], aided: Aided | None = None
+) -> Floats:
+    """Describe turns of a dialogue by blocks of features, a row for each turn; some blocks need aids.
 
     >>> from dialeval.dialogues import dialogue
     >>> chat = dialogue([("user", "Do you like jazz?"), ("assistant", "Jazz, yes, and blues.")])
@@ -151,7 +146,7 @@ def turn_features(found: TurnVectors, turns: Sequence[int], blocks: Sequence[str
     """
     if unknown := [name for name in blocks if name not in FEATURES]:
         raise UsageError(f"no feature {unknown[0]!r}; known: {', '.join(FEATURES)}")
-    seen = _Seen(found, list(turns))
+    seen = _Seen(found, list(turns), aided or Aided(found.dialogue))
     return np.concatenate([FEATURES[name](seen) for name in blocks], axis=1, dtype=np.float32)
 
 
@@ -203,7 +198,7 @@ class DialogueScorer:
             )
         self.features: list[str] = features
         self.encoder = recorded_encoder(config, place)
-        self._acts: SegmentActs | None = recorded_acts(config, place) if reads_acts(features) else None
+        self._aids = Aids.recorded(config, place, features)
         self._judges_dialogues = judges_dialogues(artefact)
 
     @classmethod
@@ -214,19 +209,19 @@ class DialogueScorer:
     def score(self, dialogues: Sequence[Dialogue], speaker: str | None = None) -> list[TurnScores]:
         """Score the turns of each dialogue that metrics score."""
         scores = []
-        read = self._acts.label(dialogues) if self._acts else dialogues
-        for dialogue, found in zip(dialogues, turn_vectors(self.encoder, read), strict=True):
-            turns = scored_turns(dialogue, speaker)
-            values = self._head.answers(turn_features(found, turns, self.features))
+        aided = self._aids.read(dialogues, speaker)
+        for found, aid in zip(turn_vectors(self.encoder, dialogues), aided, strict=True):
+            dialogue, turns = found.dialogue, scored_turns(found.dialogue, speaker)
+            values = self._head.answers(turn_features(found, turns, self.features, aid))
             first = found.cut.index(True) if True in found.cut else len(found.cut)
             cut = [first <= turn for turn in turns]
-            scores.append(TurnScores(dialogue, turns, values, cut, self._end(found)))
+            scores.append(TurnScores(dialogue, turns, values, cut, self._end(found, aid)))
         return scores
 
-    def _end(self, found: TurnVectors) -> dict[str, float]:
+    def _end(self, found: TurnVectors, aided: Aided) -> dict[str, float]:
         if not self._judges_dialogues or not found.dialogue.turns:
             return {}
-        last = turn_features(found, [len(found.dialogue.turns) - 1], self.features)
+        last = turn_features(found, [len(found.dialogue.turns) - 1], self.features, aided)
         return {name: float(values[0]) for name, values in self._head.answers(last).items()}
 
 

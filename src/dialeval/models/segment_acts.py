@@ -6,10 +6,9 @@ one is a fine-tuned cross-encoder that reads the segment after the one before, a
 """
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -18,7 +17,7 @@ from dialeval.dialogues.acts import ACTS
 from dialeval.dialogues.segmentation import DEFAULT_SPLITTER, Splitter
 from dialeval.dialogues.segments import Segment, segments_of, with_acts
 from dialeval.errors import DataError
-from dialeval.models.artefact import Artefact, load, recorded, resolve
+from dialeval.models.artefact import Artefact, load, resolve
 from dialeval.models.encoder import Encoder, recorded_encoder
 from dialeval.models.heads import Head
 from dialeval.models.network import Floats
@@ -80,11 +79,6 @@ class SegmentActs:
         else:
             said = self._head.answers(segment_features(places, self._encoder))[HEAD.name]
         return np.asarray(said, np.float32)
-
-
-def recorded_acts(config: Mapping[str, Any], file: Path) -> SegmentActs:
-    """Load the shipped or pulled classifier whose acts an artefact was trained on, and no other."""
-    return recorded(config, "acts", file, SegmentActs.load)
 
 
 @functools.lru_cache(maxsize=4)

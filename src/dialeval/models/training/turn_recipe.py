@@ -5,11 +5,10 @@ from itertools import islice
 from typing import Any, Literal
 
 from dialeval.dialogues import Dialogue, scored_turns
-from dialeval.models import segment_acts
-from dialeval.models.dialogue_scorer import feature_sizes, reads_acts, turn_features
+from dialeval.models.aids import Aids
+from dialeval.models.dialogue_scorer import feature_sizes, turn_features
 from dialeval.models.encoder import DEFAULT, Encoder
 from dialeval.models.heads import Head
-from dialeval.models.segment_acts import SegmentActs
 from dialeval.models.training.examples import Targets, VectorExample
 from dialeval.models.training.figures import Figure
 from dialeval.models.training.networks import Activation
@@ -36,7 +35,6 @@ def turn_recipe(
     about: str = "",
     emphasis: Mapping[str, float] | None = None,
     solved: bool = False,
-    acts: str = segment_acts.DEFAULT,
     judges: Literal["turns", "dialogues"] = "turns",
 ) -> VectorRecipe:
     """Make the recipe of a dialogue scorer.
@@ -55,24 +53,22 @@ def turn_recipe(
         about: What it does, for the card.
         emphasis: How loud a block of features is beside the others, where it is not 1.
         solved: Whether the heads are solved for, see `VectorRecipe`.
-        acts: A shipped or pulled classifier of segments, for features that are made of acts.
         judges: Whether labels are of turns, or of dialogues up to them.
     """
     found = Encoder.load(encoder)
-    labels = SegmentActs.load(acts) if reads_acts(features) else None
+    aids = Aids.shipped(features)
     sizes = feature_sizes(found.width, features)
     loud = [emphasis.get(name, 1.0) for name in features for _ in range(sizes[name])] if emphasis else []
 
     def examples(dialogues: Iterable[Dialogue]) -> Iterator[VectorExample]:
         stream = iter(dialogues)
         while some := list(islice(stream, _TOGETHER)):
-            read = labels.label(some) if labels else some
-            yield from _examples(found, read, label, features, speaker)
+            yield from _examples(found, aids, some, label, features, speaker)
 
     fields: dict[str, Any] = {
         "features": list(features),
         "encoder": {"name": found.name, "sha": found.sha},
-        **({"acts": {"name": acts, "sha": labels.sha}} if labels else {}),
+        **aids.fields(),
         **({"judges": judges} if judges != "turns" else {}),
     }
     return VectorRecipe(
@@ -91,11 +87,17 @@ def turn_recipe(
 
 
 def _examples(
-    encoder: Encoder, dialogues: list[Dialogue], label: Label, features: Sequence[str], speaker: str | None
+    encoder: Encoder,
+    aids: Aids,
+    dialogues: list[Dialogue],
+    label: Label,
+    features: Sequence[str],
+    speaker: str | None,
 ) -> Iterator[VectorExample]:
-    for vectors in turn_vectors(encoder, dialogues):
+    for vectors, aided in zip(turn_vectors(encoder, dialogues), aids.read(dialogues, speaker), strict=True):
         chat = vectors.dialogue
         given = {turn: label(chat, turn) for turn in scored_turns(chat, speaker)}
         wanted = {turn: targets for turn, targets in given.items() if targets is not None}
-        for row, targets in zip(turn_features(vectors, list(wanted), features), wanted.values(), strict=True):
+        rows = turn_features(vectors, list(wanted), features, aided)
+        for row, targets in zip(rows, wanted.values(), strict=True):
             yield VectorExample(row, targets)
