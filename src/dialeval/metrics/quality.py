@@ -55,8 +55,7 @@ class Quality:
         sorted(
             {
                 *("controllable", "conture", "convai2-wild", "dbdc3", "dstc9", "fed", "uss"),
-                *OpenCoherence.trained_on,
-                *Student.trained_on,
+                *OpenCoherence.trained_on,  # and the student of followup on no other
             }
         )
     )

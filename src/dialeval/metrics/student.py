@@ -24,8 +24,9 @@ FOLLOWUP = "dialeval-followup-student"
 CONSENSUS = "dialeval-consensus-student"
 _FEW = ("similarities", "lengths", "place", "fit", "moods")  # numbers that vectors would drown
 REPLY = ("reply", "user", "context", "own", "owns", "others", *_FEW)
-"""What a teacher of replies is learned from, and in the next line one of whole dialogues."""
+"""What is read to learn from a teacher of replies."""
 WHOLE = ("acts", "transitions", "sizes")
+"""What is read to learn from a teacher of whole dialogues."""
 SOLVED = Settings(epochs=0, weight_decay=1.0)
 _AT_ONCE = 128  # dialogues read, spoiled and shown to the teacher together
 _MOST_TURNS = 1000
@@ -59,7 +60,7 @@ class Student:
     )
 
     def score(self, dialogues: Iterable[Dialogue]) -> Scores:
-        """Judge each reply by itself and what came before."""
+        """Judge each reply by itself and what came before, and each dialogue."""
         return score_replies(self, dialogues, self.model, self.aggregate, self.speaker)
 
     def provenance(self) -> dict[str, str]:

@@ -4,6 +4,7 @@ A head that is solved for adds its features up; whether a reply fits what it ans
 annoyed, is no sum of two turns' vectors. Heads that are shipped already know both, and the acts of segments.
 """
 
+from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -56,12 +57,16 @@ class Aided:
 
     def moods(self, turns: Sequence[int]) -> Floats:
         """Say how pleased those sounded who had answered the speaker of a turn before it: last, and mean."""
-        rows = []
-        for turn in turns:
-            speaker = self.dialogue.turns[turn].speaker
-            some = [value for answer, to, value in self.heard if answer < turn and to == speaker]
-            rows.append([some[-1], sum(some) / len(some)] if some else [0.0, 0.0])
-        return np.array(rows, np.float32).reshape(-1, 2)
+        rows = np.zeros((len(turns), 2), np.float32)
+        speakers = [self.dialogue.turns[turn].speaker for turn in turns]
+        for speaker in dict.fromkeys(speakers):
+            some = [(answer, value) for answer, to, value in self.heard if to == speaker]
+            values = [value for _, value in some]
+            sums, answers = np.concatenate([[0.0], np.cumsum(values)]), [answer for answer, _ in some]
+            for row, (turn, own) in enumerate(zip(turns, speakers, strict=True)):
+                if own == speaker and (count := bisect_left(answers, turn)):
+                    rows[row] = values[count - 1], sums[count] / count
+        return rows
 
 
 class Aids:
