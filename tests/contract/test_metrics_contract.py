@@ -148,6 +148,14 @@ def test_the_contract_is_about_numbers(name: str) -> None:
     assert has_numbers or there.is_file(), "try awkward input with what the metric needs, and say here where"
 
 
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_awkward_input_for_a_student_of_whole_dialogues(case: str) -> None:
+    made = build("student:model=dialeval-consensus-student")
+    scores = made.score(CASES[case])
+    assert all(math.isfinite(row.value) if row.value is not None else row.note for row in scores)
+    assert Counter((row.dialogue_id, row.turn, row.dimension) for row in scores) == units(made, CASES[case])
+
+
 @pytest.mark.parametrize("case", [case for case in CASES if case != "10,000 turns"], ids=str)
 @pytest.mark.parametrize("name", ["weak-agreement", "voted-appropriateness"])
 def test_awkward_input_with_votes(name: str, case: str, tmp_path: Path) -> None:

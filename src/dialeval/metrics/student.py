@@ -10,11 +10,11 @@ from itertools import islice
 from typing import Any, ClassVar
 
 from dialeval.dialogues import Dialogue, Turn
-from dialeval.errors import DialevalError, UsageError
+from dialeval.errors import UsageError
 from dialeval.metrics.aggregation import Aggregate
 from dialeval.metrics.lessons import LONGEST, lessons
 from dialeval.metrics.registry import build, metric
-from dialeval.metrics.turn_quality import model_mark, score_replies, usual_aggregate
+from dialeval.metrics.turn_quality import model_mark, score_replies
 from dialeval.metrics.turn_targets import QUALITY
 from dialeval.models.heads import Head
 from dialeval.models.training.settings import Settings
@@ -65,10 +65,7 @@ class Student:
 
     def provenance(self) -> dict[str, str]:
         """Name the model by its content, not by where it lies."""
-        try:
-            return {**model_mark(self.model), "aggregate": self.aggregate or usual_aggregate(self.model)}
-        except DialevalError:  # what is not there keeps its name: nothing is scored
-            return {}
+        return model_mark(self.model)
 
 
 def recipe(encoder: str | None = None, teacher: str = "followup", longest: str = str(LONGEST)) -> Any:

@@ -17,7 +17,7 @@ from dialeval.metrics.aggregation import Aggregate, aggregate
 from dialeval.metrics.registry import Rows, metric
 from dialeval.metrics.turn_targets import QUALITY, TARGETS, TurnTargets, said_before
 from dialeval.models.artefact import load, resolve
-from dialeval.models.dialogue_scorer import DialogueScorer, TurnScores, judges_dialogues
+from dialeval.models.dialogue_scorer import DialogueScorer, TurnScores
 from dialeval.models.heads import Head
 from dialeval.models.pairs import PairScorer
 from dialeval.models.training.settings import Settings
@@ -70,11 +70,6 @@ def model_mark(name: str) -> dict[str, str]:
         return {"model": load(resolve(name)).sha[:12]}
     except DialevalError:  # what is not there keeps its name: nothing is scored
         return {}
-
-
-def usual_aggregate(model: str) -> str:
-    """Say how a model brings a dialogue to one figure, if nobody says how."""
-    return "end" if judges_dialogues(load(resolve(model))) else "mean"
 
 
 def score_replies(

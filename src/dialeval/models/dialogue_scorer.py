@@ -173,15 +173,6 @@ class TurnScores:
     """What each head says of the whole dialogue, if it has learned from whole dialogues."""
 
 
-def judges_dialogues(artefact: Artefact) -> bool:
-    """Say whether a scorer has learned what dialogues are like, up to some turn, and not single turns."""
-    what = artefact.config.get("judges", "turns")
-    if what not in ("turns", "dialogues"):
-        place = artefact.folder / "config.json"
-        raise DataError("expected turns or dialogues", file=place, field="judges")
-    return bool(what == "dialogues")
-
-
 class DialogueScorer:
     """A head over turn vectors, and the encoder it was trained on."""
 
@@ -199,7 +190,10 @@ class DialogueScorer:
         self.features: list[str] = features
         self.encoder = recorded_encoder(config, place)
         self._aids = Aids.recorded(config, place, features)
-        self._judges_dialogues = judges_dialogues(artefact)
+        judges = config.get("judges", "turns")
+        if judges not in ("turns", "dialogues"):
+            raise DataError("expected turns or dialogues", file=place, field="judges")
+        self._judges_dialogues = judges == "dialogues"
 
     @classmethod
     def load(cls, name: str | Path) -> "DialogueScorer":
