@@ -3,6 +3,8 @@ PYTHON ?= python3.11
 BIN := .venv/bin
 CONSTRAINTS := requirements/constraints.txt
 
+export DIALEVAL_DATA ?= $(abspath $(wildcard ../shared/data))
+
 dev: .venv/dev  ## make .venv with everything the tests need
 
 .PHONY: help dev demo test core soak lint audit weights lock lowest benchmarks picture clean
@@ -24,13 +26,16 @@ help:  ## show this list
 demo: .venv/user  ## install into .venv, score the bundled examples, write demo/report.html
 	$(BIN)/dialeval demo
 
-test: .venv/dev lint core  ## everything CI runs
+test: .venv/dev  ## everything CI runs
+	$(MAKE) -j2 lint core
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not soak"
 
 core: .venv/dev  ## the built package without any extra, in an environment of its own
 	@test -x .venv-core/bin/python || $(BIN)/python -m venv .venv-core
-	.venv-core/bin/python -m pip install -q -c $(CONSTRAINTS) .
-	.venv-core/bin/python -m pip install -q --force-reinstall --no-deps .
+	@rm -rf .venv-core/wheel
+	$(BIN)/python -m pip wheel -q --no-deps -w .venv-core/wheel .
+	.venv-core/bin/python -m pip install -q --force-reinstall --no-deps .venv-core/wheel/*.whl
+	.venv-core/bin/python -m pip install -q -c $(CONSTRAINTS) .venv-core/wheel/*.whl
 	.venv-core/bin/python tests/core/check_core_install.py
 
 lint: .venv/dev  ## style, types, direction of imports
@@ -39,10 +44,10 @@ lint: .venv/dev  ## style, types, direction of imports
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-soak: .venv/dev  ## kill loops, simulations, fuzzing: long
+soak: .venv/dev  ## kill loops, bit flips, full disks, simulations, fuzzing: long
 	$(BIN)/python -m pytest -m soak -s tests
 
-audit: .venv/dev  ## known faults in what is pinned; asks the advisory data base of PyPI
+audit: .venv/dev  ## known faults in what is pinned; needs the network (PyPI's advisories), no answer offline
 	$(BIN)/python -m pip install -q -c $(CONSTRAINTS) --group audit
 	$(BIN)/pip-audit --strict --disable-pip --no-deps -r $(CONSTRAINTS)
 
@@ -78,6 +83,7 @@ benchmarks: .venv/dev  ## speed, each as a ratio to a peer in one run
 	$(BIN)/python benchmarks/followups.py
 	$(BIN)/python benchmarks/student.py
 	$(BIN)/python benchmarks/batch.py --turns 50000 --speed-turns 10000
+	$(BIN)/python benchmarks/trust.py
 	$(BIN)/python benchmarks/serving.py
 
 lowest: requirements/lowest.txt  ## the tests with the lowest versions that are allowed

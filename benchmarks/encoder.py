@@ -34,8 +34,8 @@ from peer_model import as_transformers
 from dialeval.dialogues import Dialogue
 from dialeval.models import artefact
 from dialeval.models.encoder import DEFAULT, Encoder
-from dialeval.models.onnx_bytes import FLOAT, Graph
-from dialeval.models.shape import Shape
+from dialeval.models.network import FLOAT, Graph
+from dialeval.models.shape import EncoderShape
 
 CORES = len(os.sched_getaffinity(0))
 
@@ -92,7 +92,7 @@ def asked_by_three_metrics(dialogues: list[Dialogue]) -> list[list[str]]:
     return calls
 
 
-def peak(shape: Shape) -> float:
+def peak(shape: EncoderShape) -> float:
     """Measure the matrix product at the model's sizes, all cores at once: operations a second."""
     import onnxruntime
 
@@ -111,7 +111,7 @@ def peak(shape: Shape) -> float:
     return 2 * len(rows) * shape.width * shape.inner / taken
 
 
-def operations(lengths: list[int], shape: Shape) -> float:
+def operations(lengths: list[int], shape: EncoderShape) -> float:
     """Count the operations of all matrix products for texts of these lengths, none spent on padding."""
     layer = 4 * shape.width**2 + 2 * shape.width * shape.inner
     return float(sum(2 * shape.layers * (n * layer + 2 * n * n * shape.width) for n in lengths))
@@ -138,7 +138,7 @@ def main() -> None:
         peer_time, ours_time = min(peer_time, one), min(ours_time, two)
     difference = float(np.abs(np.asarray(vectors) - np.asarray(mine)).max())
     encoder = fresh()
-    shape = Shape.of(artefact.load(DEFAULT).config, "config.json")
+    shape = EncoderShape.of(artefact.load(DEFAULT).config, "config.json")
     lengths = [len(one.ids) for one in encoder.tokenizer.encode(turns)]
     reached = operations(lengths, shape) / ours_time / peak(shape)
     print(f"{len(turns)} distinct turns, {np.mean(lengths):.1f} tokens each, {CORES} cores")

@@ -48,7 +48,7 @@ from dialeval.models.consensus import Corpus, Described, open_corpus
 from dialeval.models.encoder import DEFAULT, Encoder
 from dialeval.models.index import Index
 from dialeval.models.index.features import said
-from dialeval.models.states import TokenStates, dialogue_states
+from dialeval.models.token_states import TokenStates, dialogue_states
 
 SIZES, QUICK_SIZES = (1_000, 10_000, 30_000, 100_000), (100, 400)
 NOISE, SEED, BLOCK, WANTED = 0.02, 1, 2_000, 20

@@ -14,17 +14,16 @@ import numpy as np
 
 from dialeval.dialogues.datasets import public_set
 from dialeval.dialogues.splits import portion
-from dialeval.metrics.reaction_sets import load_sets
+from dialeval.metrics.followup import load_sets
 from dialeval.models.language_model import DEFAULT, open_model
-from dialeval.models.likelihood import Question
-from dialeval.models.templates import templates
+from dialeval.models.likelihood import Position, templates
 from dialeval.statistics import pearson, spearman
 
 
 def likelihoods(name: str, dialogues: list, said: tuple[str, ...]) -> np.ndarray:
     """Return the mean log-likelihood of every follow-up (a column) after every dialogue (a row)."""
     model, template = open_model(DEFAULT), templates()[name]
-    asked = [Question(None, "user")]
+    asked = [Position(None, "user")]
     return np.array([model.answer(one, asked, said, template, 1024)[0].means for one in dialogues])
 
 

@@ -11,10 +11,9 @@ import xllamacpp
 
 from dialeval.jobs.demo import example_dialogues
 from dialeval.metrics import build
-from dialeval.metrics.reaction_sets import load_sets
+from dialeval.metrics.followup import load_sets
 from dialeval.models.language_model import DEFAULT, _weights, open_model
-from dialeval.models.likelihood import Question
-from dialeval.models.templates import spoken, templates
+from dialeval.models.likelihood import Position, spoken, templates
 
 
 def main() -> None:
@@ -25,7 +24,7 @@ def main() -> None:
     one = load_sets("followups")[0]
     said = one.positive + one.negative
     model = open_model(DEFAULT)
-    model.answer(chats[-1], [Question(None, "user")], said[:1], template, 1024)  # loaded, warm
+    model.answer(chats[-1], [Position(None, "user")], said[:1], template, 1024)  # loaded, warm
 
     start = time.process_time()
     build("followup:level=dialogue").score(chats)

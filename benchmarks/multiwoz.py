@@ -21,10 +21,10 @@ from statistics import median
 from typing import Any
 
 from dialeval.dialogues import Dialogue, formats
-from dialeval.dialogues.datasets.multiwoz_systems import system_files
+from dialeval.dialogues.datasets.task_oriented import system_files
 from dialeval.dialogues.tasks import task as tasks
 from dialeval.dialogues.tasks import venues
-from dialeval.dialogues.tasks.wishes import minutes
+from dialeval.dialogues.tasks.venues import minutes
 from dialeval.metrics.multiwoz import MultiWoz
 
 

@@ -23,15 +23,14 @@ from dialeval.dialogues import Dialogue
 from dialeval.dialogues.datasets import public_set
 from dialeval.dialogues.splits import overlap_group, portion
 from dialeval.errors import DataError
-from dialeval.jobs.blending import rated, rated_sets
 from dialeval.jobs.training import train_to
 from dialeval.metrics.quality_parts import NAMES, DialogueParts, PartReader
-from dialeval.metrics.student import FOLLOWUP
-from dialeval.metrics.turn_quality import DEFAULT, TurnQuality
+from dialeval.metrics.turn_quality import DEFAULT, FOLLOWUP, TurnQuality
 from dialeval.models.blend import LEVELS, Blend, RatedParts, fit_terms
 from dialeval.scores import Score, Scores
 from dialeval.statistics import partial, spearman
 from dialeval.studies import study
+from dialeval.training.blending import rated, rated_sets
 
 LESSONS = [
     *("set:dailydialog/dev", "set:topicalchat/dev", "set:blended-skill-talk/dev", "set:empathetic/dev"),
@@ -147,7 +146,7 @@ def measure(lab: Lab, name: str, level: str, options: argparse.Namespace) -> Non
     )
     weights = ", ".join(f"{term.part} {term.weight:.2f}" for term in blend.terms[level])
     print(f"\n## {name}, {level}; fitted on {', '.join(lab.others(name, level))}: {weights}")
-    ceiling = {row["method"]: row["ceiling"]["value"] for row in found.to_dict()["ceiling"]}
+    ceiling = {method: one.value for method, one in found.ceiling.items()}
     print(f"one rater with the others: {shown(ceiling.get('pearson'))} / {shown(ceiling.get('spearman'))}")
     aside = {}
     for row in found.to_dict()["differences"]:

@@ -29,12 +29,12 @@ from sklearn.metrics import accuracy_score, f1_score
 from sklearn.preprocessing import StandardScaler
 
 from dialeval.dialogues import Dialogue
-from dialeval.dialogues.act_mapping import mapped
 from dialeval.dialogues.acts import ACTS
 from dialeval.dialogues.segments import Segment, segments_of
 from dialeval.dialogues.splits import portion
 from dialeval.models.encoder import Encoder
 from dialeval.models.segment_acts import DEFAULT, SegmentActs, segment_features
+from dialeval.training.segment_act_recipe import mapped
 
 MOST, MOST_OF_COMMON, COMMON = 800, 1600, ("inform", "question")
 Places = list[tuple[Sequence[Segment], int]]

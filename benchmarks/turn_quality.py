@@ -30,9 +30,8 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "models"))
 from peer_model import as_transformers
 
 from dialeval.dialogues import Dialogue, scored_turns
-from dialeval.metrics.turn_quality import TurnQuality
-from dialeval.metrics.turn_targets import said_before
-from dialeval.models import artefact, dialogue_scorer, encoder
+from dialeval.metrics.turn_quality import TurnQuality, said_before
+from dialeval.models import artefact, encoder
 
 CONTEXT, BATCH = 128, 32
 
@@ -78,8 +77,7 @@ def cross_encoder(folder: Path) -> Callable[[list[Dialogue]], int]:
 
 
 def ours(dialogues: list[Dialogue]) -> int:
-    encoder._loaded.cache_clear()  # nothing is remembered from the run before
-    dialogue_scorer._loaded.cache_clear()
+    artefact.models.cache_clear()  # nothing is remembered from the run before
     return sum(row.turn is not None for row in TurnQuality().score(dialogues))
 
 

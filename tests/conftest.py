@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent / "contract"))
+sys.path[:0] = [str(Path(__file__).parent / name) for name in ("contract", "cli")]  # shared by all folders
 
 if "PYTEST_XDIST_WORKER" not in os.environ:  # workers and child processes have it from here
     os.environ["DIALEVAL_HOME"] = tempfile.mkdtemp(prefix="dialeval-home-")
@@ -48,9 +48,16 @@ def no_network() -> Iterator[None]:
         pytest.fail(f"went out: {tried}", pytrace=False)
 
 
+_BESIDE = Path(__file__).resolve().parents[2] / "shared" / "data"
+if not os.environ.get("DIALEVAL_DATA"):  # never the sets of whoever runs the tests, unless they say so
+    os.environ["DIALEVAL_DATA"] = str(
+        _BESIDE if _BESIDE.is_dir() else Path(os.environ["DIALEVAL_HOME"]) / "data"
+    )
+
+
 @pytest.fixture(scope="session")
 def data_folder() -> Path:
-    folder = Path(os.environ.get("DIALEVAL_DATA") or "../shared/data")
+    folder = Path(os.environ["DIALEVAL_DATA"])
     if not folder.is_dir():
         pytest.skip("public sets are not there; set DIALEVAL_DATA to their folder")
     return folder

@@ -2,8 +2,7 @@
 
     import dialeval
 
-    chats = list(dialeval.read("chats.jsonl"))
-    scores = dialeval.score(chats, ["repetition", "length"])
+    scores = dialeval.score("chats.jsonl", ["repetition", "length"])  # or messages, a data frame, …
     ratings = dialeval.Scores.read("ratings.csv")
     print(dialeval.study(dialeval.Scores.concat([scores, ratings])))
 
@@ -15,12 +14,13 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from dialeval.dialogues import Dialogue, Turn, dialogue
     from dialeval.dialogues.datasets import public_set
+    from dialeval.dialogues.dialogue import Dialogue, Turn, dialogue
     from dialeval.dialogues.formats import read, write
+    from dialeval.jobs.comparing import compare
     from dialeval.jobs.gate import assert_no_drop
+    from dialeval.jobs.reporting import write_report
     from dialeval.metrics import metric, score
-    from dialeval.reports import write_report
     from dialeval.scores import Scores
     from dialeval.studies import study
 
@@ -29,6 +29,7 @@ _HOMES = {
     "Scores": "scores",
     "Turn": "dialogues",
     "assert_no_drop": "jobs.gate",
+    "compare": "jobs.comparing",
     "dialogue": "dialogues",
     "metric": "metrics",
     "public_set": "dialogues.datasets",
@@ -36,13 +37,14 @@ _HOMES = {
     "score": "metrics",
     "study": "studies",
     "write": "dialogues.formats",
-    "write_report": "reports",
+    "write_report": "jobs.reporting",
 }
 __all__ = [
     "Dialogue",
     "Scores",
     "Turn",
     "assert_no_drop",
+    "compare",
     "dialogue",
     "metric",
     "public_set",

@@ -33,6 +33,10 @@ class DataError(DialevalError):
         super().__init__(f"{place}{what}" + (f" ({fix})" if fix else ""))
 
 
+class BusyError(DataError):
+    """Another process holds the lock of what is asked for."""
+
+
 class UsageError(DialevalError):
     """A call or a command line that cannot be understood."""
 

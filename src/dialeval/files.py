@@ -2,25 +2,38 @@
 
 Everything dialeval saves goes through `replacing` or `replacing_folder`: written beside its place,
 flushed to disk, then renamed. Everything it reads goes through `open_binary`, which sees through gzip.
+
+A small file may ask for all memory: one line without end, or gzip that unpacks to a thousand times its size.
+So a record has a largest size (`max_record`) and what is packed a largest ratio of expansion (`max_ratio`).
 """
 
 import contextlib
+import errno
 import gzip
 import hashlib
 import os
+import re
 import shutil
+import stat
 import sys
 import tempfile
+import time
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any, BinaryIO, cast
 
 from dialeval import stores
-from dialeval.errors import DataError
+from dialeval.errors import BusyError, DataError, UsageError
 
 _CHUNK = 1 << 20
+_MAX_RECORD, _MAX_RATIO = "DIALEVAL_MAX_RECORD", "DIALEVAL_MAX_RATIO"
+_FEW_BYTES = 1 << 24  # of what is unpacked, whatever the ratio
+_BATCH_BYTES, _BATCH_ROWS = 1 << 30, 64  # of a Parquet file, at once
 _FEW_ROWS = 1 << 20
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS)  # a disk that takes no more
+_SETTLED = 60.0  # seconds; a younger part may be one that is about to be locked
+_swept: set[Path] = set()
 _ROWS_A_BYTE = 256  # of a Parquet file: ids alone take more, however alike they are
 
 
@@ -42,25 +55,40 @@ def replacing(path: str | Path) -> Iterator[BinaryIO]:
             with path.open("wb") as special:
                 yield special
             return
+    with replacing_path(path) as fresh, fresh.open("wb") as file:
+        yield file
+
+
+@contextlib.contextmanager
+def replacing_path(path: str | Path) -> Iterator[Path]:
+    """Yield the path of a file to write, for libraries that open it themselves; it is renamed to `path`."""
+    path = Path(path)
+    with _readable_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
+        _sweep_once(path.parent)
         handle, name = tempfile.mkstemp(prefix=f".{path.name[:100]}.", suffix=".part", dir=path.parent)
+        os.close(handle)
+    fresh = Path(name)
     try:
-        with _readable_errors(path), os.fdopen(handle, "wb") as file:
-            yield cast(BinaryIO, file)
-            file.flush()
-            os.fsync(file.fileno())
-        with _readable_errors(path):
-            Path(name).chmod(0o666 & ~_umask())
-            Path(name).replace(path)
+        with _readable_errors(path), held(fresh):
+            yield fresh
+            _sync_file(fresh)
+            fresh.chmod(0o666 & ~_umask())
+            fresh.replace(path)
             _sync_folder(path.parent)
     except BaseException:
-        Path(name).unlink(missing_ok=True)
+        fresh.unlink(missing_ok=True)
         raise
 
 
 @contextlib.contextmanager
-def replacing_folder(path: str | Path) -> Iterator[Path]:
+def replacing_folder(path: str | Path, *, replace: bool = True) -> Iterator[Path]:
     """Fill a new folder beside `path`; it takes the place of `path` only if the block ends well.
+
+    Args:
+        path: The folder.
+        replace: Whether it may take the place of one that is there; else one that has appeared meanwhile
+            stays, and the new one is refused.
 
     >>> run = Path(tempfile.mkdtemp()) / "run"
     >>> with replacing_folder(run) as folder:
@@ -73,19 +101,84 @@ def replacing_folder(path: str | Path) -> Iterator[Path]:
         if path.exists() and not path.is_dir():
             raise DataError("this is a file, not a folder", file=path, fix="choose another name")
         path.parent.mkdir(parents=True, exist_ok=True)
+        _sweep_once(path.parent)
         fresh = Path(tempfile.mkdtemp(prefix=f".{path.name[:100]}.", suffix=".part", dir=path.parent))
     try:
-        yield fresh
-        with _readable_errors(path):
-            fresh.chmod(0o777 & ~_umask())
-            _sync_tree(fresh)
-            if path.exists():
-                _exchange(fresh, path)
-            else:
-                fresh.rename(path)
-            _sync_folder(path.parent)
+        with held(fresh):
+            with _full_disk(path):
+                yield fresh
+            with _readable_errors(path):
+                fresh.chmod(0o777 & ~_umask())
+                _sync_tree(fresh)
+                if replace and path.exists():
+                    _exchange(fresh, path)
+                else:
+                    _rename_folder(fresh, path)
+                _sync_folder(path.parent)
     finally:
         shutil.rmtree(fresh, ignore_errors=True)  # what is left there now: the old, or what failed
+
+
+def _rename_folder(fresh: Path, path: Path) -> None:
+    """Give a folder its name, unless another one, with something in it, has got it meanwhile."""
+    try:
+        fresh.rename(path)
+    except OSError as error:
+        if error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
+            raise
+        what = "somebody else has written it meanwhile; it stays as it is"
+        raise DataError(what, file=path, fix="choose another name") from None
+
+
+@contextlib.contextmanager
+def held(part: Path, *, refuse: bool = False) -> Iterator[None]:
+    """Hold a part while it is written; the hold ends with its process, and what nobody holds is swept.
+
+    Args:
+        part: A file or folder; where a system has no locks, nothing is held and nothing is swept.
+        refuse: Whether an error is raised if somebody else holds it.
+    """
+    try:
+        import fcntl
+
+        handle = os.open(part, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except (ImportError, OSError):
+        if refuse:
+            raise OSError("no locks here") from None
+        yield
+        return
+    try:
+        with contextlib.nullcontext() if refuse else contextlib.suppress(OSError):
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    finally:
+        os.close(handle)
+
+
+def sweep(folder: Path, name: str = "", *, older: float = 0, below: bool = False) -> None:
+    """Remove what a kill left behind in a folder: what never got its name, and nobody holds.
+
+    Args:
+        folder: Where to look.
+        name: Only what was to get this name; by default any.
+        older: How many seconds nothing must have been written to it: a younger one may be about to be held.
+        below: Look into the folders below as well.
+    """
+    ending = re.compile((re.escape(f".{name[:100]}.") if name else r"\..+\.") + r"\w{8}\.part")
+    for left in list(folder.rglob(".*.part") if below else folder.glob(".*.part")):
+        if not ending.fullmatch(left.name) or left.is_symlink():
+            continue
+        with contextlib.suppress(OSError):
+            if time.time() - left.stat().st_mtime >= older:
+                with held(left, refuse=True):
+                    shutil.rmtree(left) if left.is_dir() else left.unlink()
+
+
+def _sweep_once(folder: Path) -> None:
+    """Sweep a folder before the first thing that this process writes there."""
+    if folder not in _swept:
+        _swept.add(folder)
+        sweep(folder, older=_SETTLED)
 
 
 def _exchange(one: Path, other: Path) -> None:
@@ -121,12 +214,12 @@ def appending(path: str | Path) -> Iterator[BinaryIO]:
     '{"a": 1}\n{"a": 2}\n'
     """
     path = Path(path)
-    with _readable_errors(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        file = path.open("a+b")
-    with _readable_errors(path), file:
-        if not _lock(file):
-            raise DataError("somebody else is writing to it", file=path, fix="wait until that has ended")
+    lock = path.with_name(f".{path.name[:100]}.lock")
+    with (
+        locked(lock, "somebody else is writing to it", path),
+        _readable_errors(path),
+        path.open("a+b") as file,
+    ):
         file.seek(0)
         end = 0
         for line in file:
@@ -138,17 +231,44 @@ def appending(path: str | Path) -> Iterator[BinaryIO]:
         os.fsync(file.fileno())
 
 
-def _lock(file: IO[bytes]) -> bool:
-    """Lock a file until it is closed or the process ends; where the system has no such locks, trust."""
+@contextlib.contextmanager
+def locked(
+    path: Path, busy: str, what: Path | None = None, *, wait: Callable[[], None] | None = None
+) -> Iterator[None]:
+    """Hold a lock file while the block runs; the lock ends with the process, also by a kill.
+
+    The file stays where it is: to remove it would let two processes lock two files of one name. On a file
+    system without locks nothing is held.
+
+    Args:
+        path: The lock file.
+        busy: What to say if another process holds it.
+        what: What it is the lock of, to be named in the error; by default the lock file's folder.
+        wait: Called once if another process holds it; then it is waited for instead of refused.
+
+    Raises:
+        BusyError: Another process holds it.
+    """
+    from filelock import FileLock, Timeout
+
+    what = what or path.parent
+    with _readable_errors(what):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        lock = FileLock(path)
+        try:
+            lock.acquire(timeout=0)
+        except Timeout:
+            if wait is None:
+                raise BusyError(busy, file=what, fix="wait until that has ended") from None
+            wait()
+            lock.acquire()
+        except OSError as error:
+            if error.errno not in (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP):
+                raise
     try:
-        import fcntl
-    except ImportError:
-        return True
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
+        yield
+    finally:
+        lock.release()
 
 
 def write_text(path: str | Path, text: str) -> None:
@@ -178,16 +298,21 @@ def open_packed(path: str | Path) -> BinaryIO:
         return stores.open_address(str(path))
     path = Path(path)
     with _readable_errors(path):
-        if path.is_dir():
+        kind = path.stat().st_mode
+        if stat.S_ISDIR(kind):
             raise DataError("this is a folder, not a file", file=path, fix="name a file in it")
-        return path.open("rb")
+        file = path.open("rb")
+        if (stat.S_ISCHR(kind) or stat.S_ISBLK(kind)) and not file.isatty():
+            file.close()
+            raise DataError("this is a device, not a file", file=path, fix="- reads standard input")
+        return file
 
 
 def unpacked(file: BinaryIO) -> BinaryIO:
     """See through gzip, if that is what the first bytes say; both are closed together."""
     if cast(Any, file).peek(2)[:2] != b"\x1f\x8b":  # a look that takes nothing away: it may be a pipe
         return file
-    packed = _Packed(fileobj=file)
+    packed = _Packed(fileobj=cast(Any, _Counted(file)))
     packed.myfileobj = file  # type: ignore[assignment]
     return cast(BinaryIO, packed)
 
@@ -211,7 +336,23 @@ def open_parquet(file: BinaryIO, path: str | Path) -> Any:
     most = max(_FEW_ROWS, _ROWS_A_BYTE * file.seek(0, os.SEEK_END))
     if min(rows, default=0) < 0 or not sum(rows) == found.num_rows <= most:
         raise DataError("not a Parquet file: it claims other rows than it has", file=path)
+    check_expansion(path, file.tell(), sum(_unpacked_sizes(found)))
     return opened
+
+
+def parquet_batches(opened: Any, row_groups: list[int]) -> Iterator[Any]:
+    """Yield row groups of a Parquet file in pieces that fit into memory, whatever is repeated in them.
+
+    A text that many rows share is stored once and comes out once a row, so a piece has the fewer rows the
+    larger a text may be.
+    """
+    rows = _BATCH_BYTES // max(1, *_unpacked_sizes(opened.metadata), 1)
+    rows = max(4, min(_BATCH_ROWS, rows))
+    yield from opened.iter_batches(batch_size=rows, use_threads=False, row_groups=row_groups)
+
+
+def _unpacked_sizes(found: Any) -> list[int]:
+    return [max(0, found.row_group(number).total_byte_size) for number in range(found.num_row_groups)]
 
 
 def _standard_input() -> BinaryIO:
@@ -225,17 +366,41 @@ def _standard_input() -> BinaryIO:
         return sys.stdin.buffer
 
 
+class _Counted:
+    """A file that counts the bytes that are read of it."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self.file, self.size, self.name = file, 0, getattr(file, "name", "")
+
+    def read(self, size: int = -1) -> bytes:
+        data = self.file.read(size)
+        self.size += len(data)
+        return data
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.file, name)
+
+
 class _Packed(gzip.GzipFile):
-    """A gzip file that says of broken bytes which file they are in, whichever way it is read."""
+    """A gzip file that names itself in errors: about broken bytes, and about far more bytes than it has."""
+
+    came, checked_at = 0, _FEW_BYTES
 
     def _sound(self, read: Callable[..., bytes], size: int | None) -> bytes:
         try:
-            return read(size)
+            data = read(size)
         except (EOFError, gzip.BadGzipFile, zlib.error) as error:
             message = f"the compressed file is broken: {error}"
             raise DataError(message, file=self.name, fix="copy it again") from None
+        self.came += len(data)
+        if self.came > self.checked_at:
+            check_expansion(self.name, cast(Any, self.fileobj).size, self.came)
+            self.checked_at = self.came + _CHUNK
+        return data
 
     def read(self, size: int | None = -1) -> bytes:
+        if size is None or size < 0:  # piece by piece, so that each is counted
+            return b"".join(iter(lambda: self.read(_CHUNK), b""))
         return self._sound(super().read, size)
 
     def read1(self, size: int = -1) -> bytes:
@@ -243,6 +408,57 @@ class _Packed(gzip.GzipFile):
 
     def readline(self, size: int | None = -1) -> bytes:  # lines of a loop come from here, too
         return self._sound(super().readline, size)
+
+
+def lines(file: BinaryIO, path: str | Path, number: int = 1) -> Iterator[bytes]:
+    """Yield the lines of a file; one that is longer than a record may be is an error.
+
+    Args:
+        file: What `open_binary` returned.
+        path: What to call it in an error.
+        number: That of the first line.
+    """
+    most = max_record()
+    while line := file.readline(most + 1):
+        if len(line) > most:
+            raise too_large(path, number)
+        yield line
+        number += 1
+
+
+def too_large(path: str | Path, line: int | None = None) -> DataError:
+    """Return the error about a record that is larger than `max_record`."""
+    most = max_record()
+    fix = f"if it is meant, {_MAX_RECORD}={4 * most} in the environment allows it"
+    return DataError(f"a record of more than {most:,} bytes", file=path, line=line, fix=fix)
+
+
+def check_expansion(path: str | Path, packed: int, unpacked: int) -> None:
+    """Refuse what unpacks to far more bytes than it has.
+
+    >>> check_expansion("chats.jsonl.gz", 1_000_000, 20_000_000)
+    """
+    if unpacked > max(_FEW_BYTES, max_ratio() * packed):
+        fix = f"if it is meant, {_MAX_RATIO}={2 * unpacked // max(1, packed)} in the environment allows it"
+        message = f"{packed:,} bytes unpack to {unpacked:,} or more, over {max_ratio()} times as many"
+        raise DataError(message, file=path, fix=fix)
+
+
+def max_record() -> int:
+    """Return how many bytes one record may have: a line, an item of an array, a dialogue of a table."""
+    return _limit(_MAX_RECORD, 1 << 26)
+
+
+def max_ratio() -> int:
+    """Return how many times as many bytes may be unpacked as are packed."""
+    return _limit(_MAX_RATIO, 200)
+
+
+def _limit(name: str, default: int) -> int:
+    chosen = os.environ.get(name, "")
+    if chosen and not (chosen.isascii() and chosen.isdigit() and 0 < int(chosen) < 1 << 48):
+        raise UsageError(f"{name} is a whole number from 1, not {chosen!r}")
+    return int(chosen or default)
 
 
 def sha256(path: str | Path) -> str:
@@ -285,6 +501,22 @@ def fetch(address: str, path: str | Path, expected: str, *, limit: int = 1 << 31
     return Path(path)
 
 
+def is_full(error: OSError) -> bool:
+    """Whether a disk took no more: it is full, read-only or broken, or the file is larger than allowed."""
+    return error.errno in _FULL
+
+
+@contextlib.contextmanager
+def _full_disk(path: Path) -> Iterator[None]:
+    """Turn the complaint of a disk that takes no more into an error; others are not about this path."""
+    try:
+        yield
+    except OSError as error:
+        if not is_full(error):
+            raise
+        raise DataError(f"{error.strerror}; nothing was changed", file=path) from None
+
+
 @contextlib.contextmanager
 def _readable_errors(path: Path) -> Iterator[None]:
     try:
@@ -312,9 +544,13 @@ def _umask() -> int:
 def _sync_tree(folder: Path) -> None:
     for place, _, names in os.walk(folder):
         for name in names:
-            with (Path(place) / name).open("rb") as file:
-                os.fsync(file.fileno())
+            _sync_file(Path(place) / name)
         _sync_folder(Path(place))
+
+
+def _sync_file(path: Path) -> None:
+    with path.open("rb") as file:
+        os.fsync(file.fileno())
 
 
 def _sync_folder(folder: Path) -> None:
@@ -327,5 +563,5 @@ def _sync_folder(folder: Path) -> None:
 
 
 def is_terminal(stream: IO[str]) -> bool:
-    """Say whether a person is looking: progress and colour are for terminals only."""
+    """Whether a person is looking: progress and colour are for terminals only."""
     return hasattr(stream, "isatty") and stream.isatty()

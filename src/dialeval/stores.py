@@ -17,7 +17,7 @@ _BUFFER = 1 << 20
 
 
 def is_address(path: object) -> bool:
-    """Say whether a path is an address of a store rather than a name on this machine.
+    """Whether a path is an address of a store rather than a name on this machine.
 
     >>> is_address("s3://logs/may.jsonl"), is_address("logs/may.jsonl")
     (True, False)
@@ -26,7 +26,7 @@ def is_address(path: object) -> bool:
 
 
 def joined(address: str, name: str) -> str:
-    """Give the address of something below an address; its query stays where it was, at the end.
+    """Return the address of something below an address; its query stays where it was, at the end.
 
     >>> joined("s3://logs/out/?scheme=http", "scores/part.parquet")
     's3://logs/out/scores/part.parquet?scheme=http'

@@ -9,12 +9,13 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode, urlsplit
 
-from dialeval.annotation import Scheme, create, parse_scheme, read_scheme
+from dialeval.annotation import AnnotationProject, Scheme, assignment, create, parse_scheme, read_scheme
+from dialeval.annotation.assignment import Assignment
 from dialeval.dialogues import Dialogue, dialogue
 
 FORM = "application/x-www-form-urlencoded"
@@ -44,6 +45,32 @@ def make_study(
     chosen = parse_scheme(chosen) if isinstance(chosen, str) else chosen
     create(folder, chosen, dialogues or talks(5), raters, **more).close()
     return folder
+
+
+def answer_all(
+    study: AnnotationProject,
+    rater: str,
+    given: dict[str, Any] | Callable[[Assignment], dict[str, Any]],
+    count: int | None = None,
+) -> int:
+    """Answer a rater's open items, all or so many: alike, or as a function says; return how many."""
+    done = 0
+    while (place := assignment.current(study, rater)) is not None and done != count:
+        seat = assignment.assignment_at(study, rater, place)
+        assert seat is not None
+        answers = given(seat) if callable(given) else given
+        assignment.answer(study, rater, seat, answers, f"{rater} {place} {done}", 0.0)
+        done += 1
+    return done
+
+
+def together(work: Callable[..., object], *arguments: tuple[object, ...]) -> None:
+    """Call a function in as many threads as there are arguments, and wait for all of them."""
+    threads = [threading.Thread(target=work, args=one) for one in arguments]
+    for one in threads:
+        one.start()
+    for one in threads:
+        one.join()
 
 
 class Reached:
@@ -114,11 +141,10 @@ class LocalServer(Reached):
     def __init__(self, folder: Path) -> None:
         import uvicorn
 
-        from dialeval.annotation import Study
         from dialeval.annotation.app import make_app
-        from dialeval.annotation.server import address_of, listen
+        from dialeval.annotation.web import address_of, listen
 
-        self.study = Study(folder)
+        self.study = AnnotationProject(folder)
         taken = listen("127.0.0.1", 0)
         address = address_of(taken)
         self.links = {name: f"{address}/in/{token}" for name, (_, token) in self.study.people().items()}

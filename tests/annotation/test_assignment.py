@@ -5,15 +5,15 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from annotation_server import make_study, talks
+from annotation_server import answer_all, make_study, talks
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dialeval.annotation import Study, create, read_scheme
-from dialeval.annotation import submission as act
-from dialeval.annotation.assignment import deal, is_swapped, order_for
-from dialeval.annotation.items import make_items
-from dialeval.annotation.snapshot import snapshot
+from dialeval.annotation import AnnotationProject, create, read_scheme
+from dialeval.annotation import assignment as act
+from dialeval.annotation.assignment import assign, order_for
+from dialeval.annotation.items import is_swapped, make_items
+from dialeval.annotation.project import snapshot
 from dialeval.dialogues import dialogue
 from dialeval.errors import DataError, UsageError
 
@@ -21,16 +21,16 @@ from dialeval.errors import DataError, UsageError
 @given(st.integers(1, 60), st.integers(1, 9), st.integers(1, 5), st.integers(0, 3), st.integers(1, 70))
 def test_deals_are_fair(items: int, raters: int, wanted: int, seed: int, cap: int) -> None:
     load = {f"r{number}": 0 for number in range(raters)}
-    dealt = deal(dict.fromkeys(range(items), wanted), {}, load, cap=cap, seed=seed)
-    assert len(set(dealt)) == len(dealt)
-    assert dealt == deal(dict.fromkeys(range(items), wanted), {}, load, cap=cap, seed=seed)
-    counts = Counter(rater for _, rater in dealt)
+    pairs = assign(dict.fromkeys(range(items), wanted), {}, load, cap=cap, seed=seed)
+    assert len(set(pairs)) == len(pairs)
+    assert pairs == assign(dict.fromkeys(range(items), wanted), {}, load, cap=cap, seed=seed)
+    counts = Counter(rater for _, rater in pairs)
     loads = [counts[rater] for rater in load]
     assert max(loads) <= cap
     assert max(loads) - min(loads) <= 1
-    assert len(dealt) <= items * min(wanted, raters)
+    assert len(pairs) <= items * min(wanted, raters)
     if cap * raters >= items * min(wanted, raters) + raters:
-        assert len(dealt) == items * min(wanted, raters)
+        assert len(pairs) == items * min(wanted, raters)
 
 
 def test_order_is_random_reproducible_and_the_raters_own() -> None:
@@ -42,7 +42,7 @@ def test_order_is_random_reproducible_and_the_raters_own() -> None:
     assert 430 < swapped < 570
 
 
-def seats(study: Study) -> dict[str, list[int]]:
+def seats(study: AnnotationProject) -> dict[str, list[int]]:
     with study.store.reading() as db:
         rows = db.execute("SELECT rater, item FROM seats ORDER BY rater, place").fetchall()
     found: dict[str, list[int]] = {}
@@ -97,29 +97,19 @@ def test_segments_are_items(tmp_path: Path) -> None:
     ]
 
 
-def answer_all(study: Study, rater: str, value: object, count: int | None = None) -> int:
-    done = 0
-    while (place := act.current(study, rater)) is not None and (count is None or done < count):
-        seat = act.look(study, rater, place)
-        assert seat is not None
-        act.answer(study, rater, seat, {study.scheme.questions[0].name: value}, f"t{place}", 0.0)
-        done += 1
-    return done
-
-
 def test_further_rounds_until_a_majority(tmp_path: Path) -> None:
     chats = [dialogue([("user", "Hm.")], "d")]
     study = create(tmp_path / "s", read_scheme("segment-acts"), chats, ["a", "b", "c", "d", "e"])
     first = [rater for rater in "abcde" if act.current(study, rater) is not None]
     assert len(first) == 3
     for rater, value in zip(first, ("inform", "question", "apology"), strict=True):
-        answer_all(study, rater, value)
+        answer_all(study, rater, {"act": value})
     second = [rater for rater in "abcde" if act.current(study, rater) is not None]
     assert len(second) == 1 and second[0] not in first  # three different answers: one more looks
-    answer_all(study, second[0], "thanking")
+    answer_all(study, second[0], {"act": "thanking"})
     third = [rater for rater in "abcde" if act.current(study, rater) is not None]
     assert len(third) == 1
-    answer_all(study, third[0], "question")
+    answer_all(study, third[0], {"act": "question"})
     assert all(act.current(study, rater) is None for rater in "abcde")
     rounds = [one.round for one in snapshot(study).given]
     assert sorted(rounds) == [1, 1, 1, 2, 3]
@@ -128,7 +118,7 @@ def test_further_rounds_until_a_majority(tmp_path: Path) -> None:
 
 def test_whoever_joins_later_gets_what_lacks_somebody(tmp_path: Path) -> None:
     folder = make_study(tmp_path / "s", raters=["ann", "bob"])
-    study = Study(folder)
+    study = AnnotationProject(folder)
     assert [len(items) for items in seats(study).values()] == [10, 10]
     assert study.add(["cem", "ann"]) == ["cem"]
     assert len(seats(study)["cem"]) == 10
@@ -140,9 +130,9 @@ def test_whoever_joins_later_gets_what_lacks_somebody(tmp_path: Path) -> None:
 
 
 def test_gold_goes_to_everybody_and_an_unknown_one_is_refused(tmp_path: Path) -> None:
-    from dialeval.annotation.scheme import Gold
+    from dialeval.annotation.scheme import GoldItem
 
-    gold = Gold(dialogue="secret-id-3", turn=1, answers={"turn-quality": (2,)})
+    gold = GoldItem(dialogue="secret-id-3", turn=1, answers={"turn-quality": (2,)})
     scheme = msgspec.structs.replace(
         read_scheme("turn-quality"), raters_per_item=1, items=4, gold=(gold,), items_per_rater=2
     )

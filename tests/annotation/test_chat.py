@@ -1,17 +1,17 @@
 """Conversations with a system over HTTP: kept, rated, safe, and connected to one address only."""
 
 import json
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from annotation_server import together
 from chatting import Client, chatting
 from serving import Server, serving
 
-from dialeval.annotation.talks import Talks
+from dialeval.annotation.chat import ChatFolder
 from dialeval.dialogues import formats
-from dialeval.errors import DataError, UsageError
+from dialeval.errors import BusyError, DataError, UsageError
 from dialeval.scores import Scores
 from dialeval.studies import study
 
@@ -57,7 +57,8 @@ def test_a_conversation_is_held_and_rated(server: Server, tmp_path: Path) -> Non
         ("ann-1", None, "human:user", "comment", None, "nice"),
     ]
     kind = study(scores, resamples=100, permutations=100).schema
-    assert (kind["participation"], kind["context"], kind["evaluator"]) == ("participant", "dynamic", "human")
+    assert kind is not None
+    assert (kind.participation, kind.context, kind.evaluator) == ("participant", "dynamic", "human")
     connected = set((tmp_path / "connected.txt").read_text().splitlines())
     assert connected == {f"('127.0.0.1', {server.port})"}, "it connected elsewhere"
 
@@ -114,11 +115,7 @@ def test_sent_twice_is_said_once(server: Server, tmp_path: Path) -> None:
         clients = [Client(links["ann"]) for _ in range(4)]
         fields = {**clients[0].hidden(), "text": "Only once", "action": "say"}
         before = server.count("brief")
-        threads = [threading.Thread(target=one.open, args=("/chat", fields)) for one in clients]
-        for one in threads:
-            one.start()
-        for one in threads:
-            one.join()
+        together(lambda one: one.open("/chat", fields), *[(one,) for one in clients])
         assert server.count("brief") == before + 1
         assert clients[0].open("/chat").count("Only once") == 2, "the words and the echo"
 
@@ -159,12 +156,31 @@ def test_what_a_folder_and_a_scheme_must_be(tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "thesis.txt").write_text("mine")
     with pytest.raises(UsageError, match="holds something else"):
-        Talks(tmp_path / "other", ["ann"])
+        ChatFolder(tmp_path / "other", ["ann"])
     with pytest.raises(UsageError, match="rated as a whole"):
-        Talks(tmp_path / "a", ["ann"], "turn-quality")
-    Talks(tmp_path / "b", ["ann"], "dialogue")
+        ChatFolder(tmp_path / "a", ["ann"], "turn-quality")
+    ChatFolder(tmp_path / "b", ["ann"], "dialogue").close()
     (tmp_path / "b" / "people.json").write_text(json.dumps({"people": 3}))
     with pytest.raises(DataError, match=r"people\.json: not a file of people"):
-        Talks(tmp_path / "b", ["ann"])
+        ChatFolder(tmp_path / "b", ["ann"])
+    ChatFolder(tmp_path / "d", ["ann"]).close()
+    keys = json.loads((tmp_path / "d" / "people.json").read_text())
+    for token in ("", "short"):
+        (tmp_path / "d" / "people.json").write_text(json.dumps({**keys, "people": {"ann": token}}))
+        with pytest.raises(DataError, match=r"people\.json: not a file of people and their tokens"):
+            ChatFolder(tmp_path / "d", ["ann"])
     with pytest.raises(UsageError, match="not a name"):
-        Talks(tmp_path / "c", [" "])
+        ChatFolder(tmp_path / "c", [" "])
+
+
+def test_one_server_for_a_folder(server: Server, tmp_path: Path) -> None:
+    """Two would write over each other's conversations, and lose something that was acknowledged."""
+    with chatting(tmp_path / "talks", server.at("echo")) as links:
+        with pytest.raises(BusyError, match="another `dialeval chat` runs here"):
+            ChatFolder(tmp_path / "talks", ["ann"])
+        assert "Hello" in Client(links["ann"]).say("Hello")
+    again = ChatFolder(tmp_path / "talks", ["ann"])  # after a kill
+    kept = again.current("ann")
+    assert kept is not None and kept.turns[0].text == "Hello"
+    again.close()
+    ChatFolder(tmp_path / "talks", ["ann"]).close()

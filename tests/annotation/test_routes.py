@@ -7,10 +7,13 @@ from typing import Any
 
 import pytest
 from annotation_server import FORM, LocalServer, Server, make_study, talks
+from starlette.responses import Response
 from starlette.routing import Route
 
-from dialeval.annotation import Study
+from dialeval.annotation import AnnotationProject
 from dialeval.annotation.app import make_app
+from dialeval.annotation.store import DiskFullError
+from dialeval.annotation.web import PersonalLinks
 from dialeval.dialogues import dialogue
 
 NOBODY, ANN, BOB, HEAD = "nobody", "ann", "bob", "coordinator"
@@ -47,7 +50,7 @@ def path_of(route: str) -> str:
 
 
 def test_the_table_knows_every_route(tmp_path: Path) -> None:
-    study = Study(make_study(tmp_path / "s"))
+    study = AnnotationProject(make_study(tmp_path / "s"))
     routes = make_app(study).app.routes
     study.close()
     there = {(one.path, method) for one in routes if isinstance(one, Route) for method in one.methods or ()}
@@ -99,7 +102,7 @@ SECRET: list[bytes] = []
 @pytest.fixture(scope="module", autouse=True)
 def secret(server: Server) -> None:
     folder = Path(server.process.args[4])  # type: ignore[index]
-    study = Study(folder)
+    study = AnnotationProject(folder)
     SECRET[:] = [study.secret]
     study.close()
 
@@ -134,6 +137,17 @@ def test_tokens_have_128_bits_and_the_cookie_is_out_of_reach(server: Server) -> 
     stolen = server.client()
     stolen.cookie = client.cookie[:-1] + ("A" if client.cookie[-1] != "A" else "B")
     assert stolen.get("/rate").status == 401
+
+
+def test_the_name_of_the_cookie_tells_nothing_of_the_secret(tmp_path: Path) -> None:
+    with LocalServer(make_study(tmp_path / "study")) as local:
+        name = local.client("ann").cookie.partition("=")[0].removeprefix("dialeval-")
+        assert len(name) == 12 and name[:6] not in local.study.secret.hex()
+
+
+def test_an_empty_token_is_nobodys() -> None:
+    links = PersonalLinks(lambda: {"ann": ("rater", "")}, b"x", lambda _: Response(), {})
+    assert links.person("") is None
 
 
 @pytest.mark.parametrize(
@@ -289,7 +303,8 @@ def test_search_and_mark_without_script(tmp_path: Path) -> None:
         assert nothing.status == 422 and "Mark at least one" in nothing.text
         assert client.answer_next(**{"q0.none": "1"}).status == 303
         votes = server.client(HEAD).get("/study/export/votes.jsonl").text
-        assert votes.count("\n") == 2 and "We could go to place 2." in votes
+        assert votes.count("\n") == 3 and "We could go to place 2." in votes
+        assert votes.count('"utterance":null') == 1, "none fits is a vote for nothing"
 
 
 def test_outside_names_must_be_given(tmp_path: Path) -> None:
@@ -298,3 +313,29 @@ def test_outside_names_must_be_given(tmp_path: Path) -> None:
         assert server.links["ann"].startswith("http://rating.example:")
         assert server.client().get("/rate", host="rating.example").status == 401
         assert server.client().get("/rate", host="other.example").status == 421
+
+
+def test_a_full_disk_is_said_on_every_page_that_writes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with LocalServer(make_study(tmp_path / "s")) as server:
+        ann, head = server.client("ann"), server.client("coordinator")
+        assert ann.answer_next(q0="2").status == 303
+        place, page = ann.item()
+        decide = {"code": head.get("/study/item/0").hidden("code"), "q0": "1"}
+
+        def full() -> None:
+            raise DiskFullError("the disk is full; nothing was changed")
+
+        monkeypatch.setattr(server.study.store, "writing", full)
+        answer = ann.answer(place, page, q0="1")
+        assert (answer.status, "disk is full. Leave this page open" in answer.text) == (507, True)
+        for client, path, fields in (
+            (ann, "/undo", {"code": page.hidden("code")}),
+            (head, "/study/item/0/adjudicate", decide),
+        ):
+            for _ in range(2):
+                answer = client.post(path, fields)
+                assert (answer.status, "Nothing was changed" in answer.text) == (507, True)
+        monkeypatch.undo()
+        assert head.post("/study/item/0/adjudicate", decide).status == 303

@@ -5,8 +5,11 @@ from pathlib import Path
 import pytest
 
 from dialeval.annotation import SCHEMES, parse_scheme, read_scheme
-from dialeval.annotation.answers import agrees, fields_of, is_asked, parse, turned
+from dialeval.annotation.answers import agrees, fields_of, is_asked, parse, swapped
+from dialeval.annotation.items import filled_meta, item_view
 from dialeval.annotation.pages import keys_of
+from dialeval.annotation.project import create
+from dialeval.dialogues import dialogue
 from dialeval.dialogues.acts import ACTS
 from dialeval.errors import DataError, UsageError
 
@@ -44,6 +47,8 @@ def test_ready_schemes_are_all_there() -> None:
         "pairwise",
         "pairwise-replies",
         "segment-acts",
+        "support",
+        "support-reply",
         "turn-quality",
         "turn-quality-binary",
         "wizard",
@@ -113,8 +118,8 @@ def test_a_preference_turned_twice_is_as_before() -> None:
     scheme = read_scheme("pairwise")
     for value in ("first", "second", "tie"):
         answers = {"preference": value}
-        assert turned(scheme, turned(scheme, answers)) == answers
-    assert turned(scheme, {"preference": "tie"}) == {"preference": "tie"}
+        assert swapped(scheme, swapped(scheme, answers)) == answers
+    assert swapped(scheme, {"preference": "tie"}) == {"preference": "tie"}
 
 
 def test_every_option_has_a_key_of_its_own() -> None:
@@ -171,3 +176,14 @@ def test_files_that_are_no_schemes(tmp_path: Path) -> None:
     bad.write_text("x = [", encoding="utf-8")
     with pytest.raises(DataError, match="not TOML"):
         read_scheme(bad)
+
+
+def test_evidence_and_instructions_are_shown_beside_a_reply(tmp_path: Path) -> None:
+    turns = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Fee?"}]
+    turns += [{"role": "tool", "content": "fee: 5"}, {"role": "assistant", "content": "Five."}]
+    chat = dialogue(turns, "d1", evidence=["Fees are fixed."])
+    project = create(tmp_path / "p", read_scheme("support-reply"), [chat], ["ann"])
+    view = item_view(project, project.items[0], 0, "ann")
+    assert view.facts == [("instructions", ["Be brief."]), ("evidence", ["Fees are fixed.", "fee: 5"])]
+    assert filled_meta(chat) == {"instructions", "evidence"}
+    assert filled_meta(dialogue([("user", "Hi")])) == frozenset()

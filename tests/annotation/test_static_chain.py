@@ -3,21 +3,22 @@
 from pathlib import Path
 
 import pytest
-from annotation_server import make_study
+from annotation_server import answer_all, make_study
 
-from dialeval.annotation import Study
-from dialeval.annotation import submission as act
+from dialeval.annotation import AnnotationProject
+from dialeval.annotation.assignment import Assignment
 from dialeval.annotation.export import scores_of, write
-from dialeval.annotation.snapshot import snapshot
+from dialeval.annotation.project import snapshot
 from dialeval.dialogues import Dialogue, formats
 from dialeval.jobs.demo import example_dialogues
+from dialeval.jobs.reporting import write_report
 from dialeval.jobs.responding import respond_to
 from dialeval.metrics import score
-from dialeval.reports import write_report
 from dialeval.scores import Scores
+from dialeval.scores.signature import EvaluationSchema
 from dialeval.studies import study
 from dialeval.systems import Conversation, build
-from dialeval.systems.function import Function
+from dialeval.systems.external import Function
 
 RATES = {"wizard-max-voted": 5, "wizard-random": 4, "dull": 1}
 
@@ -38,16 +39,16 @@ def replies(folder: Path) -> dict[str, list[Dialogue]]:
 
 
 def judged(folder: Path, dialogues: list[Dialogue]) -> Scores:
-    opened = Study(make_study(folder, "appropriateness", dialogues, raters=["ann", "bob", "cem", "dan"]))
+    opened = AnnotationProject(
+        make_study(folder, "appropriateness", dialogues, raters=["ann", "bob", "cem", "dan"])
+    )
+
+    def answers(seat: Assignment) -> dict[str, int]:
+        systems = {opened.names[number][1] for number, *_ in opened.items[seat.item].places}
+        return {"appropriateness": max(1, max(RATES[name or ""] for name in systems) - seat.item % 2)}
+
     for rater in ("ann", "bob", "cem", "dan"):
-        while (place := act.current(opened, rater)) is not None:
-            seat = act.look(opened, rater, place)
-            assert seat is not None
-            systems = {opened.names[number][1] for number, *_ in opened.items[seat.item].places}
-            best = max(RATES[name or ""] for name in systems)
-            act.answer(
-                opened, rater, seat, {"appropriateness": max(1, best - seat.item % 2)}, f"t{place}", 0.0
-            )
+        answer_all(opened, rater, answers)
     found = scores_of(snapshot(opened))
     opened.close()
     return found
@@ -62,19 +63,17 @@ def test_the_kind_of_evaluation_goes_from_the_dialogues_to_the_report(tmp_path: 
         talk.say("Hello")
         held.append(talk.dialogue(name))
     for folder, scheme in (("one", "coherence"), ("two", "dialogue")):
-        opened = Study(make_study(tmp_path / folder, scheme, held))
+        opened = AnnotationProject(make_study(tmp_path / folder, scheme, held))
         assert (opened.schema.context, opened.schema.participation) == ("dynamic", "bystander")
+        first = opened.scheme.questions[0]
         for rater in ("ann", "bob", "cem"):
-            place = act.current(opened, rater)
-            seat = act.look(opened, rater, place or 0)
-            assert seat is not None
-            first = opened.scheme.questions[0]
-            act.answer(opened, rater, seat, {first.name: first.options[0].value}, "t", 0.0)
+            answer_all(opened, rater, {first.name: first.options[0].value}, 1)
         write(snapshot(opened), tmp_path / f"{folder}.{ending}")
         opened.close()
     read = [Scores.read(tmp_path / f"{folder}.{ending}") for folder in ("one", "two")]
     found = study(read[0], resamples=20, permutations=20)
-    assert (found.schema["context"], found.schema["participation"]) == ("dynamic", "bystander")
+    assert found.schema is not None
+    assert (found.schema.context, found.schema.participation) == ("dynamic", "bystander")
     write_report(found, read[0], held, tmp_path / "report.html")
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
     kind = page.partition("Kind of evaluation")[2].partition("</table>")[0]
@@ -100,19 +99,14 @@ def test_replies_judgements_and_votes_meet(tmp_path: Path) -> None:
         resamples=200,
         permutations=200,
     )
-    assert (found.gold or {})["n"] == found.n_units == 72
-    rows = {row["label"]: row for row in found.correlations}
-    assert rows["voted"]["n"] == rows["weak-agreement"]["n"] == 72
-    assert rows["voted"]["pearson"]["value"] > rows["weak-agreement"]["pearson"]["value"] > 0.8
-    assert found.schema == {
-        "metric": "appropriateness",
-        "evaluator": "human and automatic",
-        "context": "static",
-        "participation": "bystander",
-        "level": "turn",
-    }
+    assert found.gold is not None
+    assert found.gold.n == found.n_units == 72
+    rows = {row.label: row for row in found.correlations}
+    assert rows["voted"].n == rows["weak-agreement"].n == 72
+    assert (rows["voted"].pearson.value or 0) > (rows["weak-agreement"].pearson.value or 0) > 0.8
+    assert found.schema == EvaluationSchema(
+        "appropriateness", "human and automatic", "static", "bystander", "turn"
+    )
     system = study(scores, level="system", combine=("voted=line:voted-appropriateness/votes",), resamples=100)
-    means = {
-        row["system"]: row["mean"]["value"] for row in system.systems if row["source"] == "weak-agreement"
-    }
+    means = {row.system: row.mean.value for row in system.systems if row.source == "weak-agreement"}
     assert means == pytest.approx({"dull": 1.0, "wizard-max-voted": 5.0, "wizard-random": 5.0})

@@ -43,3 +43,10 @@ def here(*arguments: object, cwd: Path, code: int = 0) -> subprocess.CompletedPr
     said, told = (one.buffer.getvalue().decode() for one in (out, err))  # type: ignore[attr-defined]
     assert found == code, (found, said[-500:], told[-2000:])
     return subprocess.CompletedProcess(words, found, said, told)
+
+
+def refused(*arguments: object, cwd: Path, code: int, said: str) -> None:
+    """Check that a command says no: nothing on standard output, and why in one line on standard error."""
+    done = here(*arguments, cwd=cwd, code=code)
+    assert (done.stdout, len(done.stderr.strip().splitlines())) == ("", 1), done
+    assert said in done.stderr

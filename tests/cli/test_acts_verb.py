@@ -1,15 +1,15 @@
 """`dialeval acts` as a user meets it: acts that are known, votes, an expert, and a classifier."""
 
+import functools
 import json
-import sys
 
 import numpy as np
 import pytest
+from commands import here
 
-from dialeval.cli import main
 from dialeval.dialogues import dialogue, formats
 from dialeval.dialogues.acts import ACTS
-from dialeval.dialogues.datasets.actdial import read_dialogues
+from dialeval.dialogues.formats.actdial import read_dialogues
 from dialeval.dialogues.segments import Segment
 from dialeval.models.artefact import save
 from dialeval.models.card import Card
@@ -38,32 +38,19 @@ SEGMENTS = [
 
 
 @pytest.fixture
-def folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def folder(tmp_path):
     (tmp_path / "voted.json").write_text(json.dumps(SEGMENTS))
     return tmp_path
 
 
 @pytest.fixture
-def run(folder, monkeypatch, capfd):
-    def call(*words, code=0):
-        monkeypatch.setattr(sys, "argv", ["dialeval", "acts", *map(str, words)])
-        ended = 0
-        try:
-            main()
-        except SystemExit as end:
-            ended = int(end.code or 0)
-        said = capfd.readouterr()
-        assert ended == code, said
-        assert "Traceback" not in said.err
-        return said
-
-    return call
+def run(folder):
+    return functools.partial(here, "acts", cwd=folder)
 
 
 def test_tables_of_acts_parts_and_votes(run):
     said = run("voted.json")
-    lines = [line.split("\t") for line in said.out.splitlines()]
+    lines = [line.split("\t") for line in said.stdout.splitlines()]
     assert lines[0] == ["dimension", "act", "n", "share"]
     assert ["general task", "inform", "2", "40.000 %"] in lines
     assert ["general task", "question", "1", "20.000 %"] in lines  # by the votes
@@ -71,11 +58,11 @@ def test_tables_of_acts_parts_and_votes(run):
     assert ["together", "2", "5", "6", "1.200", "1", "0"] in lines
     votes = dict(zip(lines[-2], lines[-1], strict=True))
     assert (votes["segments"], votes["decided"], votes["another round"]) == ("6", "5", "1")
-    assert "another round: daily_train_1_1_0" in said.err
+    assert "another round: daily_train_1_1_0" in said.stderr
 
 
 def test_json_has_the_same_and_no_nan(run):
-    found = json.loads(run("voted.json", "--json").out)
+    found = json.loads(run("voted.json", "--json").stdout)
     assert found["segments"] == 6
     assert found["unlabelled"] == 1
     assert found["parts"]["dev"]["dialogues"] == 1
@@ -94,7 +81,7 @@ def test_an_expert_measures_majority_and_raters(run, folder):
     ]
     (folder / "expert.json").write_text(json.dumps(expert))
     said = run("voted.json", "--expert", "expert.json", "--json")
-    found = json.loads(said.out)["expert"]
+    found = json.loads(said.stdout)["expert"]
     assert {who: (one["value"], one["n"]) for who, one in found.items()} == {
         "acts": (0.5, 2),
         "majority": (0.5, 2),
@@ -102,44 +89,44 @@ def test_an_expert_measures_majority_and_raters(run, folder):
         "rater 2": (0.5, 2),
         "rater 3": (0.5, 2),
     }
-    assert "segments of the expert that are not among these: 1" in said.err
-    assert ".500 [.095, .905]" in run("voted.json", "--expert", "expert.json").out
+    assert "segments of the expert that are not among these: 1" in said.stderr
+    assert ".500 [.095, .905]" in run("voted.json", "--expert", "expert.json").stdout
 
 
 def test_written_segments_are_read_again(run, folder):
-    assert "written: out.json" in run("voted.json", "-o", "out.json").err
+    assert "written: out.json" in run("voted.json", "-o", "out.json").stderr
     assert next(iter(read_dialogues(folder / "out.json"))).turns[0].meta["segments"][1] == {
         "text": " where is it?",
         "act": "question",
         "votes": ["question", "question", "directive"],
     }
-    assert run("out.json").out == run("voted.json").out
+    assert run("out.json").stdout == run("voted.json").stdout
     run("voted.json", "-o", "out.jsonl")
     assert [chat.id for chat in formats.read(folder / "out.jsonl")] == ["daily_train_1", "daily_valid_2"]
-    again = json.loads(run("out.jsonl", "--json").out)
+    again = json.loads(run("out.jsonl", "--json").stdout)
     assert (again["segments"], again["parts"].keys()) == (6, {"all"})
-    printed = run("voted.json", "-o", "-").out.splitlines()
+    printed = run("voted.json", "-o", "-").stdout.splitlines()
     assert json.loads(printed[0])["id"] == "daily_train_1"
 
 
 def test_a_folder_of_segments(run, folder):
     (folder / "actdial-files").mkdir()
     (folder / "voted.json").rename(folder / "actdial-files" / "a.json")
-    assert json.loads(run("actdial-files", "--json").out)["dialogues"] == 2
+    assert json.loads(run("actdial-files", "--json").stdout)["dialogues"] == 2
 
 
 def test_an_act_unlike_the_majority_is_said(run, folder):
     (folder / "odd.json").write_text(
         json.dumps([row("a_0_0", "Hm.", "inform", "greeting", "greeting", None)])
     )
-    assert "segments with another act than their majority: 1" in run("odd.json").err
+    assert "segments with another act than their majority: 1" in run("odd.json").stderr
 
 
 @pytest.mark.parametrize(
     ("words", "code", "message"),
     [
         (["none.json"], 1, "none.json: no such file"),
-        (["nothing"], 1, "nothing: no .json file of segments in this folder"),
+        (["nothing"], 1, "no dialogues in nothing"),
         (["voted.json", "-o", "voted.json"], 2, "choose another name"),
         (["voted.json", "-o", "out.txt"], 2, "use one of .json (segments), .jsonl, .parquet, .csv"),
         (["voted.json", "--part", "train"], 2, "--part goes with a public set"),
@@ -160,12 +147,8 @@ def test_errors_are_one_line_and_name_the_place(run, folder, words, code, messag
     (folder / "nothing").mkdir()
     (folder / "wrong.json").write_text(json.dumps([row("a_0_0", "Hm.", "statement")]))
     said = run(*words, code=code)
-    assert message in " ".join(said.err.split())
-    assert said.out == ""
-
-
-def test_help_has_an_example(run):
-    assert "Example: dialeval acts chats.jsonl" in run("--help").out
+    assert message in " ".join(said.stderr.split())
+    assert said.stdout == ""
 
 
 # --- with a classifier ----------------------------------------------------------------------------------
@@ -215,7 +198,7 @@ def test_plain_dialogues_are_cut_and_labelled(run, folder, classifier):
     said = [("system", "Be brief."), ("user", "I like trains, is it far?"), ("assistant", "")]
     formats.write([dialogue(said, "d1")], folder / "chats.jsonl")
     told = run("chats.jsonl", "--model", classifier, "-o", "out.jsonl")
-    assert "2 segments labelled by toy-acts " in told.err
+    assert "2 segments labelled by toy-acts " in told.stderr
     assert acts_of(folder / "out.jsonl") == [
         [],
         [("I like trains", "inform"), (" is it far?", "question")],
@@ -223,7 +206,7 @@ def test_plain_dialogues_are_cut_and_labelled(run, folder, classifier):
     ]
     run("chats.jsonl", "--model", classifier, "--splitter", "punkt", "-o", "whole.jsonl")
     assert [len(turn) for turn in acts_of(folder / "whole.jsonl")] == [0, 1, 0]
-    found = json.loads(run("out.jsonl", "--json").out)
+    found = json.loads(run("out.jsonl", "--json").stdout)
     assert (found["model"], found["segments"], found["uncut_turns"]) == (None, 2, 1)
 
 
@@ -238,7 +221,7 @@ def test_a_classifier_answers_only_where_nobody_did(run, folder, classifier):
     ]
     (folder / "open.json").write_text(json.dumps(segments))
     said = run("open.json", "--model", classifier, "-o", "closed.json")
-    assert "2 segments labelled by toy-acts" in said.err
+    assert "2 segments labelled by toy-acts" in said.stderr
     written = {one["index"]: one for one in json.loads((folder / "closed.json").read_text())}
     assert written == {one["index"]: one for one in segments} | {
         "a_0_2": row("a_0_2", "Is it far?", "question"),
@@ -259,5 +242,5 @@ def test_many_blocks_keep_their_order(run, folder, classifier):
 
 def test_a_model_that_is_not_there_is_said(run, folder):
     formats.write([dialogue([("user", "Hi")], "d1")], folder / "chats.jsonl")
-    assert "nowhere" in run("chats.jsonl", "--model", "nowhere", "-o", "out.jsonl", code=2).err
+    assert "nowhere" in run("chats.jsonl", "--model", "nowhere", "-o", "out.jsonl", code=2).stderr
     assert not (folder / "out.jsonl").exists()

@@ -6,12 +6,14 @@ import sys
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "annotation"))
 from annotation_server import Server, talks
 from commands import here as run
 
 from dialeval.dialogues import formats
+from dialeval.dialogues.votes import read_votes
 from dialeval.scores import Scores
 
 MAKE = ("annotate", "chats.jsonl", "--scheme", "turn-quality", "-o", "study")
@@ -70,6 +72,107 @@ def test_a_wizard_who_judges_is_named(folder: Path) -> None:
     )
     made = run(*MAKE, "--raters", "ann,bob", "--earlier", "votes.jsonl", "--links", cwd=folder)
     assert "warning: ann was a wizard on 1 of the same item (votes.jsonl)" in made.stderr
+
+
+def test_a_wizard_who_judges_replies_to_the_same_contexts_is_named(folder: Path) -> None:
+    """What `respond` writes is called `d@turn-1`; votes were cast at turn 1 of `d`."""
+    (folder / "bot.py").write_text("def answer(messages):\n    return 'Hm.'\n", encoding="utf-8")
+    run("respond", "chats.jsonl", "--system", "bot:answer", "-o", "replies.jsonl", cwd=folder)
+    (folder / "votes.jsonl").write_text(
+        '{"dialogue_id": "secret-id-1", "turn": 3, "rater": "ann", "utterance": "x"}\n', encoding="utf-8"
+    )
+    make = ("annotate", "replies.jsonl", "--scheme", "appropriateness", "--raters", "ann,bob", "--overlap", 2)
+    made = run(*make, "-o", "study", "--earlier", "votes.jsonl", "--links", cwd=folder)
+    assert "warning: ann was a wizard on 1 of the same item (votes.jsonl)" in made.stderr
+    other = ("annotate", "replies.jsonl", "--scheme", "wizard", "--raters", "bob", "--overlap", 1)
+    run(*other, "-o", "wizards", "--links", cwd=folder)
+    with Server(folder / "wizards") as server:
+        assert server.client("bob").answer_next(q0="0").status == 303
+    again = run("annotate", "study", "--earlier", "wizards", "--links", cwd=folder)
+    assert "warning: bob was a wizard on 1 of the same item (wizards, last 0 days ago)" in again.stderr
+
+
+def marked(folder: Path, scheme: str = "wizard") -> None:
+    """A study called `w` with one answer."""
+    run("annotate", "chats.jsonl", "--scheme", scheme, "-o", "w", "--raters", "ann", "--links", cwd=folder)
+    with Server(folder / "w") as server:
+        assert server.client("ann").answer_next(q0="0").status == 303
+
+
+def test_what_is_exported_is_chosen_by_a_rule_and_never_silently(folder: Path) -> None:
+    marked(folder)
+    done = run("annotate", "w", "--export", "myvotes.jsonl", "--export", "My-Scores.jsonl", cwd=folder)
+    assert "written: myvotes.jsonl (votes)" in done.stderr
+    assert [vote.rater for vote in read_votes(folder / "myvotes.jsonl")] == ["ann"]
+    assert Scores.read(folder / "My-Scores.jsonl").sources == ["human:ann"]
+    run("annotate", "w", "--export", "any.jsonl", "--as", "votes", cwd=folder)
+    assert read_votes(folder / "any.jsonl") == read_votes(folder / "myvotes.jsonl")
+    run("annotate", "w", "--export", "plain.csv", cwd=folder)
+    assert Scores.read(folder / "plain.csv").sources == ["human:ann"]
+    for arguments, message in (
+        (("--export", "out.jsonl"), "scores or votes: --as scores or --as votes"),
+        (("--export", "scores-and-votes.jsonl"), "scores or votes: --as scores or --as votes"),
+        (("--export", "votes.csv"), "votes are written as .jsonl"),
+        (("--export", "out.csv", "--as", "votes"), "votes are written as .jsonl"),
+        (("--export", "acts.jsonl"), "cannot export acts"),
+        (("--export", "out.json"), "cannot export"),
+        (("--export", "new.csv", "--export", "out.jsonl"), "scores or votes"),
+        (("--links", "--as", "votes"), "--as goes with --export"),
+    ):
+        assert message in run("annotate", "w", *arguments, cwd=folder, code=2).stderr
+    left = {path.name for path in folder.iterdir()} - {"chats.jsonl", "w"}
+    assert left == {"myvotes.jsonl", "My-Scores.jsonl", "any.jsonl", "plain.csv"}, "all or nothing"
+
+
+def test_a_study_without_votes_exports_scores_under_any_name(folder: Path) -> None:
+    marked(folder, "turn-quality")
+    run("annotate", "w", "--export", "contacts.jsonl", "--export", "facts.csv", cwd=folder)
+    assert Scores.read(folder / "contacts.jsonl").sources == ["human:ann"]
+    assert "cannot export votes" in run("annotate", "w", "--export", "votes.jsonl", cwd=folder, code=2).stderr
+
+
+def test_without_its_extra_nothing_is_left_behind(folder: Path) -> None:
+    code = (
+        "import sys; sys.modules['uvicorn'] = None; sys.argv[0] = 'dialeval'\n"
+        "from dialeval.cli import main; main()"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, *MAKE, "--raters", "ann"],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2 and "uvicorn is missing: pip install 'dialeval[serve]'" in done.stderr
+    assert [path.name for path in folder.iterdir()] == ["chats.jsonl"]
+
+
+def test_dialogues_of_one_id_and_no_system_are_pointed_out(folder: Path) -> None:
+    """Their scores carry a number and join with no other scores; with systems, the id stays as it is."""
+    pair = (
+        "annotate",
+        "chats.jsonl",
+        "other.jsonl",
+        "--scheme",
+        "pairwise",
+        "--raters",
+        "ann",
+        "--overlap",
+        1,
+    )
+    for system, other, message in ((None, None, "8 dialogues share their id and system"), ("a", "b", "")):
+        formats.write([replace(one, system=system) for one in talks(4)], folder / "chats.jsonl")
+        formats.write([replace(one, system=other) for one in talks(4)], folder / "other.jsonl")
+        made = run(*pair, "-o", f"study-{system}", "--links", cwd=folder)
+        assert message in made.stderr and bool(message) == ("share their id" in made.stderr)
+        with Server(folder / f"study-{system}") as server:
+            server.client("ann").answer_next(q0="0")
+        run("annotate", f"study-{system}", "--export", f"{system}.csv", cwd=folder)
+        named = {
+            (row.dialogue_id.partition("@")[0], row.system) for row in Scores.read(folder / f"{system}.csv")
+        }
+        kept = {row.dialogue_id for row in Scores.read(folder / f"{system}.csv")}
+        assert len(kept) == (2 if system is None else 1) and len(named) == (1 if system is None else 2)
 
 
 def test_candidates_from_a_file(folder: Path) -> None:

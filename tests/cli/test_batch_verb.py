@@ -83,7 +83,7 @@ def test_a_batch_folder_can_be_studied_checked_and_reported(logs: Path) -> None:
         (["logs.jsonl", "-o", "out", "--format", "nonsense"], 2, "no format 'nonsense'"),
         (["logs.jsonl", "-o", "out", "--shard", "3"], 2, "no plan in out"),
         (["nothing.jsonl", "-o", "out"], 1, "nothing.jsonl: no such file or folder"),
-        (["logs.jsonl", "-o", "logs.jsonl"], 2, "is a file: name a folder"),
+        (["logs.jsonl", "-o", "logs.jsonl"], 2, "is what is read: choose another name"),
         (["broken.jsonl", "-o", "out"], 1, "broken.jsonl:2: column"),
     ],
 )

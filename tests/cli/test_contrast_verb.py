@@ -1,46 +1,45 @@
 """`dialeval contrast`: both tables, JSON, and how it says no."""
 
 import json
-import sys
 from pathlib import Path
 
 import pytest
+from commands import here, refused
 
 import dialeval
-from dialeval.cli import main
 from dialeval.dialogues import scored_turns
 from dialeval.jobs.demo import example_dialogues
 
 CHATS = str(Path(dialeval.__file__).parent / "dialogues" / "examples" / "dialogues.jsonl")
 
 
-def run(monkeypatch: pytest.MonkeyPatch, *words: str) -> int:
-    monkeypatch.setattr(sys, "argv", ["dialeval", "contrast", *words])
-    try:
-        main()
-    except SystemExit as end:
-        return int(end.code or 0)
-    return 0
-
-
-def test_negatives(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    words = (CHATS, "-m", "similarity", "--negatives", "session", "--negatives", "random", "--sample", "40")
-    assert run(monkeypatch, *words) == 0
-    said = capsys.readouterr()
-    header, *rows = (line.split("\t") for line in said.out.splitlines())
+def test_negatives(tmp_path: Path) -> None:
+    words = (
+        "contrast",
+        CHATS,
+        "-m",
+        "similarity",
+        "--negatives",
+        "session",
+        "--negatives",
+        "random",
+        "--sample",
+        "40",
+    )
+    said = here(*words, cwd=tmp_path)
+    header, *rows = (line.split("\t") for line in said.stdout.splitlines())
     assert header[:4] == ["negatives", "source", "dimension", "n"]
     assert [row[:3] for row in rows[:2]] == [
         ["session", "similarity", "user"],
         ["session", "similarity", "context"],
     ]
     assert len(rows) == 6
-    assert "similarity: similarity.v1|" in said.err
-    assert run(monkeypatch, *words, "--json") == 0
-    found = json.loads(capsys.readouterr().out)
+    assert "similarity: similarity.v1|" in said.stderr
+    found = json.loads(here(*words, "--json", cwd=tmp_path).stdout)
     assert found["rows"][0]["pairs"]["n"] == 40
 
 
-def test_systems(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_systems(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("DIALEVAL_DATA", str(tmp_path / "data"))
     folder = tmp_path / "predictions"
     folder.mkdir()
@@ -48,20 +47,11 @@ def test_systems(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[
     said = {one.id: [{"response": "Hello."} for _ in scored_turns(one)] for one in chats}
     (folder / "dull.json").write_text(json.dumps(said))
     dialeval.write(chats, tmp_path / "chats.jsonl")
-    words = (
-        str(tmp_path / "chats.jsonl"),
-        "-m",
-        "length",
-        "--systems",
-        str(folder),
-        "-o",
-        str(tmp_path / "run"),
-    )
-    assert run(monkeypatch, *words) == 0
-    told = capsys.readouterr()
-    rows = [line.split("\t") for line in told.out.splitlines()]
+    words = ("contrast", "chats.jsonl", "-m", "length", "--systems", folder, "-o", "run")
+    told = here(*words, cwd=tmp_path)
+    rows = [line.split("\t") for line in told.stdout.splitlines()]
     assert [row[2] for row in rows[1:]] == ["reference", "dull"]
-    assert f"written: {tmp_path / 'run'}" in told.err
+    assert "written: run" in told.stderr
     kept = list(dialeval.read(tmp_path / "run" / "dialogues.jsonl"))
     assert len(kept) == 12
     assert {one.system for one in kept} == {"reference", "dull"}
@@ -80,16 +70,5 @@ def test_systems(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[
         (("nothing.jsonl", "-m", "length"), 1, "no such file"),
     ],
 )
-def test_refusals_are_one_line(
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    tmp_path: Path,
-    words: tuple[str, ...],
-    code: int,
-    said: str,
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    assert run(monkeypatch, *words) == code
-    told = capsys.readouterr().err
-    assert said in told
-    assert len(told.strip().splitlines()) == 1
+def test_refusals_are_one_line(tmp_path: Path, words: tuple[str, ...], code: int, said: str) -> None:
+    refused("contrast", *words, cwd=tmp_path, code=code, said=said)

@@ -1,14 +1,13 @@
 """`dialeval coverage`: the table, the files, and how it says no."""
 
 import json
-import sys
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
 import pytest
+from commands import here, refused
 
 import dialeval
-from dialeval.cli import main
 from dialeval.jobs.demo import example_dialogues
 from dialeval.models.encoder import Encoder
 from dialeval.models.index import Index
@@ -23,28 +22,16 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(folder)
 
 
-def run(monkeypatch: pytest.MonkeyPatch, *words: str) -> int:
-    monkeypatch.setattr(sys, "argv", ["dialeval", "coverage", *words])
-    try:
-        main()
-    except SystemExit as end:
-        return int(end.code or 0)
-    return 0
-
-
-def test_table_files_and_json(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path, corpus: str
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    dialeval.write(example_dialogues()[30:], "rest.jsonl")
+def test_table_files_and_json(tmp_path: Path, corpus: str) -> None:
+    dialeval.write(example_dialogues()[30:], tmp_path / "rest.jsonl")
+    words = ("coverage", "rest.jsonl", "--corpus", corpus)
     files = ("-o", "space.svg", "-o", "space.html", "-o", "space.json")
-    assert run(monkeypatch, "rest.jsonl", "--corpus", corpus, *files) == 0
-    said = capsys.readouterr()
-    table, farthest = (part.splitlines() for part in said.out.strip().split("\n\n"))
+    said = here(*words, *files, cwd=tmp_path)
+    table, farthest = (part.splitlines() for part in said.stdout.strip().split("\n\n"))
     row = dict(zip(table[0].split("\t"), table[1].split("\t"), strict=True))
     assert (row["column"], row["corpus"], row["equal"], row["test"]) == ("text", "30", "0", "30")
     assert len(farthest) == 2 + 5
-    assert "written: space.html" in said.err
+    assert "written: space.html" in said.stderr
     record = json.loads((tmp_path / "space.json").read_text())
     assert f"{record['share']['value']:.3f}".lstrip("0") == row["covered"].split()[0]
     assert (record["data"], record["folder"], record["version"]) == ("rest.jsonl", corpus, "coverage.v1")
@@ -53,8 +40,7 @@ def test_table_files_and_json(
     page = (tmp_path / "space.html").read_text()
     assert "<svg" in page
     assert "of 30 dialogues have a neighbour" in page
-    assert run(monkeypatch, "rest.jsonl", "--corpus", corpus, "--column", "text", "--json") == 0
-    assert json.loads(capsys.readouterr().out) == record
+    assert json.loads(here(*words, "--column", "text", "--json", cwd=tmp_path).stdout) == record
 
 
 @pytest.mark.parametrize(
@@ -70,24 +56,11 @@ def test_table_files_and_json(
     ],
 )
 def test_refusals_are_one_line(
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    tmp_path: Path,
-    corpus: str,
-    words: tuple[str, ...],
-    code: int,
-    said: str,
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, corpus: str, words: tuple[str, ...], code: int, said: str
 ) -> None:
-    monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("DIALEVAL_DATA", str(tmp_path / "no-data"))
-    assert run(monkeypatch, *words, "--corpus", corpus) == code
-    heard = capsys.readouterr()
-    assert (heard.out, len(heard.err.splitlines())) == ("", 1)
-    assert said in heard.err
+    refused("coverage", *words, "--corpus", corpus, cwd=tmp_path, code=code, said=said)
 
 
-def test_a_folder_that_is_no_index(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    assert run(monkeypatch, CHATS, "--corpus", str(tmp_path)) == 1
-    assert capsys.readouterr().err.startswith("dialeval: ")
+def test_a_folder_that_is_no_index(tmp_path: Path) -> None:
+    refused("coverage", CHATS, "--corpus", tmp_path, cwd=tmp_path, code=1, said="dialeval: ")

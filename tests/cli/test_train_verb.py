@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -35,7 +36,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def environment(place: Path, **more: str) -> dict[str, str]:
     return {
         **os.environ,
-        "PYTHONPATH": os.pathsep.join([str(TOYS), str(place / "site")]),
+        "PYTHONPATH": os.pathsep.join([str(TOYS), str(place / "site"), os.environ.get("PYTHONPATH", "")]),
         "PYTHONWARNINGS": "error",
         "DIALEVAL_DATA": str(place / "data"),
         "COLUMNS": "200",
@@ -113,7 +114,7 @@ def test_a_table_and_what_is_said_beside_it(here: Here) -> None:
     assert (shown["recipe"], shown["dropped"], shown["folder"]) == ("toy", "0", "table")
     assert int(shown["examples"]) + int(shown["dev examples"]) == 40
     assert "nothing is in test data here (none)" in said
-    assert "test data not here, so not looked for: actdial, " in said
+    assert re.search("test data not here, so not looked for: .*actdial, ", said)
     assert "checkpoints: table.training" in said
 
 
@@ -136,7 +137,7 @@ def test_on_a_terminal_one_sees_how_far_it_is(here: Here, monkeypatch: pytest.Mo
 @pytest.mark.parametrize(
     ("words", "code", "message"),
     [
-        (("cake", "chats.jsonl"), 2, "no recipe called 'cake'; known: actbert, broken,"),
+        (("cake", "chats.jsonl"), 2, "no recipe called 'cake'; known: actbert, bert-ruber,"),
         (("toy", "nowhere.jsonl"), 1, "nowhere.jsonl: no such file"),
         (("toy", "chats.jsonl", "--set", "bach=4"), 2, "no setting 'bach'; there are: batch,"),
         (("toy", "chats.jsonl", "--set", "batch"), 2, "--set batch: expected field=value"),
@@ -161,7 +162,3 @@ def test_without_torch_one_is_told_what_to_install(place: Path) -> None:
     assert listed[0] == "name\twhat"
     assert "toy\tTell good from bad by lengths, or by words with an encoder." in listed
     assert "segment-act" in [line.split("\t")[0] for line in listed]
-
-
-def test_help_shows_an_example(here: Here) -> None:
-    assert "Example: dialeval train segment-act actdial/" in here("--help")[0]

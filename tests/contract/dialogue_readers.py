@@ -59,7 +59,7 @@ def _dialogue_tables() -> list[bytes]:
 def _read_dialogues(path: Path) -> object:
     from dialeval.dialogues import formats
 
-    found = list(formats.read(path))
+    found = list(formats.read(path, note=lambda _: None))
     for ending in (".jsonl", ".csv", ".parquet"):  # what was read can be written
         formats.write(found, room() / f"again{ending}")
     return found
@@ -128,8 +128,8 @@ def _acts() -> list[bytes]:
 
 @reader("segment acts", "acts.json", _acts)
 def _segments(path: Path) -> object:
-    from dialeval.dialogues.act_votes import settle, voted
-    from dialeval.dialogues.datasets.actdial import holds_segments, read_dialogues
+    from dialeval.dialogues.act_statistics import settle, voted
+    from dialeval.dialogues.formats.actdial import holds_segments, read_dialogues
 
     holds_segments(path)
     found = [settle(one) for one in read_dialogues(path)]

@@ -21,9 +21,9 @@ def _batch() -> Path:
 
 
 def _copy(path: Path, name: str) -> Path:
-    """Put a file into the place of one of a batch's."""
+    """Put a file into the place of one of a batch's, and take the hash of the plan away."""
     made = fresh()
-    shutil.copytree(_batch(), made)
+    shutil.copytree(_batch(), made, ignore=shutil.ignore_patterns("SHA256SUMS"))
     (made / name).write_bytes(path.read_bytes())
     return made
 
@@ -31,12 +31,23 @@ def _copy(path: Path, name: str) -> Path:
 @reader("batch: run.json", "run.json", lambda: [(_batch() / "run.json").read_bytes()])
 def _read_plan(path: Path) -> object:
     from dialeval.jobs.batch.folder import BatchFolder
-    from dialeval.jobs.batch.shards import load_plan, read_shard
+    from dialeval.jobs.batch.plan import load_plan, read_shard
 
     folder = _copy(path, "run.json")
     try:
         plan = load_plan(BatchFolder(str(folder)))
         return plan and [list(read_shard(plan, shard.number)) for shard in plan.shards[:3]]
+    finally:
+        shutil.rmtree(folder)
+
+
+@reader("batch: its dialogues", "run.json", lambda: [(_batch() / "run.json").read_bytes()])
+def _read_dialogues_of_batch(path: Path) -> object:
+    from dialeval.dialogues.formats import read
+
+    folder = _copy(path, "run.json")
+    try:
+        return list(read(folder))
     finally:
         shutil.rmtree(folder)
 
@@ -75,11 +86,12 @@ _BODY = {
 
 @reader("body of a request", "body.json", lambda: [lines(_BODY)])
 def _read_body(path: Path) -> object:
+    from dialeval.annotation.web import Refusal
     from dialeval.errors import DataError
-    from dialeval.jobs.serving.requests import Refusal, parse
+    from dialeval.jobs.serving.requests import parse
 
     try:
         return parse(path.read_bytes(), ["length"], 100)
     except Refusal as refusal:
         assert 400 <= refusal.status < 500
-        raise DataError(refusal.error) from None
+        raise DataError(refusal.title) from None

@@ -78,16 +78,14 @@ def _a_study() -> bytes:
 @reader("study.json", "study.json", lambda: [_a_study()], one_of(any_json))
 def _study(path: Path) -> object:
     from dialeval.jobs.runs import Run
-    from dialeval.reports.latex import to_latex
-    from dialeval.reports.markdown import to_markdown
+    from dialeval.reports import to_html, to_latex, to_markdown
 
     shutil.copyfile(path, _run_folder() / "study.json")
     (_run_folder() / "run.json").write_bytes(b"{}")
     run = Run(_run_folder())
     found = run.study()
     assert found is not None
-    with run.showing_study():
-        return to_markdown(found), to_latex(found)
+    return to_markdown(found), to_latex(found), to_html(found)
 
 
 @functools.cache
@@ -147,14 +145,14 @@ def _scheme(path: Path) -> object:
 
 @reader("rubrics", "rubrics.toml", lambda: [shipped("metrics", "rubrics.toml")], one_of(any_line))
 def _rubrics(path: Path) -> object:
-    from dialeval.metrics.rubric import load_rubrics, rubrics_mark
+    from dialeval.metrics.judge import load_rubrics, rubrics_mark
 
     return rubrics_mark(str(path), "all"), load_rubrics(str(path), "all")
 
 
 @reader("sets of follow-ups", "sets.toml", lambda: [shipped("metrics", "followups.toml")], one_of(any_line))
 def _sets(path: Path) -> object:
-    from dialeval.metrics.reaction_sets import load_sets, sets_mark
+    from dialeval.metrics.followup import load_sets, sets_mark
 
     return sets_mark(str(path)), load_sets(str(path))
 
@@ -206,6 +204,31 @@ def _annotated() -> Any:
 
 @reader("answers of other tools", "answers.json", _foreign_answers)
 def _answers(path: Path) -> object:
-    from dialeval.annotation.exchange import load
+    from dialeval.annotation.interchange import load_answers
 
-    return load(_annotated(), path)
+    return load_answers(_annotated(), path)
+
+
+@reader(
+    "votes on pairs",
+    "pairs.jsonl",
+    lambda: [lines({"item": "1", "first": "a", "second": "b", "winner": "a"})],
+)
+def _pairs(path: Path) -> object:
+    from dialeval.jobs.pair_votes import read_votes
+
+    return read_votes(path)
+
+
+@reader("a version to compare", "version.jsonl", lambda: [lines({**_ROWS[0]})])
+def _version(path: Path) -> object:
+    from dialeval.jobs.comparing import is_table
+
+    return is_table(path)
+
+
+@reader("trust.json", "trust.json", lambda: [b"{}"], one_of(any_json))
+def _trust(path: Path) -> object:
+    from dialeval.studies.trust_findings import Trust
+
+    return Trust.load(path)

@@ -11,7 +11,6 @@ import random
 import shutil
 import struct
 import sys
-import tarfile
 import tempfile
 import zipfile
 import zlib
@@ -65,38 +64,20 @@ def any_gzip(data: bytes, chance: random.Random) -> bytes:
     return any_bytes(data, chance) if chance.random() < 0.5 else gzipped(any_bytes(inside, chance))
 
 
-_NAMES = ("m/a", "../a", "/a", "a\\b", "C:a", "a/../../b", "a\x00b", "x" * 300, "", ".", "m/./a", "\udc80")
-_KINDS = (
-    tarfile.REGTYPE,
-    tarfile.SYMTYPE,
-    tarfile.LNKTYPE,
-    tarfile.CHRTYPE,
-    tarfile.FIFOTYPE,
-    tarfile.DIRTYPE,
-)
+_NAMES = ("m/a", "../a", "/a", "a\\b", "C:a", "a/../../b", "a\x00b", "x" * 300, "", ".", "m/./a")
 
 
 def any_archive(data: bytes, chance: random.Random) -> bytes:
-    """Change bytes, also behind gzip, or pack members with names, kinds and sizes that none should have."""
-    way = chance.randrange(4)
-    if way < 2:
-        return any_gzip(data, chance) if data[:2] == b"\x1f\x8b" else any_bytes(data, chance)
+    """Change bytes, or pack members with names and kinds that none should have."""
+    if chance.random() < 0.5:
+        return any_bytes(data, chance)
     out = io.BytesIO()
-    if way == 2:
-        with zipfile.ZipFile(out, "w", chance.choice((zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED))) as file:
-            for name in chance.sample(_NAMES[:-1], 2):
-                member = zipfile.ZipInfo("x")
-                member.filename = name
-                member.external_attr = chance.choice((0, 0o120777, 0o100644, 0o40755, 0o20644)) << 16
-                file.writestr(member, chance.choice(TOKENS) * chance.choice((1, 50)))
-    else:
-        with tarfile.open(fileobj=out, mode=chance.choice(("w", "w:gz"))) as tar:
-            for name in chance.sample(_NAMES, 2):
-                info = tarfile.TarInfo(name)
-                info.type, info.linkname = chance.choice(_KINDS), "/etc/passwd"
-                content = chance.choice(TOKENS)
-                info.size = len(content) if info.isreg() else 0
-                tar.addfile(info, io.BytesIO(content))
+    with zipfile.ZipFile(out, "w", chance.choice((zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED))) as file:
+        for name in chance.sample(_NAMES, 2):
+            member = zipfile.ZipInfo("x")
+            member.filename = name
+            member.external_attr = chance.choice((0, 0o120777, 0o100644, 0o40755, 0o20644)) << 16
+            file.writestr(member, chance.choice(TOKENS) * chance.choice((1, 50)))
     made = out.getvalue()
     return any_bytes(made, chance) if chance.random() < 0.5 else made
 
@@ -109,7 +90,7 @@ def weights() -> list[bytes]:
 
     path = room() / "w.safetensors"
     full = {"a": np.arange(64, dtype="f4").reshape(2, 32), "b": np.ones(3, "f4"), "n": np.arange(2)}
-    write_tensors(path, shrink(full, "int8"), {"note": "x"})
+    write_tensors(path, shrink(full, "int8"), layout="x")
     made = [path.read_bytes()]
     header = json.dumps({"x": {"dtype": "BF16", "shape": [2], "data_offsets": [0, 4]}}).encode()
     return [*made, struct.pack("<Q", len(header)) + header + b"\x80\x3f\x00\xc0"]
@@ -170,18 +151,16 @@ def any_gguf(data: bytes, chance: random.Random) -> bytes:
 
 def ask(path: Path) -> object:
     """Open a GGUF file as the metrics do, and ask it something."""
-    from dialeval.models.byte_pairs import BytePairs
-    from dialeval.models.cache import Layered, MemoryCache
-    from dialeval.models.gguf import Gguf
-    from dialeval.models.likelihood import Question, TokenModel
+    from dialeval.models.cache import Cache
+    from dialeval.models.gguf import BytePairs, Gguf
+    from dialeval.models.likelihood import Position, TokenModel, templates
     from dialeval.models.llama import Llama
-    from dialeval.models.templates import templates
 
     file = Gguf(path)
     llama = Llama(file)
-    cache = Layered(MemoryCache(1 << 16), None)
+    cache = Cache(1 << 16)
     model = TokenModel("0" * 64, llama.limit, BytePairs(file), llama.log_likelihoods, cache)
-    questions = [Question(1, "user"), Question(None, "user")]
+    questions = [Position(1, "user"), Position(None, "user")]
     return [
         one.totals
         for template in templates().values()
@@ -203,25 +182,25 @@ def an_explanation() -> bytes:
 
 def annotated(folder: Path) -> Any:
     """Make a study that one person has answered a part of."""
-    from dialeval.annotation import Study, create, read_scheme, submission
+    from dialeval.annotation import AnnotationProject, assignment, create, read_scheme
     from dialeval.annotation.answers import parse
     from dialeval.dialogues import dialogue
 
     chats = [dialogue(_CHAT[:2], f"d{number}", system="bot") for number in range(3)]
     create(folder, read_scheme("turn-quality"), chats, ["ann"]).close()
-    study = Study(folder)
-    place = submission.current(study, "ann")
+    study = AnnotationProject(folder)
+    place = assignment.current(study, "ann")
     assert place is not None
-    seat = submission.look(study, "ann", place)
+    seat = assignment.assignment_at(study, "ann", place)
     assert seat is not None
     given, _ = parse(study.scheme, {f"q{number}": ["1"] for number in range(6)}, [], 0)
-    submission.answer(study, "ann", seat, given, "once", 1.0)
+    assignment.answer(study, "ann", seat, given, "once", 1.0)
     return study
 
 
 def answers(study: Any, tool: str) -> bytes:
     from dialeval.annotation.export import rendered
-    from dialeval.annotation.snapshot import snapshot
+    from dialeval.annotation.project import snapshot
 
     return rendered(snapshot(study), "label-studio.json" if tool == "label-studio" else "potato.jsonl")
 
@@ -237,18 +216,17 @@ def server_answers() -> list[bytes]:
 def hear(said: bytes) -> object:
     """Read what a server answered in each of the three ways that it is asked."""
     from dialeval.errors import DialevalError
-    from dialeval.models import answers, endpoint
-    from dialeval.models.echo import EchoModel
+    from dialeval.models import endpoint
+    from dialeval.models.language_model import EndpointModel
 
     class Server(endpoint.Endpoint):
         def post(self, *_: object, **__: object) -> bytes:
             return said
 
-    asked = EchoModel.at("http://localhost:1/v1")
+    asked = EndpointModel.at("http://localhost:1/v1")
     object.__setattr__(asked, "endpoint", Server("http://localhost:1/v1"))
     ways: tuple[Callable[[], object], ...] = (
-        lambda: answers._answered(said, "x"),
-        lambda: endpoint._text(said, "x"),
+        lambda: endpoint._answered(said, "x"),
         lambda: asked._ask("ab", "cd"),
     )
     found: list[object] = []

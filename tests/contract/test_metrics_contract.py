@@ -44,8 +44,22 @@ def units(made: Any, dialogues: list[Dialogue]) -> Counter[tuple[str, int | None
     return wanted
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
-@pytest.mark.parametrize("name", METRICS)
+# Learned metrics of one kind take 10,000 turns alike: `quality` stands for those of turns, `floweval` for
+# those that search a corpus. The others take them in `make soak`.
+LONG = "10,000 turns"
+LIKE_OTHERS = {
+    *("bertscore", "coherence", "consensus", "consensus-bertscore", "dialoguescore", "floweval-seg"),
+    *("similarity", "student", "turn-quality", "user-reaction", "ruber", "bert-ruber", "pone"),
+    *("predictive-engagement", "dynaeval", "flow-score"),
+}
+TRIED = [
+    pytest.param(name, case, marks=[pytest.mark.soak] if case == LONG and name in LIKE_OTHERS else [])
+    for name in METRICS
+    for case in CASES
+]
+
+
+@pytest.mark.parametrize(("name", "case"), TRIED)
 def test_awkward_input_is_data(name: str, case: str) -> None:
     given_dialogues = CASES[case]
     before = copy.deepcopy(given_dialogues)
@@ -98,6 +112,8 @@ def values_of(hint: typing.Any) -> st.SearchStrategy[typing.Any]:
         return st.sampled_from(arguments)
     if type(None) in arguments:
         return st.none() | st.one_of(*(values_of(one) for one in arguments if one is not type(None)))
+    if origin is tuple:
+        return st.tuples(*[st.floats(0, 1)] * 8)
     plain = st.text(st.characters(exclude_characters="/"), max_size=4)  # org/name would be asked of the Hub
     simple = {int: st.integers(1, 9), float: st.floats(0, 1), bool: st.booleans(), str: plain}
     return simple[hint]
@@ -148,7 +164,9 @@ def test_the_contract_is_about_numbers(name: str) -> None:
     assert has_numbers or there.is_file(), "try awkward input with what the metric needs, and say here where"
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.parametrize(
+    "case", [pytest.param(case, marks=[pytest.mark.soak] if case == LONG else []) for case in CASES]
+)
 def test_awkward_input_for_a_student_of_whole_dialogues(case: str) -> None:
     made = build("student:model=dialeval-consensus-student")
     scores = made.score(CASES[case])
@@ -156,7 +174,7 @@ def test_awkward_input_for_a_student_of_whole_dialogues(case: str) -> None:
     assert Counter((row.dialogue_id, row.turn, row.dimension) for row in scores) == units(made, CASES[case])
 
 
-@pytest.mark.parametrize("case", [case for case in CASES if case != "10,000 turns"], ids=str)
+@pytest.mark.parametrize("case", [case for case in CASES if case != LONG], ids=str)
 @pytest.mark.parametrize("name", ["weak-agreement", "voted-appropriateness"])
 def test_awkward_input_with_votes(name: str, case: str, tmp_path: Path) -> None:
     places = [(dialogue.id, turn) for dialogue in CASES[case] for turn in range(len(dialogue.turns))]

@@ -87,32 +87,44 @@ def test_whatever_reads_files_is_tried() -> None:
 PARSERS = (
     *("json.loads(", "json.load(", "msgspec.json.decode(", "msgspec.json.Decoder(", "msgspec.toml.decode("),
     *("tomllib.load", "csv.DictReader(", "csv.reader(", "read_table(", "ParquetFile(", "zipfile.ZipFile("),
-    *("tarfile.open(", "np.memmap(", "mmap.mmap(", "Reader.from_file("),
+    *("np.memmap(", "ipc.open_file(", "Reader.from_file("),
 )
 PARSED_BY_READERS = {
-    *("annotation.exchange", "annotation.scheme", "dialogues.datasets.rawfiles", "dialogues.votes", "files"),
-    *("dialogues.formats.predictions", "dialogues.formats.reading", "dialogues.formats.tables"),
+    *("annotation.interchange", "annotation.scheme", "dialogues.datasets.rawfiles", "dialogues.votes"),
+    *("dialogues.formats.opening", "dialogues.formats.reading", "dialogues.formats.messages"),
+    *("dialogues.formats.tables", "files"),
     *("dialogues.tasks.schema", "dialogues.tasks.task", "dialogues.tasks.venues"),
-    *("jobs.batch.folder", "jobs.serving.requests", "jobs.batch.shards"),
-    *("jobs.responding", "jobs.runs", "studies.meta_evaluation", "scores.table", "scores.text"),
-    *("metrics.explanation", "metrics.reaction_sets", "metrics.rubric"),
-    *("models.answers", "models.archives", "models.conversion", "models.echo", "models.endpoint"),
-    *("models.gguf", "models.index.index", "models.index.segments", "models.tensors", "models.tokens"),
-    "models.untrusted",
+    *("jobs.batch.folder", "jobs.serving.requests", "jobs.batch.plan"),
+    *("jobs.responding", "jobs.runs", "studies.findings", "scores.table", "scores.columns"),
+    *("jobs.comparing", "jobs.pair_votes", "studies.trust_findings"),
+    *("metrics.explanation", "metrics.followup", "metrics.judge"),
+    *("models.archives", "models.conversion", "models.endpoint", "models.index.index"),
+    *(
+        "models.index.segments",
+        "models.language_model",
+        "models.tensors",
+        "models.tokenization",
+        "models.untrusted",
+    ),
 }
 OWN_FILES_ONLY = {
     # a part of the package
-    *("dialogues.act_mapping", "dialogues.acts", "dialogues.splits", "jobs.benchmark", "jobs.verify"),
-    *("models.sources", "models.templates"),
-    # a data base or folder that only its owner may write to, and what was made a moment ago
-    *("annotation.seats", "annotation.snapshot", "annotation.study", "annotation.submission"),
+    *("training.segment_act_recipe", "dialogues.acts", "dialogues.splits", "jobs.benchmark", "jobs.verify"),
     *(
-        "annotation.talks",
-        "cli.explanations",
-        "jobs.batch.local_workers",
-        "models.causal",
-        "models.training.pair_network",
+        "metrics.consensus_scale",
+        "metrics.rules",
+        "training.fault_injections",
+        "models.likelihood",
+        "models.sources",
     ),
-    # damage to these is tried where they are tested: test_downloads.py, test_training_checkpoint.py
-    *("models.downloads", "models.training.checkpoint"),
+    # a data base or folder that only its owner may write to, and what was made a moment ago
+    *("annotation.assignment", "annotation.chat", "annotation.project", "jobs.reproduction"),
+    *(
+        "cli.explanations",
+        "jobs.batch.workers",
+        "models.causal",
+        "training.networks",
+    ),
+    # damage to these is tried where they are tested: test_downloads.py, test_fault_pairs.py, …_checkpoint.py
+    *("models.downloads", "dialogues.datasets.fault_pairs", "training.checkpoint"),
 }

@@ -32,9 +32,9 @@ def tokenizers() -> list[bytes]:
 
 
 def _shape() -> Any:
-    from dialeval.models.shape import Shape
+    from dialeval.models.shape import EncoderShape
 
-    return Shape(vocabulary=len(_WORDS), width=8, layers=1, heads=2, inner=8, positions=16, segments=2)
+    return EncoderShape(vocabulary=len(_WORDS), width=8, layers=1, heads=2, inner=8, positions=16, segments=2)
 
 
 def _random(sizes: dict[str, tuple[int, ...]]) -> dict[str, Any]:
@@ -62,6 +62,10 @@ _SHIPPED = {
     "reactions.v1": "dialeval-user-reaction",
     "segment-acts.v1": "dialeval-segment-act",
     "coherence.v2": "dialeval-coherence",
+    "segmenter.v1": "dialeval-segmenter",
+    "span-acts.v1": "dialeval-span-act",
+    "baseline.v1": "dialeval-predictive-engagement",
+    "fault-reader.v1": "dialeval-fault-reader",
 }
 
 
@@ -84,23 +88,11 @@ def artefacts() -> dict[str, Path]:
     model.write_bytes(ggufs()[0])
     return {
         **{kind: Path(shutil.copytree(resolve(name), room() / kind)) for kind, name in _SHIPPED.items()},
-        "coherence.v1": _older(resolve(_SHIPPED["coherence.v2"])),
         "encoder.v1": _save("encoder.v1", encoder, _random(shape.weights()), words=True),
         "pair-scorer.v1": _save("pair-scorer.v1", pairs, _random(shape.weights() | tops), words=True),
         "act-bert.v1": _save("act-bert.v1", {"acts": list(ACTS), "shape": acts}, _random(table)),
         "gguf.v1": _save_gguf(model),
     }
-
-
-def _older(newer: Path) -> Path:
-    """Make a head of coherence as the first version had it, with as many inputs as that had."""
-    from dialeval.models.tensors import expand, read_tensors
-
-    config = json.loads((newer / "config.json").read_bytes())
-    tensors = expand(read_tensors(newer / "model.safetensors"))
-    for name in ("input.mean", "input.scale", "layers.0.weight"):
-        tensors[name] = tensors[name][..., :3560]
-    return _save("coherence.v1", {key: config[key] for key in config.keys() - {"class", "dialeval"}}, tensors)
 
 
 def _save_gguf(model: Path) -> Path:
@@ -137,10 +129,39 @@ def _segment_acts(folder: Path) -> object:
     return SegmentActs.load(folder).label([chat()])
 
 
+def _segmenter(folder: Path) -> object:
+    from dialeval.models.segment_spans import Segmenter
+
+    return Segmenter.load(folder).cut(["yes I do what about you", "", "a b"])
+
+
+def _span_acts(folder: Path) -> object:
+    from dialeval.models.segment_spans import SpanActs
+
+    return SpanActs.load(folder).label([chat()])
+
+
+def _baseline(folder: Path) -> object:
+    from dialeval.models.baselines import Baseline
+    from dialeval.models.turn_vectors import turn_vectors
+
+    found = Baseline.load(folder)
+    return found.replies(turn_vectors(found.reader.encoder, [chat()])[0], [1])
+
+
 def _coherence(folder: Path) -> object:
     from dialeval.models.coherence import CoherenceScorer
 
     return CoherenceScorer.load(folder).score([chat()])
+
+
+def _faults(folder: Path) -> object:
+    from dialeval.models.fault_features import reply_features
+    from dialeval.models.fault_reader import FaultReader
+
+    reader = FaultReader.load(folder)
+    found = [one for _, replies in reply_features(reader, [chat()]) for one in replies]
+    return [some.probability(one.values) for one in found for some in reader.weights.values()]
 
 
 def _encoder(folder: Path) -> object:
@@ -174,8 +195,11 @@ USES: dict[str, Callable[[Path], object]] = {
     "dialogue-scorer.v1": _turns,
     "reactions.v1": _reactions,
     "segment-acts.v1": _segment_acts,
-    "coherence.v1": _coherence,
+    "segmenter.v1": _segmenter,
+    "span-acts.v1": _span_acts,
+    "baseline.v1": _baseline,
     "coherence.v2": _coherence,
+    "fault-reader.v1": _faults,
     "encoder.v1": _encoder,
     "pair-scorer.v1": _pairs,
     "act-bert.v1": _act_bert,
@@ -235,13 +259,9 @@ def index_file(name: str) -> bytes:
     return (_index() / name).read_bytes()
 
 
-def index_parts() -> list[bytes]:
-    """Each file of the rows, its name in a line before it."""
-    return [
-        one.name.encode() + b"\n" + one.read_bytes()
-        for one in sorted((_index() / "parts").rglob("*"))
-        if one.is_file()
-    ]
+def index_rows() -> bytes:
+    (rows,) = (_index() / "parts").iterdir()
+    return rows.read_bytes()
 
 
 def open_index(path: Path, name: str | None, folder: Path) -> object:
@@ -253,16 +273,14 @@ def open_index(path: Path, name: str | None, folder: Path) -> object:
         if name is not None:
             (folder / name).write_bytes(_signed(path.read_bytes()))
         else:
-            called, _, content = path.read_bytes().partition(b"\n")
-            (held,) = (folder / "parts").iterdir()
-            if called.decode("latin-1") not in {one.name for one in held.iterdir()}:
-                return None
-            (held / called.decode()).write_bytes(content)
+            content = path.read_bytes()
+            (rows,) = (folder / "parts").iterdir()
+            rows.write_bytes(content)
             config = json.loads((folder / "config.json").read_bytes())
             entry = {"size": len(content), "sha256": hashlib.sha256(content).hexdigest()}
-            config["segments"][0]["files"][called.decode()] = entry
+            config["segments"][0]["file"] = entry
             (folder / "config.json").write_bytes(_signed(json.dumps(config).encode()))
-        index = Index.verify(folder)
+        index = Index.open(folder)
         found: list[object] = [index.search(["a cheap room"], 2, column="words")]
         found.append(index.search(np.array([[0, 2]]), 2, column="where"))
         return [*found, index.documents(["d1", "d3"]), index.dialogues(["d2"])]
@@ -274,10 +292,10 @@ def _signed(data: bytes) -> bytes:
     """Give the config of an index the hash it must have, if it is still a config at all."""
     import msgspec
 
-    from dialeval.models.index.layout import Config
+    from dialeval.models.index.layout import IndexConfig
 
     try:
-        config = msgspec.json.decode(data, type=Config).signed()
+        config = msgspec.json.decode(data, type=IndexConfig).signed()
     except (msgspec.MsgspecError, ValueError, RecursionError):
         return data
     return msgspec.json.encode(config)

@@ -11,10 +11,12 @@ import sys
 import tempfile
 from pathlib import Path
 
+EXAMPLES = "dialogues/examples/dialogues.jsonl"
+
 
 def main() -> None:
     """Encode, score with the learned metrics, index, verify; all from the installed package."""
-    for name in ("torch", "transformers", "faiss", "safetensors", "onnx", "pytest"):
+    for name in ("torch", "transformers", "faiss", "onnx", "pytest"):
         assert importlib.util.find_spec(name) is None, f"{name} is here: this environment proves nothing"
     import dialeval
     from dialeval.models.encoder import Encoder
@@ -47,9 +49,17 @@ def main() -> None:
         ]
         refused = subprocess.run([*command, *study], check=False, capture_output=True, text=True)
         assert refused.returncode == 2 and "dialeval[serve]" in refused.stderr, refused.stderr
+        logs = Path(dialeval.__file__).parent / "dialogues" / "examples" / "dialogues.jsonl"
+        trained = ["train", "turn-quality", str(logs), "-o", f"{folder}/mine"]
+        subprocess.run([*command, *trained], check=True)  # ridge regression: no torch
+        scored = ["score", str(chats), "-m", f"turn-quality:model={folder}/mine"]
+        subprocess.run([*command, *scored], check=True, capture_output=True)
     subprocess.run([*command, "models", "verify"], check=True)
     subprocess.run([*command, "verify"], check=True)
-    print("core install: encoding, bertscore, similarity, index and golden scores work without any extra")
+    print(
+        "core install: encoding, bertscore, similarity, index, a trained ridge head and golden scores "
+        "work without any extra"
+    )
 
 
 if __name__ == "__main__":

@@ -7,7 +7,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dialeval.dialogues import Turn, dialogue
-from dialeval.dialogues.datasets.actdial import (
+from dialeval.dialogues.dialogue import clean_text
+from dialeval.dialogues.formats.actdial import (
     Written,
     holds_segments,
     indexed,
@@ -16,7 +17,6 @@ from dialeval.dialogues.datasets.actdial import (
     read_dialogues,
     write_segments,
 )
-from dialeval.dialogues.dialogue import clean_text
 from dialeval.errors import DataError
 
 

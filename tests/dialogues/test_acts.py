@@ -7,7 +7,7 @@ import pytest
 
 from dialeval.dialogues import Turn
 from dialeval.dialogues.acts import ACTS, Annotation, acts, annotations, canonical, dimension_of
-from dialeval.dialogues.segmentation import split
+from dialeval.dialogues.segments import split
 from dialeval.errors import DataError
 
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dialeval.dialogues import Dialogue, dialogue
+from dialeval.dialogues import Dialogue, Passage, ToolCall, Turn, dialogue, scored_turns
 from dialeval.dialogues.formats import TurnColumns, read, write
 from dialeval.errors import DataError
 
@@ -61,10 +61,18 @@ def test_openai_parts_tools_and_missing_pieces(tmp_path: Path) -> None:
         "assistant",
         "unknown",
     ]
-    assert [turn.text for turn in found.turns] == ["Be kind.", "Look", "", "", "It is warm.", "who am I?"]
+    assert [turn.text for turn in found.turns] == [
+        "Be kind.",
+        "Look",
+        "",
+        "22 degrees",
+        "It is warm.",
+        "who am I?",
+    ]
     assert found.turns[1].meta["parts"][0]["type"] == "image_url"
-    assert found.turns[2].meta == {"tool_calls": [{"id": "c1"}], "note": "no text"}
-    assert found.turns[3].meta == {"content": "22 degrees", "tool_call_id": "c1"}
+    assert (found.turns[2].meta, found.turns[2].tool_calls) == ({}, (ToolCall("", {}, "c1"),))
+    assert (found.turns[3].meta, found.turns[3].tool_call_id) == ({}, "c1")
+    assert scored_turns(found) == [4]
     assert found.turns[5].meta["note"] == "no role"
     assert len(found.id) == 16
 
@@ -79,7 +87,7 @@ def test_sharegpt_as_an_array(tmp_path: Path) -> None:
     assert [one.id for one in found] == ["c0", "c1", "c2"]
     assert said(found[0]) == SAID
     assert found[0].system is None
-    assert found[0].meta == {"system_prompt": "prompt"}
+    assert (found[0].meta, found[0].instructions) == ({}, "prompt")
 
 
 def test_array_longer_than_a_chunk_and_broken_off(tmp_path: Path) -> None:
@@ -94,6 +102,40 @@ def test_array_longer_than_a_chunk_and_broken_off(tmp_path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-200])
     with pytest.raises(DataError, match=r"array\.json:120: "):
         list(read(path))
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("[A] garbage", r"x\.json:1: item 1 of the array: after the closing \] .*'garbage'"),
+        ("[A]\n[B]", "after the closing"),
+        ("[A]" + " " * 100_000 + "B", "after the closing"),
+        ("[,,,A]", "item 1 of the array: an item is expected, not ','"),
+        ("[A,,B]", "x\\.json:2: item 2 of the array: an item is expected, not ','"),
+        ("[A,]", "item 2 of the array: an item is expected, not ']'"),
+        ("[A B]", "item 1 of the array: a comma or \\] is expected after it, not '{'"),
+        ("[A,B", "not closed"),
+    ],
+)
+def test_an_array_is_read_to_its_last_byte_or_refused(tmp_path: Path, content: str, message: str) -> None:
+    for name in "AB":
+        content = content.replace(name, json.dumps({"id": name, "messages": []}))
+    (tmp_path / "x.json").write_text(content)
+    with pytest.raises(DataError, match=message):
+        list(read(tmp_path / "x.json"))
+
+
+def test_a_column_that_stands_there_twice_is_refused(tmp_path: Path) -> None:
+    rows = "dialogue_id,speaker,text,text\na,user,Hi,Ho\n"
+    (tmp_path / "x.csv").write_text(rows)
+    (tmp_path / "x.tsv").write_text(rows.replace(",", "\t"))
+    cells = [pa.array([cell]) for cell in ("a", "user", "Hi", "Ho")]
+    pq.write_table(
+        pa.Table.from_arrays(cells, ["dialogue_id", "speaker", "text", "text"]), tmp_path / "x.parquet"
+    )
+    for name, line in (("x.csv", ":1"), ("x.tsv", ":1"), ("x.parquet", "")):
+        with pytest.raises(DataError, match=f"{name}{line}: text: this column stands there twice"):
+            list(read(tmp_path / name))
 
 
 def test_convlab_and_parlai(tmp_path: Path) -> None:
@@ -204,7 +246,7 @@ def test_malformed_files_name_the_place(tmp_path: Path, content: bytes, message:
 def test_missing_file_folder_and_not_parquet(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="no such file"):
         list(read(tmp_path / "none.jsonl"))
-    with pytest.raises(DataError, match="this is a folder"):
+    with pytest.raises(DataError, match="no dialogues in"):
         list(read(tmp_path))
     (tmp_path / "x.parquet").write_text("no")
     with pytest.raises(DataError, match="not a Parquet file"):
@@ -239,6 +281,25 @@ def test_what_is_written_is_read_back(
     path = tmp_path_factory.mktemp("written") / f"chats.{ending}"
     assert write(made, path) == len(made)
     assert list(read(path)) == made
+
+
+@pytest.mark.parametrize("ending", ["jsonl", "parquet", "csv"])
+@pytest.mark.parametrize("word", ["stock", "Vorräte"])  # read fast, and with a second look
+def test_all_that_a_turn_carries_is_written_and_read_back(tmp_path: Path, ending: str, word: str) -> None:
+    call = ToolCall(word, {"item": "lamp", "n": [1, None]}, "c1")
+    turns = [
+        Turn("system", f"Be brief about {word}."),
+        Turn("user", "Any lamps?", time="2026-01-01T00:00:00Z", language="en", name="Ann"),
+        Turn("assistant", "", tool_calls=(call, ToolCall("raw", "{not json"))),
+        Turn("tool", '{"left": 3}', {"is_error": True}, tool_call_id="c1", name=word),
+        Turn("assistant", "Three.", {"x": 1}, model="m1", finish_reason="length"),
+        Turn(
+            "assistant", "Yes.", evidence=(Passage(word, "stock.md"),), feedback={"thumbs": 0, "rating": 4.5}
+        ),
+    ]
+    made = dialogue(turns, "d1", instructions=word, evidence=["A policy."], feedback={"resolved": 1.0})
+    write([made], tmp_path / f"x.{ending}")
+    assert list(read(tmp_path / f"x.{ending}")) == [made]
 
 
 def test_a_failing_write_leaves_nothing(tmp_path: Path) -> None:
@@ -278,7 +339,7 @@ def test_any_bytes_are_read_or_refused(
     path = tmp_path_factory.mktemp("bytes") / name
     path.write_bytes(content)
     try:
-        assert all(isinstance(one, Dialogue) for one in read(path))
+        assert all(isinstance(one, Dialogue) for one in read(path, note=lambda _: None))
     except DataError as error:
         assert str(path) in str(error)
 
@@ -291,7 +352,7 @@ def test_any_json_is_read_or_refused(
     path = tmp_path_factory.mktemp("json") / "x.json"
     path.write_text(json.dumps(made) if array else "\n".join(map(json.dumps, made)))
     try:
-        found = list(read(path))
+        found = list(read(path, note=lambda _: None))
     except DataError as error:
         assert str(path) in str(error)
         return
@@ -299,3 +360,93 @@ def test_any_json_is_read_or_refused(
         assert all(isinstance(turn.text, str) for turn in one.turns)
     write(found, path.with_suffix(".jsonl"))
     assert list(read(path.with_suffix(".jsonl"))) == found
+
+
+@pytest.mark.parametrize("format", [None, "messages"])
+def test_one_conversation_written_over_several_lines(tmp_path: Path, format: str | None) -> None:
+    path = tmp_path / "one.json"
+    said = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello you"}]
+    path.write_text(json.dumps({"id": "d1", "messages": said}, indent=2))
+    (found,) = read(path, format)
+    assert (found.id, [turn.text for turn in found.turns]) == ("d1", ["Hi", "Hello you"])
+
+
+def test_an_object_of_lists_without_any_response_is_no_file_of_predictions(tmp_path: Path) -> None:
+    path = tmp_path / "unknown.json"
+    path.write_text(json.dumps({"events": [{"from": "agent", "body": "Hi"}]}, indent=2))
+    with pytest.raises(
+        DataError, match=r"unknown\.json:1: no known kind of dialogue: keys are events \(nearest is rasa"
+    ):
+        list(read(path))
+
+
+def test_small_files_that_unpack_to_gigabytes_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dialeval.files._FEW_BYTES", 1 << 16)
+    monkeypatch.setattr("dialeval.files._CHUNK", 1 << 16)
+    monkeypatch.setattr("dialeval.files._Packed.checked_at", 1 << 16)
+    for name, piece in (("line", b"a"), ("blank", b"\n")):
+        with gzip.open(tmp_path / f"{name}.jsonl.gz", "wb") as file:
+            file.write(piece * (1 << 20))
+    text = pa.DictionaryArray.from_arrays(pa.array([0] * 300, pa.int32()), ["x" * (1 << 20)])
+    pq.write_table(
+        pa.table({"id": ["a"] * 300, "role": ["user"] * 300, "text": text}),
+        tmp_path / "x.parquet",
+        compression="zstd",
+    )
+    for name in ("line.jsonl.gz", "blank.jsonl.gz", "x.parquet"):
+        with pytest.raises(DataError, match=rf"{name}: .* bytes unpack to .*DIALEVAL_MAX_RATIO"):
+            list(read(tmp_path / name))
+    monkeypatch.setenv("DIALEVAL_MAX_RATIO", "2000")
+    assert list(read(tmp_path / "blank.jsonl.gz")) == []
+
+
+def test_a_record_beyond_the_limit_is_refused_and_the_limit_can_be_raised(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record = json.dumps({"id": "a", "messages": [{"role": "user", "content": "x" * 3000}]})
+    turns = "".join(f"b,user,{'y' * 400}\n" for _ in range(9))
+    contents = {
+        "x.jsonl": f'{{"id": "b", "messages": []}}\n{record}\n',
+        "x.json": f'[{{"id": "b", "messages": []}},{record}]',
+        "x.csv": f"id,role,text\na,user,Hi\n{turns}",
+        "x.txt": "User: Hi\n\n" + f"User: {'y' * 400}\n" * 9,
+    }
+    for name, content in contents.items():
+        (tmp_path / name).write_text(content)
+    rows = [{"id": "b", "messages": []}, json.loads(record)]
+    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "x.parquet")
+    monkeypatch.setattr("dialeval.dialogues.formats.reading._CHUNK", 64)
+    places = {"x.jsonl": 2, "x.json": 2, "x.csv": 3, "x.txt": 3, "x.parquet": 2}
+    for name, line in places.items():
+        monkeypatch.setenv("DIALEVAL_MAX_RECORD", "2000")
+        with pytest.raises(DataError, match=rf"{name}:{line}: a record of more than 2,000 bytes"):
+            list(read(tmp_path / name))
+        monkeypatch.setenv("DIALEVAL_MAX_RECORD", "8000")
+        assert len(list(read(tmp_path / name))) == 2, name
+
+
+def test_a_device_is_no_file(tmp_path: Path) -> None:
+    (tmp_path / "x.jsonl").symlink_to("/dev/zero")
+    with pytest.raises(DataError, match=r"x\.jsonl: this is a device, not a file"):
+        list(read(tmp_path / "x.jsonl"))
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        (
+            "x.jsonl",
+            '{"id":"a","messages":[],"references":{"-1":["x"]}}',
+            "references: there is no turn '-1'",
+        ),
+        ("x.jsonl", '{"id":{"x":1},"messages":[]}', "id: text or a number is expected"),
+        ("x.jsonl", '{"id":"a","messages":[{"role":{},"content":"x"}]}', "role: a name is expected"),
+        ("x.csv", "id,turn,role,text\na,nan,user,Hi\n", "turn: not a turn number"),
+    ],
+)
+def test_what_the_service_refuses_is_refused(tmp_path: Path, name: str, content: str, message: str) -> None:
+    (tmp_path / name).write_text(content + "\n")
+    with pytest.raises(DataError, match=message):
+        list(read(tmp_path / name))

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from dialeval.dialogues import dialogue
-from dialeval.dialogues.system_replies import system_replies
+from dialeval.dialogues.contexts import system_replies
 from dialeval.errors import DataError
 
 LOGGED = [

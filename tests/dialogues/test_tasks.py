@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dialeval.dialogues.tasks import SHIPPED, Task, open_schema, open_task
-from dialeval.dialogues.tasks.replies import Reader, active_domains
-from dialeval.dialogues.tasks.wishes import closeness, minutes
+from dialeval.dialogues.tasks.task import Reader, active_domains
+from dialeval.dialogues.tasks.venues import closeness, minutes
 from dialeval.errors import DataError
 
 TOML = """

@@ -45,7 +45,7 @@ def test_gzip_is_seen_through_and_a_broken_one_is_named(tmp_path: Path) -> None:
         ("[1]", "an object is expected"),
         ('{"dialogue_id": "d1", "turn": 1, "rater": "ann"}', "utterance: missing"),
         (GOOD.replace('"d1"', "7"), "dialogue_id: text is expected"),
-        (GOOD.replace('"Hello!"', "null"), "utterance: text is expected"),
+        (GOOD.replace('"Hello!"', "3"), "utterance: text is expected"),
         (GOOD.replace('"ann"', '""'), "rater: empty"),
         (GOOD.replace(" 1,", " -1,"), "turn: a turn's number"),
         (GOOD.replace(" 1,", " true,"), "turn: a turn's number"),

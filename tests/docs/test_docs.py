@@ -9,6 +9,7 @@ are only parsed, and so are those of the README, which shows no output.
 """
 
 import contextlib
+import importlib
 import io
 import os
 import re
@@ -100,12 +101,16 @@ def run_here(words: list[str], monkeypatch: pytest.MonkeyPatch) -> tuple[str, in
     return raw.getvalue().decode(), code
 
 
+def environment() -> dict[str, str]:
+    """For other processes: the programs of this environment; vectors are kept from one to the next."""
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
+    return {**os.environ, "PATH": path, "DIALEVAL_CACHE": str(Path(os.environ["DIALEVAL_HOME"]) / "vectors")}
+
+
 def run_shell(line: str, folder: Path) -> tuple[str, int]:
     """Run another command, or a pipe, with the `dialeval` and `python` of this environment."""
-    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
-    environment = {**os.environ, "PATH": path}
     done = subprocess.run(
-        ["bash", "-c", line], check=False, cwd=folder, capture_output=True, text=True, env=environment
+        ["bash", "-c", line], check=False, cwd=folder, capture_output=True, text=True, env=environment()
     )
     return done.stdout + done.stderr, done.returncode
 
@@ -170,7 +175,12 @@ def test_python_page_runs(folder: Path) -> None:
     """The blocks of docs/python.md are one program, and print what the comments behind them say."""
     code = "\n".join(body for info, body in blocks(DOCS / "python.md") if info == "python")
     done = subprocess.run(
-        [sys.executable, "-c", code], check=False, cwd=folder, capture_output=True, text=True
+        [sys.executable, "-c", code],
+        check=False,
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        env=environment(),
     )
     assert done.returncode == 0, done.stderr
     said = [line[2:] for line in code.splitlines() if line.startswith("# ")]
@@ -199,6 +209,15 @@ def test_links_lead_somewhere(page: Path) -> None:
             body = _BLOCK.sub("", there.read_text(encoding="utf-8"))
             headings = re.findall(r"^#+ (.+)$", body, re.MULTILINE)
             assert anchor in map(anchor_of, headings), f"{name_of(page)}: {found['target']}"
+
+
+def test_every_promise_names_tests_that_are_there() -> None:
+    table = (DOCS / "architecture.md").read_text(encoding="utf-8").partition("## Promises and their tests")[2]
+    rows = [line for line in table.splitlines() if line.startswith("| ")][1:]
+    assert len(rows) > 25
+    for row in rows:
+        named = re.findall(r"`((?:tests|benchmarks)[\w./*-]*)`", row)
+        assert named and all(any(ROOT.glob(one)) for one in named), row
 
 
 def test_every_page_is_on_the_map() -> None:
@@ -239,3 +258,20 @@ def test_no_page_names_a_place_of_its_writer() -> None:
     for page in PAGES:
         text = page.read_text(encoding="utf-8")
         assert not re.search(r"(?<![\w.])/(work|home|root|tmp)/", text), name_of(page)
+
+
+STEPS = re.findall(
+    r"^\| \d+ \| `([\w/]+)\.py` `([\w.]+)` \|", (DOCS / "architecture.md").read_text(), re.MULTILINE
+)
+
+
+def test_the_way_of_one_dialogue_is_told() -> None:
+    assert len(STEPS) >= 12
+
+
+@pytest.mark.parametrize(("module", "name"), STEPS, ids=[f"{module}:{name}" for module, name in STEPS])
+def test_the_way_of_one_dialogue_names_what_exists(module: str, name: str) -> None:
+    found: object = importlib.import_module(f"dialeval.{module.replace('/', '.')}")
+    for part in name.split("."):
+        found = getattr(found, part)
+    assert callable(found)

@@ -65,6 +65,8 @@ class Visit:
         return [set(found) for found in self.page.evaluate(script, list(selectors))]
 
     def press(self, *keys: str) -> None:
+        """Press keys once the page listens: its script runs between the first paint and `load`."""
+        self.page.wait_for_load_state("load")
         for key in keys:
             self.page.keyboard.press(key)
 

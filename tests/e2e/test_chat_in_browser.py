@@ -60,13 +60,11 @@ def test_a_conversation_by_keyboard(browser: Any, server: Server, tmp_path: Path
         page.wait_for_selector("text=5 user <script>")
         ready(visit)
         assert visit.serious() == []
-        page.screenshot(path=tmp_path / "chat.png", full_page=True)
         page.get_by_role("button", name="End and rate").focus()
         visit.send("Enter")
         page.wait_for_selector("text=How was it?")
         assert visit.serious() == []
         visit.press("4", "1")
-        page.screenshot(path=tmp_path / "judge.png", full_page=True)
         visit.send("Enter")
         page.wait_for_selector("text=1 conversation rated")
         assert visit.events == []
@@ -123,7 +121,6 @@ def test_a_conversation_with_script_off_on_a_phone(browser: Any, server: Server,
         page.locator("#text").fill("Without script")
         page.get_by_role("button", name="Send").click()
         page.wait_for_selector("text=1 user Without script")
-        page.screenshot(path=tmp_path / "phone.png", full_page=True)
         page.get_by_role("button", name="End and rate").click()
         page.locator("input[name=q0]").nth(1).check()
         page.locator("input[name=q1]").nth(0).check()

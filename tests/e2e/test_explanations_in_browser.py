@@ -13,8 +13,8 @@ from payloads import PAYLOADS
 from report_cases import QUICK, ordinary
 
 from dialeval.jobs.demo import example_dialogues
+from dialeval.jobs.reporting import write_report
 from dialeval.metrics.explanation import ExplainedTurn, Explanation, Piece, Side
-from dialeval.reports import write_report
 from dialeval.reports.text import visible
 from dialeval.studies import study
 

@@ -5,16 +5,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "reports"))
 from browsing import SCREENS, Visit
 from payloads import PAYLOADS
 from report_cases import QUICK, hostile, ordinary, talks
 
-from dialeval.reports import write_report
+from dialeval.dialogues import Dialogue, Turn
+from dialeval.jobs.reporting import write_report
+from dialeval.reports import write_comparison
 from dialeval.reports.text import visible
-from dialeval.scores import Scores
-from dialeval.studies import Study, study
+from dialeval.scores import Score, Scores
+from dialeval.studies import Study, StudySettings, compare, rereading, study
 
 pytestmark = pytest.mark.browser
 
@@ -62,7 +65,7 @@ def test_payload_as_title_and_note(browser: Any, tmp_path: Path) -> None:
     with Visit(browser) as visit:
         for number, payload in enumerate(PAYLOADS):
             path = tmp_path / f"{number}.html"
-            study = Study({"level": "dialogue", "where": payload}, None, 0, 0, notes=[payload])
+            study = Study(settings=StudySettings(where=payload), notes=(payload,))
             write_report(study, Scores.of([]), [], path, title=payload)
             visit.open(path)
             assert visit.texts("h1 bdi") == {visible(payload)}
@@ -103,6 +106,47 @@ def test_accessible_nothing_overflows_and_figures_are_legible(
             })""",
         )
         assert outside == []
+
+
+def test_no_table_is_clipped_on_a_desk_and_no_number_wraps(browser: Any, tmp_path: Path) -> None:
+    """Fifteen sources, long names, three systems: everything fits into 1280 px."""
+    scores, path = ordinary(60, sources=15, systems=3), tmp_path / "report.html"
+    write_report(study(scores, by="system", **QUICK), scores, talks(60, 3), path, illustrative=True)
+    with Visit(browser, path) as visit:
+        visit.page.eval_on_selector_all("details", "all => all.forEach(one => { one.open = true })")
+        clipped = visit.page.eval_on_selector_all(
+            ".scroll",
+            "all => all.filter(one => one.scrollWidth > one.clientWidth + 1).map(one => one.ariaLabel)",
+        )
+        assert clipped == []
+        wrapped = visit.page.eval_on_selector_all(
+            "td.number", "all => all.filter(one => getComputedStyle(one).whiteSpace != 'nowrap').length"
+        )
+        assert wrapped == 0
+        folds = visit.page.eval_on_selector_all("section", "all => all.map(one => one.id)")
+        assert folds.index("triage") < folds.index("record") < folds.index("correlations")
+
+
+@pytest.mark.parametrize("start", range(0, 40, 8))
+def test_a_comparison_of_hostile_versions_is_text(browser: Any, tmp_path: Path, start: int) -> None:
+    payloads, versions = PAYLOADS[start : start + 8], []
+    for k in range(2):
+        rows = [Score(t, n, None, "quality", "quality", float(-n * k)) for t in payloads for n in (1, 3)]
+        chats = [
+            Dialogue(t, tuple(Turn(t if n % 2 else "user", f"{t} {n} {k}") for n in range(4)))
+            for t in payloads
+        ]
+        versions.append(rereading.said(payloads[k], Scores.of(rows), chats, {}))
+    found = compare({one.name: one.scores for one in versions}, resamples=99)
+    scale, turns = rereading.turns_to_read(versions)
+    path = tmp_path / "comparison.html"
+    write_comparison(replace(found, turns=turns, scale=scale, notes=tuple(payloads)), path)
+    with Visit(browser, path) as visit:
+        said, names = visit.texts(".said"), visit.texts("bdi")
+        assert len(turns) == 10 and {visible(turn.text) for one in turns for turn in one.turns} <= said
+        assert {visible(payload) for payload in payloads} <= names
+        assert visit.events == []
+        assert visit.serious() == []
 
 
 def test_colours_follow_the_scheme(browser: Any, report: Path) -> None:

@@ -1,5 +1,6 @@
 """`dialeval serve` in a process of its own, on a port of its own, and a client."""
 
+import contextlib
 import http.client
 import json
 import os
@@ -8,6 +9,7 @@ import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -89,6 +91,14 @@ class ScoringService:
 
     def score(self, *dialogues: dict[str, Any], **more: Any) -> Answer:
         return self.post({"dialogues": dialogues, **more})
+
+    @contextlib.contextmanager
+    def busy(self, seconds: float = 0.5, name: str | None = None) -> Iterator[threading.Thread]:
+        """Keep it scoring for a while, so that what is asked meanwhile gathers."""
+        slow = threading.Thread(target=self.score, args=[chat("Hi", f"sleep {seconds}", name=name)])
+        slow.start()
+        yield slow
+        slow.join()
 
     def figure(self, name: str) -> float:
         """Sum up a figure over all of its labels."""

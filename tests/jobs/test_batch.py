@@ -18,8 +18,8 @@ from dialeval.dialogues.formats import write
 from dialeval.errors import DataError, UsageError
 from dialeval.jobs import runs
 from dialeval.jobs.batch.batch import prepare, score_one
+from dialeval.jobs.batch.plan import read_shard
 from dialeval.jobs.batch.shard_scores import score_shard
-from dialeval.jobs.batch.shards import read_shard
 from dialeval.scores import Scores
 
 PER_SHARD = 40  # turns: ten dialogues
@@ -92,7 +92,7 @@ def test_an_unfinished_batch_is_no_run(logs: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("harm", ["cut", "flipped", "gone", "no note", "broken note"])
-def test_a_broken_part_is_found_and_done_again(harm: str, logs: Path, tmp_path: Path) -> None:
+def test_a_broken_part_is_not_read_and_done_again(harm: str, logs: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     here(logs, out).run()
     whole = parts(out)
@@ -108,6 +108,8 @@ def test_a_broken_part_is_found_and_done_again(harm: str, logs: Path, tmp_path: 
         note.unlink()
     else:
         note.write_text("{")
+    with pytest.raises(DataError, match=r"part-00002\.(parquet|json): .*give the same dialeval batch"):
+        runs.load_scores([out])  # nor as a run
     planned = plan(logs, out)
     assert planned.missing == [2]
     assert planned.turns_left == PER_SHARD
@@ -336,15 +338,6 @@ def test_encoders_give_the_same_bytes_whatever_was_scored_before(tmp_path: Path)
         assert len(planned.plan.shards) == 3
         for number in order:
             score_one(str(tmp_path / name), number)
-    run(
-        tmp_path / "logs.jsonl",
-        "-m",
-        *metrics,
-        "-o",
-        tmp_path / "out",
-        "--turns-per-shard",
-        50,
-        "--workers",
-        2,
-    )
+    words = (tmp_path / "logs.jsonl", "-m", *metrics, "-o", tmp_path / "out", "--turns-per-shard", 50)
+    run(*words, "--workers", 2)
     assert parts(tmp_path / "forth") == parts(tmp_path / "back") == parts(tmp_path / "out")

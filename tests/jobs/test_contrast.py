@@ -129,17 +129,20 @@ def test_gaps_between_systems_and_the_log(predictions: list[Path]) -> None:
     assert found.notes == ["shifted: 1 replies missing"]
 
 
-def test_order_of_systems_beside_combined(tmp_path: Path) -> None:
-    board = tmp_path / "leaderboard.json"
+def test_order_of_systems_beside_combined(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DIALEVAL_DATA", str(tmp_path))
+    (tmp_path / "multiwoz").mkdir()
+    board = tmp_path / "multiwoz" / "leaderboard.json"
     board.write_text('{"systems": {"a": {"combined": 90.0}, "b": {"combined": 80.5}, "c": {"combined": 70}}}')
     rows = [
         {"system": name, "source": "m", "dimension": "d", "mean": {"value": value}}
         for name, value in (("reference", 0.9), ("a", 0.3), ("b", 0.2), ("c", 0.1))
     ]
-    found = combined(rows, board)
+    found = combined(rows)
     assert found["combined"]["b"] == 80.5
     assert found["spearman"][0]["spearman"]["value"] == pytest.approx(1)
-    assert combined(rows, tmp_path / "none.json") == {"combined": {}, "spearman": []}
+    board.unlink()
+    assert combined(rows) == {"combined": {}, "spearman": []}
 
 
 def test_a_study_with_ratings_of_a_known_answer(predictions: list[Path], tmp_path: Path) -> None:
@@ -159,6 +162,6 @@ def test_a_study_with_ratings_of_a_known_answer(predictions: list[Path], tmp_pat
     both = Scores.concat([scores, Scores.of(rows)])
     for where in (None, "bleu<99"):
         found = dialeval.study(both, level="turn", dimension="natural", where=where, resamples=200)
-        by = {row["label"]: row["spearman"]["value"] for row in found.correlations}
+        by = {row.label: row.spearman.value for row in found.correlations}
         assert by["dialoguescore/ru0"] > 0.9
         assert by["dialoguescore/ru0"] > by["bleu"] if by["bleu"] is not None else True

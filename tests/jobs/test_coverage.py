@@ -10,10 +10,9 @@ import pytest
 from dialeval.dialogues import Dialogue, dialogue
 from dialeval.dialogues.formats.writing import to_json
 from dialeval.errors import DataError, UsageError
-from dialeval.jobs import coverage, geometry
-from dialeval.jobs.coverage import cover
+from dialeval.jobs import coverage
+from dialeval.jobs.coverage import cover, nearest, principal_axes
 from dialeval.jobs.demo import example_dialogues
-from dialeval.jobs.geometry import nearest, principal_axes
 from dialeval.models.encoder import Encoder
 from dialeval.models.index import Index, features
 from dialeval.statistics import share
@@ -29,8 +28,8 @@ def unit_rows(count: int, width: int, seed: int) -> np.ndarray:
 
 @pytest.mark.parametrize("own", [False, True])
 def test_nearest_equals_the_whole_matrix(own: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(geometry, "_ROWS", 7)
-    monkeypatch.setattr(geometry, "_QUERIES", 5)
+    monkeypatch.setattr(coverage, "_ROWS", 7)
+    monkeypatch.setattr(coverage, "_QUERIES", 5)
     stored = unit_rows(53, 6, 0)
     rows = np.flatnonzero(np.arange(53) % 4)
     queries = stored[rows] if own else unit_rows(18, 6, 1)
@@ -45,7 +44,7 @@ def test_nearest_equals_the_whole_matrix(own: bool, monkeypatch: pytest.MonkeyPa
 def test_axes_equal_those_of_another_implementation(monkeypatch: pytest.MonkeyPatch) -> None:
     from sklearn.decomposition import PCA
 
-    monkeypatch.setattr(geometry, "_ROWS", 16)
+    monkeypatch.setattr(coverage, "_ROWS", 16)
     stored, others = unit_rows(60, 9, 2) * np.arange(1, 10), unit_rows(20, 9, 3) + 0.5
     rows = np.arange(5, 60)
     project, explained = principal_axes(stored, rows, others)

@@ -13,9 +13,9 @@ from report_cases import talk, talks
 
 from dialeval.dialogues import Dialogue
 from dialeval.errors import DataError, UsageError
-from dialeval.jobs import scoring
 from dialeval.jobs.runs import EXPLANATIONS, Run
 from dialeval.jobs.scoring import score_to
+from dialeval.manifests import write_listed
 
 
 @pytest.fixture(autouse=True)
@@ -25,7 +25,7 @@ def toyflow() -> Iterator[None]:
 
 
 def test_a_run_keeps_every_explanation_in_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scoring, "_CHUNK", 7)
+    monkeypatch.setattr("dialeval.metrics.registry.CHUNK_DIALOGUES", 7)
     said = [*talks(23), Dialogue("nothing", ())]
     specs = ("wide=toyflow:weight=2", "length", "toyflow")
     summary = score_to(iter(said), specs, tmp_path / "run", explain=True)
@@ -48,7 +48,7 @@ def test_scores_are_the_same_with_and_without(tmp_path: Path) -> None:
 
 
 def test_an_error_on_the_way_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scoring, "_CHUNK", 5)
+    monkeypatch.setattr("dialeval.metrics.registry.CHUNK_DIALOGUES", 5)
 
     def stream() -> Iterator[Dialogue]:
         yield from talks(12)
@@ -60,7 +60,7 @@ def test_an_error_on_the_way_leaves_nothing(tmp_path: Path, monkeypatch: pytest.
 
 
 def test_without_a_folder_the_first_are_in_the_summary(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scoring, "_CHUNK", 2)
+    monkeypatch.setattr("dialeval.metrics.registry.CHUNK_DIALOGUES", 2)
     summary = score_to(talks(9), ("toyflow",), explain=True, most=3)
     assert [found.dialogue_id for found in summary.explanations] == [f"d{number:06}" for number in range(3)]
     assert summary.dialogues == 9
@@ -84,6 +84,6 @@ def test_a_broken_file_is_named(tmp_path: Path) -> None:
     score_to(talks(2), ("toyflow",), tmp_path / "run", explain=True)
     path = tmp_path / "run" / EXPLANATIONS
     first = json.loads(path.read_text(encoding="utf-8").splitlines()[0])
-    path.write_text(json.dumps({**first, "own": 3}), encoding="utf-8")
+    write_listed(path.parent, {path.name: json.dumps({**first, "own": 3}).encode()})
     with pytest.raises(DataError, match=r"explanations.jsonl:1: not an explanation.*score again"):
         list(Run(tmp_path / "run").explanations())

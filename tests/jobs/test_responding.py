@@ -20,7 +20,7 @@ from dialeval.errors import DataError, UsageError
 from dialeval.jobs.responding import respond_to
 from dialeval.metrics import build as metric
 from dialeval.systems import build
-from dialeval.systems.function import Function
+from dialeval.systems.external import Function
 
 
 @pytest.fixture(scope="module")

@@ -1,8 +1,8 @@
 """`dialeval serve`: what is asked and what is answered, by a real server on loopback."""
 
+import asyncio
 import json
 import socket
-import threading
 import unicodedata
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -17,9 +17,12 @@ import sys
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "reports"))
 from payloads import PAYLOADS
+from prometheus_client import CONTENT_TYPE_LATEST
+from prometheus_client.parser import text_string_to_metric_families
 from scoring_service import JSON, ScoringService, chat
 
 import dialeval
+from dialeval.annotation.web import listen
 
 EXAMPLE = chat("Do you like jazz?", "Yes, I love jazz, do you play?", "No.", "Pity!", name="d1", system="bot")
 
@@ -47,6 +50,27 @@ def test_health_sources_and_document(service: ScoringService) -> None:
         assert answer.headers["cache-control"] == "no-store"
         assert answer.headers["content-type"] == JSON
         assert "default-src 'none'" in answer.headers["content-security-policy"]
+
+
+def test_answers_do_not_wait_for_acknowledgements() -> None:
+    """Without TCP_NODELAY each answer would wait 40 ms for the client's delayed acknowledgement."""
+
+    async def accepted() -> int:
+        found: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+
+        def look(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            line = writer.get_extra_info("socket")
+            found.set_result(line.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
+            writer.close()
+
+        with listen("127.0.0.1", 0) as taken:
+            async with await asyncio.start_server(look, sock=taken):
+                _, writer = await asyncio.open_connection(*taken.getsockname())
+                delay = await found
+                writer.close()
+        return delay
+
+    assert asyncio.run(accepted())
 
 
 def test_scores_are_those_of_the_command_line(service: ScoringService, tmp_path: Path) -> None:
@@ -187,12 +211,9 @@ def test_requests_at_once_get_what_they_get_alone(service: ScoringService) -> No
         return chat(*texts[: 2 + number % 3], name=f"c{number}")
 
     alone = [service.score(body(number), sources=["turn-quality"]).rows() for number in range(24)]
-    slow = threading.Thread(target=service.score, args=[chat("Hi", "sleep 0.5")])
-    slow.start()  # so that the others gather
-    with ThreadPoolExecutor(24) as pool:
+    with service.busy(), ThreadPoolExecutor(24) as pool:
         asked = [pool.submit(service.score, body(number)) for number in range(24)]
         answers = [one.result() for one in asked]
-    slow.join()
     for one, answer in zip(alone, answers, strict=True):
         assert answer.rows("turn-quality") == [
             (name, turn, pytest.approx(value, abs=1e-6)) for name, turn, value in one
@@ -201,22 +222,16 @@ def test_requests_at_once_get_what_they_get_alone(service: ScoringService) -> No
 
 
 def test_one_id_in_many_requests(service: ScoringService) -> None:
-    slow = threading.Thread(target=service.score, args=[chat("Hi", "sleep 0.5", name="same")])
-    slow.start()
-    with ThreadPoolExecutor(12) as pool:
+    with service.busy(name="same"), ThreadPoolExecutor(12) as pool:
         bodies = [chat("Hi", "word " * (number + 1), name="same") for number in range(12)]
         answers = list(pool.map(lambda one: service.score(one, sources=["words"]), bodies))
-    slow.join()
     assert [answer.rows() for answer in answers] == [[("same", 1, number + 1)] for number in range(12)]
 
 
 def test_a_poisoned_dialogue_harms_nobody_else(service: ScoringService) -> None:
     chats = [chat("Hi", "fail" if number in (3, 11) else "fine", name=f"p{number}") for number in range(16)]
-    slow = threading.Thread(target=service.score, args=[chat("Hi", "sleep 0.5")])
-    slow.start()
-    with ThreadPoolExecutor(16) as pool:
+    with service.busy(), ThreadPoolExecutor(16) as pool:
         answers = list(pool.map(service.score, chats))
-    slow.join()
     for number, answer in enumerate(answers):
         assert answer.rows("words") == [(f"p{number}", 1, 1)]
         (row,) = [row for row in answer.json["dialogues"][0]["scores"] if row["source"] == "trying"]
@@ -232,6 +247,10 @@ def test_a_poisoned_dialogue_harms_nobody_else(service: ScoringService) -> None:
     assert [row[2] is None for row in together.rows()] == [number in (3, 11) for number in range(16)]
 
 
+FIGURES = """info queue_requests requests turns_scored dialogues_scored scores unscored passes scoring_seconds
+request_seconds"""
+
+
 def test_figures_add_up(service: ScoringService) -> None:
     before = {name: service.figure(f"dialeval_{name}_total") for name in ("turns_scored", "unscored")}
     service.score(chat("Hi", "", name="e"), EXAMPLE, sources=["turn-quality"])
@@ -239,33 +258,31 @@ def test_figures_add_up(service: ScoringService) -> None:
     assert service.figure("dialeval_unscored_total") == before["unscored"] + 2
     assert service.figure("dialeval_queue_requests") == 0
     answer = service.get("/metrics")
-    assert answer.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
+    assert answer.headers["content-type"] == CONTENT_TYPE_LATEST
     text = answer.body.decode()
-    assert 'dialeval_requests_total{route="/score",method="POST",status="200"}' in text
+    assert 'dialeval_requests_total{method="POST",route="/score",status="200"}' in text
     service.ask("BREW", "/coffee/123")
     text = service.get("/metrics").body.decode()
-    assert 'route="other",method="other",status="404"' in text and "coffee" not in text
-    buckets = [
-        line
-        for line in text.splitlines()
-        if line.startswith('dialeval_request_seconds_bucket{route="/score"')
-    ]
-    counts = [float(line.rpartition(" ")[2]) for line in buckets]
-    assert counts == sorted(counts) and 'le="+Inf"' in buckets[-1]
-    assert f'dialeval_request_seconds_count{{route="/score"}} {counts[-1]:g}' in text
+    assert 'method="other",route="other",status="404"' in text and "coffee" not in text
+    found = {family.name: family for family in text_string_to_metric_families(text)}
+    assert {f"dialeval_{name}" for name in FIGURES.split()} == set(found), (
+        "the names that docs/serve.md lists"
+    )
+    assert not [family for family in found.values() if not family.documentation]
+    seconds = [one for one in found["dialeval_request_seconds"].samples if one.labels["route"] == "/score"]
+    counts = [one.value for one in seconds if one.name.endswith("_bucket")]
+    assert counts == sorted(counts)
+    assert counts[-1] == next(one.value for one in seconds if one.name.endswith("_count")) > 0
 
 
 def test_who_hangs_up_is_not_scored_for(service: ScoringService) -> None:
-    slow = threading.Thread(target=service.score, args=[chat("Hi", "sleep 1")])
-    slow.start()
     body = json.dumps({"dialogues": [chat("Hi", "sleep 30")]}).encode()
     head = f"POST /score HTTP/1.1\r\nHost: localhost\r\nContent-Type: {JSON}\r\n"
     head += f"Content-Length: {len(body)}\r\n\r\n"
-    with socket.create_connection(("127.0.0.1", service.port)) as line:
+    with service.busy(1) as slow, socket.create_connection(("127.0.0.1", service.port)) as line:
         line.sendall(head.encode() + body)
         while service.figure("dialeval_queue_requests") == 0 and slow.is_alive():
             pass
-    slow.join()
     assert service.score(EXAMPLE).status == 200  # at once, not after 30 seconds
 
 

@@ -1,11 +1,14 @@
 """What the service refuses: too much, too long, too many at once, the wrong token; and how it ends."""
 
+import asyncio
 import http.client
 import json
+import re
 import signal
 import socket
 import threading
 import time
+import urllib.request
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -19,6 +22,10 @@ import sys
 sys.path.insert(0, str(Path(__file__).parents[1] / "cli"))
 from commands import run
 from scoring_service import JSON, ScoringService, chat
+
+from dialeval.annotation.web import check_host
+from dialeval.jobs.serving.batches import Batches, ServiceFigures
+from dialeval.jobs.serving.requests import Limits, ParsedRequest
 
 TOKEN = "0123456789abcdef0123456789abcdef"
 SMALL = ("--max-body", "0.01", "--max-turns", "20", "--max-waiting", "2", "--timeout", "1.5")
@@ -56,13 +63,13 @@ def test_too_slow_to_arrive(small: ScoringService) -> None:
         assert line.recv(1000).startswith(b"HTTP/1.1 408 ")
 
 
-def test_too_slow_to_score(small: ScoringService) -> None:
-    began = time.monotonic()
-    answer = small.score(chat("Hi", "sleep 4"))
+def test_too_slow_to_score(small: ScoringService, tmp_path: Path) -> None:
+    """The answer does not wait for the pass, which cannot end before the file is there."""
+    answer = small.score(chat("Hi", f"await {tmp_path / 'go'}"))
     assert answer.status == 504 and answer.json["error"] == "not scored within 1.5 seconds"
-    assert time.monotonic() - began < 3.5
-    while small.score(chat("Hi", "fine")).status != 200:  # when that one has slept
-        time.sleep(0.5)
+    (tmp_path / "go").touch()
+    while small.score(chat("Hi", "fine")).status != 200:
+        time.sleep(0.1)
 
 
 def test_too_many_wait(small: ScoringService) -> None:
@@ -74,6 +81,59 @@ def test_too_many_wait(small: ScoringService) -> None:
     assert {answer.headers["retry-after"] for answer in refused} == {"1"}
     assert small.get("/health").status == 200
     assert small.figure("dialeval_requests_total") >= 12
+
+
+def test_a_panic_fails_one_request_and_no_others(small: ScoringService) -> None:
+    """A native library's panic is no `Exception`; scoring goes on after it, and health says so."""
+    answer = small.score(chat("Hi", "panic"))
+    assert (answer.status, answer.json["error"]) == (500, "scoring failed")
+    assert small.get("/health").status == 200
+    assert small.score(chat("Hi", "fine")).status == 200
+    with small.busy(), ThreadPoolExecutor(2) as pool:
+        time.sleep(0.2)  # then both are in one pass
+        found = list(pool.map(lambda text: small.score(chat("Hi", text)).status, ["panic", "fine"]))
+    assert found == [500, 200]
+
+
+def test_health_means_that_a_score_can_be_made() -> None:
+    with ScoringService("-m", "trying", "--timeout", "1") as service:
+        assert service.score(chat("Hi", "panic for ever")).status == 500
+        answer = service.get("/health")
+        assert answer.status == 503 and answer.json["error"].startswith("no score can be made now")
+        assert service.score(chat("Hi", "mend")).status == 200
+        assert service.get("/health").status == 200
+        assert service.score(chat("Hi", "sleep 5")).status == 504
+        time.sleep(0.2)
+        assert service.get("/health").status == 503  # whoever asks now is not answered in time
+
+
+def test_a_scoring_thread_that_has_ended_is_started_again() -> None:
+    batches = Batches({}, Limits(), ServiceFigures(lambda: 0))  # not started: as if its thread had ended
+    assert batches.trouble() == "the scoring thread has ended"
+    assert asyncio.run(batches.score(ParsedRequest([], (), 0))) == []
+    assert batches.trouble() is None
+    batches.stop()
+
+
+def test_those_who_were_not_scored_in_time_leave_the_queue(tmp_path: Path) -> None:
+    """Their places are free, and the end does not wait for a pass that nobody waits for."""
+    with ScoringService("-m", "trying", "--max-waiting", "2", "--timeout", "1") as service:
+        long = [chat("Hi", f"await {tmp_path / 'go'}", *["fine"] * 500)]
+        long += [chat("Hi", *["fail"] * 501, name=f"d{number}") for number in range(8)]
+        with ThreadPoolExecutor(3) as pool:
+            found = [pool.submit(service.score, *long)]
+            while not (tmp_path / "go.begun").exists():
+                time.sleep(0.01)
+            found += [pool.submit(service.score, chat("Hi", "fail")) for _ in range(2)]
+            assert [one.result().status for one in found] == [504, 504, 504]
+        assert service.figure("dialeval_queue_requests") == 0
+        (tmp_path / "go").touch()
+        while service.score(chat("Hi", "fine")).status != 200:
+            time.sleep(0.1)
+        assert "failed on a dialogue" not in service.said  # nothing but the first was scored
+        assert service.score(chat("Hi", f"await {tmp_path / 'never'}")).status == 504
+        assert service.end() == 0
+        assert "Traceback" not in service.said
 
 
 def test_the_token(locked: ScoringService) -> None:
@@ -105,6 +165,14 @@ def test_others_need_a_token_and_a_name() -> None:
         assert open_wide.get("/sources", **named).status == 200
         assert open_wide.get("/sources", host="scores.example").status == 401
         assert open_wide.get("/sources", **{**named, "host": "evil.invalid"}).status == 421
+
+
+def test_another_address_of_this_machine_is_a_name_of_the_server() -> None:
+    assert check_host("127.0.0.2", []) == ["127.0.0.2"] and check_host("127.0.0.1", []) == []
+    with ScoringService("-m", "length", "--host", "127.0.0.2") as service:
+        (address,) = re.findall(r"at (http://\S+) ", service.said)
+        with urllib.request.urlopen(f"{address}/health") as answer:
+            assert answer.status == 200
 
 
 def test_bad_usage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,14 +11,14 @@ import toy_recipes as toy
 from dialeval.dialogues import dialogue, formats
 from dialeval.dialogues.splits import bucket
 from dialeval.errors import DataError, UsageError
-from dialeval.jobs.material import read_material, source_of
 from dialeval.jobs.training import command_of, settings_of, train_to
 from dialeval.models.artefact import verify
-from dialeval.models.training import Settings
+from dialeval.training import TrainingSettings
+from dialeval.training.data import read_split, source_of
 
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
-ENCODERS = Path(__file__).parents[1] / "models" / "training"
+ENCODERS = Path(__file__).parents[1] / "training"
 
 
 def unwatched(stage: str, count: int) -> None:
@@ -51,7 +51,7 @@ def test_a_file_to_an_artefact_with_a_card(place: Path) -> None:
     assert "dialeval train toy chats.jsonl --set epochs=9 -o 'my toy'" in card
     assert 'license_name: "see-data"' in card
     assert f"sha256 {hashlib.sha256((place / 'chats.jsonl').read_bytes()).hexdigest()}" in card
-    assert "40 dialogues to learn from" in card
+    assert "40 training dialogues" in card
     stages = list(dict.fromkeys(stage for stage, _ in told))
     assert stages == ["dialogues read", "dialogues made into examples", ""]  # no test data is here
     assert sum(count for stage, count in told if stage == "dialogues made into examples") == 40
@@ -66,7 +66,7 @@ def test_a_run_folder_and_another_file_to_choose_by(place: Path) -> None:
     assert (made["examples"], made["dev_examples"]) == (40, 10)
     card = (place / "out" / "README.md").read_text()
     assert 'license: "cc-by-4.0"' in card
-    assert "10 dialogues to choose by" in card
+    assert "10 dev dialogues" in card
     assert "dialeval train toy run --dev held.jsonl --licence cc-by-4.0 -o out" in card
 
 
@@ -118,11 +118,11 @@ def test_a_folder_of_actdial_is_divided_by_its_names(place: Path) -> None:
     assert made["figure"] == "accuracy"
     assert made["dev"] > 0.9
     card = (place / "acts" / "README.md").read_text()
-    assert "12 dialogues to learn from; 12 to choose by; files: 3; sha256 of their sha256sum lines" in card
+    assert "12 training dialogues; 12 dev dialogues; files: 3; sha256 of their sha256sum lines" in card
     chosen = toy.write_chats(place / "chosen.jsonl", 5, "chosen")
-    material = read_material([source_of("actdial")], [source_of(str(chosen))], unwatched)
-    assert (len(material.learn), len(material.choose)) == (12, 5)
-    assert len(read_material([source_of("chats.jsonl")], [source_of("actdial")], unwatched).choose) == 12
+    data = read_split([source_of("actdial")], [source_of(str(chosen))], unwatched)
+    assert (len(data.train), len(data.dev)) == (12, 5)
+    assert len(read_split([source_of("chats.jsonl")], [source_of("actdial")], unwatched).dev) == 12
 
 
 def test_what_an_actdial_folder_calls_test_is_not_learned_from(place: Path) -> None:
@@ -139,12 +139,12 @@ def test_what_an_actdial_folder_calls_test_is_not_learned_from(place: Path) -> N
 
 def test_actdial_without_a_split_is_all_to_learn_from(place: Path) -> None:
     source = source_of(str(toy.write_actdial(place / "plain", [""])))
-    material = read_material([source], [], unwatched)
-    assert (len(material.learn), material.choose) == (12, [])
-    assert material.learn[0].turns[0].meta["segments"][0]["act"] == "question"
+    data = read_split([source], [], unwatched)
+    assert (len(data.train), data.dev) == (12, [])
+    assert data.train[0].turns[0].meta["segments"][0]["act"] == "question"
     one = source_of(str(place / "plain" / "all.json"))
-    assert one.learn is not None
-    assert list(one.learn()) == material.learn
+    assert one.train is not None
+    assert list(one.train()) == data.train
     assert one.note.startswith("sha256 ")
 
 
@@ -162,25 +162,49 @@ def test_a_public_set_brings_its_dev_part_and_guards_its_test_part(place: Path) 
     made = train_to("toy-acts", ["set:actdial"], "acts")
     assert (made["examples"], made["dev_examples"], made["dropped"]) == (36, 36, 0)
     card = (place / "acts" / "README.md").read_text()
-    assert "| actdial | none stated | 12 dialogues to learn from; 12 to choose by; ActDial" in card
+    assert "| actdial | none stated | 12 training dialogues; 12 dev dialogues; ActDial" in card
+    config = json.loads((place / "acts" / "config.json").read_text())
+    assert config["training"]["sets"] == ["actdial"]  # what `dialeval benchmark` reads
+    assert json.loads((place / "out" / "config.json").read_text())["training"]["filtered"] == ["actdial"]
     both = [source_of("set:actdial/dev"), source_of("chats.jsonl")]
-    material = read_material(both, [], unwatched)
-    assert (len(material.learn), material.choose) == (53, [])
+    data = read_split(both, [], unwatched)
+    assert (len(data.train), data.dev) == (53, [])
+
+
+def test_sources_are_named_as_in_every_command(place: Path) -> None:
+    toy.write_actdial(place / "data" / "actdial", ["train", "valid", "test"])
+    formats.write(toy.chats(40)[:25], place / "logs-a.jsonl")
+    formats.write(toy.chats(40)[25:], place / "logs-b.jsonl")
+    (place / "logs").mkdir()
+    formats.write(toy.chats(40), place / "logs" / "all.jsonl")
+    for texts, count in (
+        (["logs-*.jsonl"], 40),
+        (["logs-a.jsonl", "logs-b.jsonl"], 40),
+        (["logs"], 40),
+        (["actdial/dev"], 12),
+        (["actdial"], 12),
+    ):
+        data = read_split([source_of(text) for text in texts], [], unwatched)
+        assert len(data.train) == count, texts
+    assert source_of("actdial").public == source_of("set:actdial").public == "actdial"
+    assert source_of("logs-*.jsonl").note.startswith("files: 2; sha256 of their sha256sum lines")
+    toy.write_actdial(place / "actdial", ["train"])  # a folder of one's own goes before the set
+    assert (source_of("actdial").public, source_of("set:actdial").public) == (None, "actdial")
 
 
 def test_what_is_to_choose_by_is_not_learned_from(place: Path) -> None:
     formats.write(toy.chats(40)[30:], place / "held.jsonl")
-    material = read_material([source_of("chats.jsonl")], [source_of("held.jsonl")], unwatched)
-    assert (len(material.learn), len(material.choose), material.in_both) == (30, 10, 10)
-    assert "10 left out, being among those to choose by" in material.rows[1][2]
-    with pytest.raises(DataError, match="all 40 dialogues to learn from are also among"):
+    data = read_split([source_of("chats.jsonl")], [source_of("held.jsonl")], unwatched)
+    assert (len(data.train), len(data.dev), data.in_dev_too) == (30, 10, 10)
+    assert "10 left out, being in the dev set" in data.rows[1][2]
+    with pytest.raises(DataError, match="all 40 training dialogues are in the dev set too"):
         train_to("toy", ["chats.jsonl"], "out", dev=["chats.jsonl"])
 
 
 @pytest.mark.parametrize(
     ("source", "message"),
     [
-        ("set:cake", "no public set called 'cake'; known: actdial"),
+        ("set:cake", "no public set called 'cake'; known: "),
         ("set:fed", "set:fed has nothing to train on; take another source"),
         ("set:fed/test", "never trained on"),
         ("set:fed/half", "expected set:fed, set:fed/train, set:fed/dev or set:fed/text"),
@@ -205,8 +229,8 @@ def test_data_that_are_not_there(place: Path) -> None:
     for source, message in (
         ("nowhere.jsonl", r"nowhere\.jsonl: no such file"),
         ("empty.jsonl", r"empty\.jsonl: no dialogue in it"),
-        ("folder", r"folder: no dialogues in this folder \(name a file"),
-        ("odd", r"list\.json: Expected `array`"),
+        ("folder", "no dialogues in folder"),
+        ("odd", r"list\.json:1: no known kind of dialogue: keys are a"),
         ("set:swda", "the set 'swda' is not there"),
     ):
         with pytest.raises(DataError, match=message):
@@ -220,7 +244,7 @@ def test_when_all_is_test_data_the_message_says_so(place: Path) -> None:
     rows = json.loads((folder / "test.json").read_text())
     said = [dialogue([("a", row["fs_text"]) for row in rows[at : at + 3]]) for at in range(0, 36, 3)]
     formats.write(said, place / "test.jsonl")
-    with pytest.raises(DataError, match="of 12 dialogues none is left to learn from"):
+    with pytest.raises(DataError, match="of 12 dialogues none is left for the training set"):
         train_to("toy-acts", ["test.jsonl"], "out")
 
 
@@ -250,9 +274,9 @@ def test_encoders_that_are_not_there(place: Path, monkeypatch: pytest.MonkeyPatc
 
 def test_settings_are_typed_and_checked() -> None:
     given = {"batch": "4", "clip": "0", "schedule": "constant", "dropout": "0.2", "seed": "7"}
-    expected = Settings(batch=4, clip=0.0, schedule="constant", dropout=0.2, seed=7)
-    assert settings_of(Settings(), given) == expected
-    assert settings_of(Settings(dropout=0.2), {"dropout": "None"}).dropout is None
+    expected = TrainingSettings(batch=4, clip=0.0, schedule="constant", dropout=0.2, seed=7)
+    assert settings_of(TrainingSettings(), given) == expected
+    assert settings_of(TrainingSettings(dropout=0.2), {"dropout": "None"}).dropout is None
     assert settings_of(toy.QUICK, {}) == toy.QUICK
 
 
@@ -271,7 +295,7 @@ def test_settings_are_typed_and_checked() -> None:
 )
 def test_settings_that_cannot_be(key: str, text: str, message: str) -> None:
     with pytest.raises(UsageError, match=message):
-        settings_of(Settings(), {key: text})
+        settings_of(TrainingSettings(), {key: text})
 
 
 def test_the_command_can_be_typed_again() -> None:

@@ -13,11 +13,11 @@ from pathlib import Path
 import numpy as np
 
 from dialeval.dialogues import Dialogue, dialogue, formats, scored_turns
-from dialeval.models.training import Head, PairExample, PairRecipe, Settings, VectorExample, VectorRecipe
+from dialeval.training import Head, PairExample, TrainingSettings, VectorExample, pair_recipe, vector_recipe
 
 HEADS = (Head("good", "binary"),)
 QUESTION = (Head("question", "binary"),)
-QUICK = Settings(batch=8, epochs=8, learning_rate=1e-2, threads=1, save_every=2)
+QUICK = TrainingSettings(batch=8, epochs=8, learning_rate=1e-2, threads=1, save_every=2)
 GOOD = ("the train to rome leaves at nine", "you can change in milan", "glad that i could help you")
 BAD = ("banana", "no", "what what")
 ASKED = ("when is the next train to rome", "is there a seat by the window", "thank you very much")
@@ -58,13 +58,13 @@ def toy(encoder: str | None):
     Only the first line is shown.
     """
     if encoder:
-        return PairRecipe("toy-pairs", HEADS, pairs, "accuracy", QUICK, encoder)
-    return VectorRecipe("toy", HEADS, lengths, accuracy, QUICK, hidden=(8,), about="A toy.")
+        return pair_recipe("toy-pairs", HEADS, pairs, "accuracy", QUICK, encoder)
+    return vector_recipe("toy", HEADS, lengths, accuracy, QUICK, hidden=(8,), about="A toy.")
 
 
 def acts(encoder: str | None):
     """Tell questions from the rest."""
-    return VectorRecipe("toy-acts", QUESTION, segments, accuracy, QUICK, hidden=(4,))
+    return vector_recipe("toy-acts", QUESTION, segments, accuracy, QUICK, hidden=(4,))
 
 
 def install(folder: Path) -> Path:

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import ClassVar
 
 from dialeval.dialogues import Dialogue, scored_turns
@@ -11,9 +12,20 @@ from dialeval.metrics.registry import Rows
 from dialeval.scores import Scores
 
 
+class Panic(BaseException):
+    """As a native library raises it: no `Exception`."""
+
+
+_broken: list[str] = []
+
+
 @dataclass(frozen=True)
 class Trying:
-    """Sleeps for `sleep SECONDS`, fails for `fail`, else counts the dialogues that came together."""
+    """Sleeps for `sleep SECONDS`, fails for `fail`, panics for `panic` (`for ever`: until `mend`).
+
+    For `await FILE` it makes FILE.begun and waits until FILE is there. Else it counts the dialogues that came
+    together.
+    """
 
     dimensions: ClassVar[tuple[str, ...]] = ("together",)
 
@@ -24,6 +36,14 @@ class Trying:
                 word, _, seconds = one.turns[turn].text.partition(" ")
                 if word == "sleep":
                     time.sleep(float(seconds))
+                if word == "await":
+                    Path(f"{seconds}.begun").touch()
+                    while not Path(seconds).exists():
+                        time.sleep(0.02)
+                if word in ("panic", "mend"):
+                    _broken[:] = [word] * (seconds == "for ever")
+                if word == "panic" or _broken:
+                    raise Panic(word)
                 if word == "fail":
                     raise ZeroDivisionError(word)
                 rows.add(one, turn, "together", len(together))

@@ -11,13 +11,13 @@ from dialeval.dialogues import Dialogue, Turn, dialogue
 from dialeval.dialogues.delexicalisation import delexicalised
 from dialeval.errors import DataError, UsageError
 from dialeval.jobs.demo import example_dialogues
-from dialeval.metrics.dialoguescore import DialogueScore, OpenCoherence, open_recipe, recipe
-from dialeval.models.coherence import HEAD, CoherenceScorer, windows
-from dialeval.models.coherence_pairs import FIGURES
+from dialeval.metrics.dialoguescore import DialogueScore, OpenCoherence
+from dialeval.models.coherence import FIGURES, HEAD, CoherenceScorer, windows
 from dialeval.models.turn_vectors import turn_vectors
 from dialeval.models.window_features import DIRECTIONS, HISTORIES, PLACES, described, padded, window_features
+from dialeval.training.coherence_recipe import open_recipe, recipe
 
-TOYS = Path(__file__).parents[1] / "models" / "training"
+TOYS = Path(__file__).parents[1] / "training"
 
 
 def chat(turns: int, name: str = "d") -> Dialogue:
@@ -96,15 +96,14 @@ def test_windows_follow_what_was_said() -> None:
 
 def test_scoring_reads_what_training_reads() -> None:
     """The features of a true example are, row by row, those that the scorer makes of the same reply."""
-    from dialeval.models.training.coherence_recipe import CoherenceRecipe, Contrasts
-    from dialeval.models.training.window_network import Windows
+    from dialeval.training.coherence_recipe import Contrasts, PreparedWindows, window_examples
 
     chats = [chat(10, "one"), *example_dialogues()[:5]]
     for bare in (0.0, 1.0):
         for history in (0, 3):
-            made = CoherenceRecipe("x", Contrasts(("random",), bare, history=history))
-            examples = [one for one in made.examples(chats) if one.targets[HEAD.name] == 1]
-            learned = Windows(examples).features(np.arange(len(examples)))
+            made = window_examples(Contrasts(("random",), bare, history=history), chats)
+            examples = [one for one in made if one.targets[HEAD.name] == 1]
+            learned = PreparedWindows(examples).features(np.arange(len(examples)))
             read = [delexicalised(one) for one in chats] if bare else chats
             scorer, rows = CoherenceScorer.load(DialogueScore().model), []
             for vectors in turn_vectors(scorer.encoder, read):
@@ -167,7 +166,7 @@ def test_options_that_make_no_sense(options: dict[str, str], message: str) -> No
 
 
 def test_cases_are_balanced_and_come_again() -> None:
-    from dialeval.models.training.coherence_recipe import Contrasts
+    from dialeval.training.coherence_recipe import Contrasts
 
     chats = example_dialogues()[:12]
     twice = list(Contrasts(("session", "session")).cases(chats))
@@ -189,10 +188,10 @@ def test_cases_are_balanced_and_come_again() -> None:
 @pytest.mark.parametrize(("make", "metric"), [(recipe, DialogueScore), (open_recipe, OpenCoherence)])
 def test_a_head_learns_from_a_few_dialogues(make: object, metric: type, tmp_path: Path) -> None:
     pytest.importorskip("torch")
-    from dialeval.models.training import Provenance, Settings, train
+    from dialeval.training import Provenance, TrainingSettings, train
 
     chats = example_dialogues()
-    settings = Settings(batch=64, learning_rate=1e-3, epochs=6, threads=1)
+    settings = TrainingSettings(batch=64, learning_rate=1e-3, epochs=6, threads=1)
     made = make(negatives="session")  # type: ignore[operator]
     learned = train(
         made, chats[:45], tmp_path / "s", Provenance("mit", "a test"), dev=chats[45:], settings=settings
@@ -216,15 +215,16 @@ def encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_papers_way_one_cross_encoder_or_ten(encoder: Path, tmp_path: Path) -> None:
-    from dialeval.models.training import Provenance, Settings, train
+    from dialeval.training import Provenance, TrainingSettings, train
 
     chats = [chat(20, f"c{number}") for number in range(6)]
-    settings = Settings(batch=16, epochs=1, max_length=32, threads=1)
+    settings = TrainingSettings(batch=16, epochs=1, max_length=32, threads=1)
     told = Provenance("mit", "a test")
     one = recipe(str(encoder), negatives="session")
     assert (one.settings.batch, one.settings.learning_rate, one.settings.epochs) == (64, 2e-5, 3)
-    assert [head.name for head in one.heads] == list(FIGURES)
     train(one, chats[:4], tmp_path / "one", told, dev=chats[4:], settings=settings)
+    heads = json.loads((tmp_path / "one" / "config.json").read_text())["heads"]
+    assert [head["name"] for head in heads] == list(FIGURES)
     rows = found(DialogueScore(model=str(tmp_path / "one")), chats[0])
     assert rows[11, "ur4"][0] is not None
     assert rows[19, "ru0"] == (None, "no follow-up turn")

@@ -63,10 +63,10 @@ def test_listed(capsys: pytest.CaptureFixture[str]) -> None:
     assert describe("repetition")["better"] == "lower"
     assert describe("bleu")["better"] == "higher"
     assert describe("similarity")["better"] == {"self": "lower"}
-    catalogue.show("metrics", None, json=True)
+    catalogue.list_("metrics", None, json=True)
     listed = {row["name"]: row["better"] for row in json.loads(capsys.readouterr().out)}
     assert (listed["similarity.v1"], listed["repetition.v1"]) == ({"self": "lower"}, "lower")
-    catalogue.show("metrics", None, json=False)
+    catalogue.list_("metrics", None, json=False)
     assert "self=lower" in capsys.readouterr().out
 
 

@@ -10,7 +10,7 @@ from nltk.translate.bleu_score import SmoothingFunction, sentence_bleu
 
 from dialeval.dialogues.acts import ACTS
 from dialeval.metrics.floweval import flow_bleu
-from dialeval.metrics.ngrams import Counted, Smoothing, sequence_bleu
+from dialeval.metrics.overlap import NgramCounts, Smoothing, sequence_bleu
 from dialeval.models.act_flows import Flow
 
 SMOOTHINGS: tuple[Smoothing, ...] = ("none", "method3", "method4")
@@ -25,14 +25,14 @@ def flow(acts: list[str]) -> Flow:
 def test_counted_once_it_is_the_same(
     own: list[int], others: list[list[int]], smoothing: Smoothing, order: int
 ) -> None:
-    found = Counted(own, 11, order).bleu([Counted(other, 11, order) for other in others], smoothing)
+    found = NgramCounts(own, 11, order).bleu([NgramCounts(other, 11, order) for other in others], smoothing)
     expected = [sequence_bleu(own, [other], order, smoothing) for other in others]
     assert found == pytest.approx(expected, abs=1e-12)
 
 
 @given(sequences, st.integers(2, 4))
 def test_a_sequence_equals_itself(own: list[int], order: int) -> None:
-    counted = Counted(own, 11, order)
+    counted = NgramCounts(own, 11, order)
     assert counted.bleu([counted], "none") == [1.0 if len(own) >= order else 0.0]
 
 

@@ -11,11 +11,9 @@ from awkward import CASES
 from dialeval.dialogues import dialogue, scored_turns
 from dialeval.errors import DataError, UsageError
 from dialeval.metrics import build, signature_of
-from dialeval.metrics.fed import DIALOGUE, TURN
-from dialeval.metrics.reaction_sets import load_sets, sets_mark
+from dialeval.metrics.followup import DIALOGUE, TURN, load_sets, sets_mark
 from dialeval.models.language_model import open_model
-from dialeval.models.likelihood import Question
-from dialeval.models.templates import templates
+from dialeval.models.likelihood import Position, templates
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "models"))
 import tiny_language_model as tiny
@@ -46,7 +44,7 @@ def sets(tmp_path: Path) -> Path:
 
 def test_the_value_is_the_contrast(model: Path, sets: Path) -> None:
     said = ["Hi", "the loo", "er"]
-    found = open_model(str(model)).answer(CHAT, [Question(1, "user")], said, templates()["chatml"], 200)[0]
+    found = open_model(str(model)).answer(CHAT, [Position(1, "user")], said, templates()["chatml"], 200)[0]
     means = [total / count for total, count in zip(found.totals, found.counts, strict=True)]
     made = build(f"followup:model={model},sets={sets}")
     assert made.dimensions == ("manners", "turns-only")

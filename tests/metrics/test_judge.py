@@ -15,8 +15,8 @@ from dialeval.cli import main
 from dialeval.dialogues import dialogue
 from dialeval.errors import DataError, UsageError
 from dialeval.metrics import build, signature_of
-from dialeval.metrics.rubric import load_rubrics
-from dialeval.models.answers import Answered
+from dialeval.metrics.judge import load_rubrics
+from dialeval.models.endpoint import Answered
 
 PULLED = Path("~/.cache/dialeval/models/smollm2-135m-instruct/SmolLM2-135M-Instruct.Q4_1.gguf").expanduser()
 CHAT = dialogue([("user", "Hi"), ("assistant", "Hello!"), ("user", "Bye"), ("assistant", "Bye!")], "d")

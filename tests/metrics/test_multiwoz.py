@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dialeval.dialogues import Dialogue, Turn, dialogue, formats
-from dialeval.dialogues.datasets.multiwoz_systems import published_figures, system_files
+from dialeval.dialogues.datasets.task_oriented import published_figures, system_files
 from dialeval.errors import DataError
 from dialeval.jobs.demo import example_dialogues, example_predictions
 from dialeval.jobs.scoring import score_to

@@ -5,7 +5,7 @@ import random
 import pytest
 from nltk.translate.bleu_score import SmoothingFunction, sentence_bleu
 
-from dialeval.metrics.ngrams import sequence_bleu
+from dialeval.metrics.overlap import sequence_bleu
 
 ACTS = ["inform", "question", "directive", "greeting", "thanking"]
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from dialeval.dialogues import Dialogue, Turn, dialogue
+from dialeval.dialogues import Dialogue, ToolCall, Turn, dialogue
 from dialeval.errors import DataError
 from dialeval.metrics.quality import Quality
 from dialeval.metrics.quality_parts import NAMES, WHAT, PartReader
@@ -103,12 +103,11 @@ def test_of_the_moods_so_far_the_latest_counts_most() -> None:
     assert moods["late"][1] == pytest.approx(moods["early"][1], abs=0.3)  # a dialogue counts all alike
 
 
-def test_empty_replies_and_dialogues_without_any_are_unscored() -> None:
-    blank = Dialogue("blank", (Turn("user", "Hi"), Turn("assistant", " ")))
-    rows = list(Quality().score([blank, Dialogue("none", (Turn("user", "Hi"),))]))
-    assert [(row.dialogue_id, row.turn, row.value, row.note) for row in rows] == [
-        ("blank", 1, None, "empty reply"),
-        ("blank", None, None, "no reply to score"),
+def test_dialogues_without_replies_are_unscored() -> None:
+    calls = Turn("assistant", "", tool_calls=(ToolCall("look", {}, "1"),))
+    given = [Dialogue("step", (Turn("user", "Hi"), calls)), Dialogue("none", (Turn("user", "Hi"),))]
+    assert [(row.dialogue_id, row.turn, row.value, row.note) for row in Quality().score(given)] == [
+        ("step", None, None, "no reply to score"),
         ("none", None, None, "no reply to score"),
     ]
 
@@ -141,7 +140,7 @@ def test_weights_that_make_no_sense_are_refused(tmp_path: Path, levels: object, 
     artefact.save(tmp_path / "mine", "blend.v1", {"levels": json.loads(json.dumps(levels))}, {}, card)
     with pytest.raises(DataError) as caught:
         Blend.load(tmp_path / "mine")
-    assert caught.value.field == field
+    assert str(caught.value.field).startswith(field)
 
 
 def test_teachers_that_are_not_here_leave_nothing_scored(
@@ -151,3 +150,22 @@ def test_teachers_that_are_not_here_leave_nothing_scored(
     rows = list(Quality(teachers=True).score([dialogue(CHAT, "d")]))
     assert [row.turn for row in rows] == [1, 3, 5, None]
     assert all(row.value is None and "dialeval models pull" in str(row.note) for row in rows)
+
+
+def test_an_empty_reply_is_a_failed_reply() -> None:
+    said: list[Turn] = [
+        Turn("user", "Do you like jazz?"),
+        Turn("assistant", " "),
+        Turn("user", "Hello? Are you there?"),
+        Turn("assistant", "I do not understand the question."),
+        Turn("user", "Never mind."),
+        Turn("assistant", "", tool_calls=(ToolCall("look", {}, "1"),)),
+    ]
+    rows = {row.turn: row for row in Quality().score([dialogue(said, "d1")])}
+    assert list(rows) == [1, 3, None]  # what only calls a tool is no reply
+    empty, bad = rows[1], rows[3]
+    assert empty.note == "empty reply"
+    assert empty.value is not None and bad.value is not None
+    assert empty.value < bad.value - 1
+    silent = [row for row in Quality().score([dialogue(said[:2], "d2")]) if row.turn is None]
+    assert silent[0].value is not None and silent[0].value < 0

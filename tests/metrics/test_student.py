@@ -11,18 +11,18 @@ from dialeval.errors import DataError, UsageError
 from dialeval.jobs.demo import example_dialogues
 from dialeval.jobs.training import train_to
 from dialeval.metrics import build
-from dialeval.metrics.lessons import lessons
-from dialeval.metrics.recipes import recipe
-from dialeval.metrics.student import CONSENSUS, Student, taught
+from dialeval.metrics.turn_quality import CONSENSUS, Student
 from dialeval.models import artefact
 from dialeval.models.card import Card
+from dialeval.training.registry import recipe
+from dialeval.training.student_recipe import augment, teacher_scores
 
 
 def test_a_teacher_of_turns_is_asked_about_them_and_one_of_dialogues_about_their_beginnings() -> None:
     said = [("user", "Hi"), ("assistant", "Hello there"), ("user", "Well?"), ("assistant", "Yes")]
-    found = lessons([dialogue(said, "d")])
-    assert taught(build("length"), found, of_turns=True) == {("d", 1): 2.0, ("d", 3): 1.0}
-    assert taught(build("turns"), found, of_turns=False) == {("d", 1): 2.0, ("d", 3): 4.0}
+    found = augment([dialogue(said, "d")])
+    assert teacher_scores(build("length"), found, of_turns=True) == {("d", 1): 2.0, ("d", 3): 1.0}
+    assert teacher_scores(build("turns"), found, of_turns=False) == {("d", 1): 2.0, ("d", 3): 4.0}
 
 
 def test_a_student_learns_from_its_teacher(tmp_path: Path) -> None:
@@ -51,7 +51,7 @@ def test_a_student_of_whole_dialogues_says_of_each_reply_what_came_of_the_dialog
     for chat in chats[35:]:
         so_far = [value for (name, turn), value in values.items() if name == chat.id and turn is not None]
         assert so_far == sorted(so_far)  # a dialogue grows
-        assert values[chat.id, None] >= so_far[-1]
+        assert values[chat.id, None] >= so_far[-1] - 1e-5  # equal, up to rounding, if a reply ends it
     lasts = Student(str(out), aggregate="last").score(chats[35:36])
     assert [row.value for row in lasts][-1] == values[chats[35].id, max(scored_turns(chats[35]))]
     longer = dialogue([*((turn.speaker, turn.text) for turn in chats[35].turns), ("user", "Bye, thanks.")])
@@ -65,7 +65,7 @@ def test_a_model_that_judges_what_nobody_knows_is_refused(tmp_path: Path) -> Non
     weights = {"model.safetensors": shipped.path("model.safetensors").read_bytes()}
     changed, card = {**fields, "judges": "people"}, Card("odd", "Odd.", licence="mit", command="-")
     artefact.save(tmp_path / "odd", shipped.kind, changed, weights, card)
-    with pytest.raises(DataError, match="expected turns or dialogues"):
+    with pytest.raises(DataError, match="judges: Invalid enum value"):
         Student(str(tmp_path / "odd")).score(example_dialogues()[:1])
 
 

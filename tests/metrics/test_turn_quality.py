@@ -9,9 +9,9 @@ from dialeval.dialogues.dialogue import Dialogue
 from dialeval.dialogues.formats import write
 from dialeval.errors import DataError, UsageError
 from dialeval.jobs.training import train_to
-from dialeval.metrics.recipes import recipe
-from dialeval.metrics.turn_quality import TurnQuality
-from dialeval.metrics.turn_targets import GOING_ON, TAKING_UP, TurnTargets, said_before
+from dialeval.metrics.turn_quality import TurnQuality, said_before
+from dialeval.training.registry import recipe
+from dialeval.training.turn_quality_recipe import GOING_ON, TAKING_UP, turn_targets
 
 CHAT = [
     ("user", "Do you like jazz?"),
@@ -55,20 +55,14 @@ def test_logs_that_say_little() -> None:
         Dialogue("roles", (Turn("", "Hi there"), Turn("", "Hello, how are you?"))),
     ]
     found = scores(TurnQuality(), *chats)
-    assert isinstance(found["other language", 1], float)
+    assert str(found["other language", 1]).startswith("language de: its models know en")
     assert found["blank", 1] == "empty reply"
     assert found["nothing", None] == found["blank", None] == "no reply to score"
     assert all(value is not None for value in found.values())
 
 
 def targets(name: str, chat: Dialogue) -> dict[int, float]:
-    given = TurnTargets(name)
-
-    def read(_: list[Dialogue]) -> list[tuple[int, float]]:
-        known = ((turn, given(chat, turn)) for turn in range(len(chat.turns)))
-        return [(turn, found["quality"]) for turn, found in known if found]
-
-    return dict(given.reading([chat], read))
+    return {turn: value for (_, turn), value in turn_targets([chat], name).items()}
 
 
 def test_a_sentiment_in_the_log_comes_before_ours() -> None:
@@ -137,7 +131,13 @@ def logs(liked: str, disliked: str) -> list[Dialogue]:
     return found
 
 
-@pytest.mark.parametrize("target", ["sentiment", "sentiment+stop", "sentiment+stop+uptake"])
+@pytest.mark.parametrize(
+    "target",
+    [
+        *(pytest.param(one, marks=pytest.mark.soak) for one in ("sentiment", "sentiment+stop")),
+        "sentiment+stop+uptake",
+    ],
+)
 def test_a_log_without_labels_trains_a_scorer(tmp_path: Path, target: str) -> None:
     place = log(tmp_path / "log.jsonl", logs("Gladly, here is a fact.", "Bananas shout at trains."))
     told = train_to(f"turn-quality:target={target}", [str(place)], tmp_path / "mine")
@@ -156,7 +156,7 @@ def test_a_log_without_labels_trains_a_scorer(tmp_path: Path, target: str) -> No
 
 
 def test_an_empty_or_constant_target_leaves_no_artefact(tmp_path: Path) -> None:
-    silent = [dialogue([("user", "Hi"), ("assistant", f"Hello {n}")], f"d{n}") for n in range(40)]
+    silent = [dialogue([("user", "Hi"), ("assistant", f"Hello {n}")], f"d{n}") for n in range(12)]
     with pytest.raises(DataError, match="makes no examples"):
         train_to("turn-quality", [str(log(tmp_path / "silent.jsonl", silent))], tmp_path / "mine")
     same = [
@@ -168,7 +168,7 @@ def test_an_empty_or_constant_target_leaves_no_artefact(tmp_path: Path) -> None:
                 Turn("user", "ok", {"sentiment": 1}),
             ),
         )
-        for n in range(40)
+        for n in range(12)
     ]
     with pytest.raises(DataError, match="training examples have quality 1: there is nothing to learn from"):
         train_to(

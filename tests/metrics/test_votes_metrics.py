@@ -7,7 +7,7 @@ import pytest
 
 from dialeval.dialogues import Dialogue, Turn, dialogue
 from dialeval.dialogues.contexts import Context, answered
-from dialeval.dialogues.votes import Vote, write_votes
+from dialeval.dialogues.votes import Vote, read_votes, write_votes
 from dialeval.errors import DataError, UsageError
 from dialeval.jobs.scoring import score_to
 from dialeval.metrics import build, signature_of
@@ -107,3 +107,20 @@ def test_a_warning_where_no_wizard_chose_anything_near_most_replies(votes: str) 
     summary = score_to(replies, [f"voted-appropriateness:votes={votes}"])
     assert summary.warnings() == ["voted-appropriateness: 2 of 3 scores: no wizard chose anything near it"]
     assert score_to(replies[1:2], [f"voted-appropriateness:votes={votes}"]).warnings() == []
+
+
+def test_nothing_fits_is_a_vote(tmp_path: Path) -> None:
+    """Equation 1 gives 1 and equation 2 V = 0 where every wizard said that nothing fits."""
+    cast = [
+        Vote("d", 1, "ann", None),
+        Vote("d", 1, "bob", None),
+        Vote("e", 1, "ann", None),
+        Vote("e", 1, "bob", "Hi"),
+    ]
+    write_votes(cast, tmp_path / "votes.jsonl")
+    assert read_votes(tmp_path / "votes.jsonl") == cast
+    chats = [dialogue([("user", "Hello"), ("assistant", "Hi")], name) for name in ("d", "e", "unseen")]
+    weak = build(f"weak-agreement:votes={tmp_path}/votes.jsonl").score(chats)
+    voted = build(f"voted-appropriateness:votes={tmp_path}/votes.jsonl").score(chats).where(dimension="votes")
+    assert [row.value for row in weak] == [1.0, 5.0, None]
+    assert [row.value for row in voted] == [0.0, 1.0, None]

@@ -6,9 +6,8 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
-from dialeval.models.byte_pairs import BytePairs
-from dialeval.models.continuations import Tree
-from dialeval.models.gguf import Gguf
+from dialeval.models.gguf import BytePairs, Gguf
+from dialeval.models.likelihood import Tree
 from dialeval.models.llama import Llama
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from dialeval.models.artefact import Artefact
-from dialeval.models.shape import Shape, read_weights
+from dialeval.models.shape import EncoderShape, read_weights
 from dialeval.models.tensors import write_tensors
 
 EMBEDDINGS = {
@@ -27,7 +27,7 @@ LAYER = {
 
 def as_transformers(artefact: Artefact, folder: Path, longest: int | None = None) -> Path:
     """Write a BERT that gives the numbers of `artefact`; `longest` tells its tokenizer where to cut."""
-    shape = Shape.of(artefact.config, "config.json")
+    shape = EncoderShape.of(artefact.config, "config.json")
     tensors = {}
     for name, value in read_weights(artefact.path("model.safetensors"), shape).items():
         room, _, rest = name.partition(".")
@@ -45,7 +45,7 @@ def as_transformers(artefact: Artefact, folder: Path, longest: int | None = None
     for kind, size in (("weight", (shape.width, shape.width)), ("bias", (shape.width,))):
         tensors[f"pooler.dense.{kind}"] = np.zeros(size, np.float32)  # not used, but missed
     folder.mkdir(parents=True, exist_ok=True)
-    write_tensors(folder / "model.safetensors", tensors, {"format": "pt"})
+    write_tensors(folder / "model.safetensors", tensors, layout="pt")
     (folder / "config.json").write_text(json.dumps(_config(shape)))
     (folder / "tokenizer.json").write_bytes(artefact.path("tokenizer.json").read_bytes())
     marks = {f"{name.lower()}_token": f"[{name}]" for name in ("CLS", "SEP", "PAD", "UNK", "MASK")}
@@ -56,7 +56,7 @@ def as_transformers(artefact: Artefact, folder: Path, longest: int | None = None
     return folder
 
 
-def _config(shape: Shape) -> dict[str, object]:
+def _config(shape: EncoderShape) -> dict[str, object]:
     return {
         "model_type": "bert",
         "architectures": ["BertModel"],

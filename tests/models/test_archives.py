@@ -1,16 +1,13 @@
 """Archives: what is asked for comes out; whatever is hostile is refused and leaves no trace (promise R15)."""
 
-import gzip
-import io
 import os
+import shutil
 import stat
 import struct
-import tarfile
 import time
 import warnings
 import zipfile
 import zlib
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -36,21 +33,11 @@ def zipped(path: Path, members: dict[str, bytes], packing: int = zipfile.ZIP_DEF
     return path
 
 
-def tarred(path: Path, members: dict[str, bytes], mode: str = "w:gz") -> Path:
-    with tarfile.open(path, mode) as file:  # type: ignore[call-overload]
-        for name, content in members.items():
-            member = tarfile.TarInfo(name)
-            member.size = len(content)
-            file.addfile(member, io.BytesIO(content))
-    return path
+class Everything(list[str]):
+    """Names that have every name among them."""
 
-
-def plain_tar(path: Path, members: dict[str, bytes]) -> Path:
-    return tarred(path, members, "w:")
-
-
-Pack = Callable[[Path, dict[str, bytes]], Path]
-packings = pytest.mark.parametrize("pack", [zipped, tarred, plain_tar])
+    def __contains__(self, _: object) -> bool:
+        return True
 
 
 def refused(archive: Path, member: str, why: str, **limits: int) -> None:
@@ -58,38 +45,28 @@ def refused(archive: Path, member: str, why: str, **limits: int) -> None:
     around = {path: path.stat().st_mtime_ns for path in archive.parent.rglob("*")}
     for _ in range(2):
         with pytest.raises(DataError, match=why) as caught:
-            extract_members(archive, lambda name: True, archive.parent / "out", **limits)
+            extract_members(archive, [], archive.parent / "out", optional=Everything(), **limits)
         assert str(archive) in str(caught.value)
         assert member in str(caught.value)
         assert {path: path.stat().st_mtime_ns for path in archive.parent.rglob("*")} == around
 
 
-@packings
-def test_the_wanted_members_come_out_whole(pack: Pack, tmp_path: Path) -> None:
-    archive = pack(tmp_path / "a", GOOD)
+def test_the_wanted_members_come_out_whole(tmp_path: Path) -> None:
+    archive = zipped(tmp_path / "a", GOOD)
     wanted = [name for name in GOOD if name.startswith("model/")]
-    by_name = extract_members(archive, wanted, tmp_path / "one")
-    by_rule = extract_members(archive, lambda name: name.startswith("model/"), tmp_path / "two")
-    assert by_name == [tmp_path / "one" / name for name in wanted]
-    assert by_rule == [tmp_path / "two" / name for name in wanted]
-    for path, name in zip(by_name + by_rule, wanted * 2, strict=True):
-        assert path.read_bytes() == GOOD[name]
-    assert entries(tmp_path) == ["a", "one", "two"]
-    assert entries(tmp_path / "one") == ["model"]
+    found = extract_members(archive, wanted, tmp_path / "out", optional=["setup.py", "model/none"])
+    assert found == [tmp_path / "out" / name for name in (*wanted, "setup.py")]
+    assert [path.read_bytes() for path in found] == [GOOD[name] for name in (*wanted, "setup.py")]
+    assert entries(tmp_path) == ["a", "out"]
 
 
-@packings
-def test_a_missing_member_is_named(pack: Pack, tmp_path: Path) -> None:
-    archive = pack(tmp_path / "a", GOOD)
+def test_a_missing_member_is_named(tmp_path: Path) -> None:
+    archive = zipped(tmp_path / "a", GOOD)
     for _ in range(2):
         with pytest.raises(DataError, match=r"a: model/weights: is not in this archive"):
             extract_members(archive, ["model/config.json", "model/weights"], tmp_path / "out")
         assert entries(tmp_path) == ["a"]
-    assert extract_members(archive, lambda name: False, tmp_path / "out") == []
-
-
-def test_one_name_is_one_name_and_not_its_letters(tmp_path: Path) -> None:
-    assert len(extract_members(zipped(tmp_path / "a", GOOD), "setup.py", tmp_path / "out")) == 1
+    assert extract_members(archive, [], tmp_path / "out") == []
 
 
 def test_a_folder_that_holds_something_is_left_alone(tmp_path: Path) -> None:
@@ -99,7 +76,6 @@ def test_a_folder_that_holds_something_is_left_alone(tmp_path: Path) -> None:
     assert entries(tmp_path) == ["a"]
 
 
-@packings
 @pytest.mark.parametrize(
     ("name", "why"),
     [
@@ -117,8 +93,8 @@ def test_a_folder_that_holds_something_is_left_alone(tmp_path: Path) -> None:
         ("MODEL/Config.json", "twice"),
     ],
 )
-def test_names_that_lead_elsewhere(pack: Pack, name: str, why: str, tmp_path: Path) -> None:
-    refused(pack(tmp_path / "a", {**GOOD, name: b"evil"}), repr(name)[1:-1], why)
+def test_names_that_lead_elsewhere(name: str, why: str, tmp_path: Path) -> None:
+    refused(zipped(tmp_path / "a", {**GOOD, name: b"evil"}), repr(name)[1:-1], why)
 
 
 def test_hostile_members_nobody_asked_for_spoil_the_archive(tmp_path: Path) -> None:
@@ -132,10 +108,6 @@ def test_a_member_twice(tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "a", "w") as file, warnings.catch_warnings(action="ignore"):
         file.writestr("same", b"1")
         file.writestr("same", b"2")
-    refused(tmp_path / "a", "same", "twice")
-    with tarfile.open(tmp_path / "a", "w") as tar:
-        for _ in range(2):
-            tar.addfile(tarfile.TarInfo("same"))
     refused(tmp_path / "a", "same", "twice")
 
 
@@ -154,26 +126,6 @@ def test_links_and_devices_in_a_zip_file(kind: int, tmp_path: Path) -> None:
     refused(tmp_path / "a", "model/link", "a link, a device")
 
 
-@pytest.mark.parametrize(
-    "kind", [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.CHRTYPE, tarfile.BLKTYPE, tarfile.FIFOTYPE]
-)
-def test_links_and_devices_in_a_tar_file(kind: bytes, tmp_path: Path) -> None:
-    member = tarfile.TarInfo("model/link")
-    member.type, member.linkname = kind, "/etc/passwd"
-    with tarfile.open(tmp_path / "a", "w:gz") as file:
-        file.addfile(member)
-        file.addfile(tarfile.TarInfo("model/link/through"))
-    refused(tmp_path / "a", "model/link", "a link, a device")
-
-
-def test_other_kinds_of_a_tar_file(tmp_path: Path) -> None:
-    for kind, why in ((b"Z", "unknown kind"), (tarfile.GNUTYPE_SPARSE, "a link, a device")):
-        member = tarfile.TarInfo("odd")
-        member.type = kind
-        (tmp_path / "a").write_bytes(member.tobuf(tarfile.GNU_FORMAT) + bytes(1024))
-        refused(tmp_path / "a", "odd", why)
-
-
 def test_an_encrypted_member(tmp_path: Path) -> None:
     zipped(tmp_path / "a", {"secret": b"x"})
     data = bytearray((tmp_path / "a").read_bytes())
@@ -188,13 +140,10 @@ def test_packings_that_unpack_at_one_go(packing: int, tmp_path: Path) -> None:
     refused(zipped(tmp_path / "a", {"zeros": bytes(1000)}, packing), "zeros", "unusual")
 
 
-@packings
-def test_too_many_bytes(pack: Pack, tmp_path: Path) -> None:
-    archive = pack(tmp_path / "a", {"one": bytes(600), "two": bytes(600)})
-    assert len(extract_members(archive, lambda name: True, tmp_path / "out", limit_bytes=1200)) == 2
-    for path in (tmp_path / "out").iterdir():
-        path.unlink()
-    (tmp_path / "out").rmdir()
+def test_too_many_bytes(tmp_path: Path) -> None:
+    archive = zipped(tmp_path / "a", {"one": bytes(600), "two": bytes(600)})
+    assert len(extract_members(archive, ["one", "two"], tmp_path / "out", limit_bytes=1200)) == 2
+    shutil.rmtree(tmp_path / "out")
     refused(archive, "", "more than 1199|more bytes", limit_bytes=1199)
 
 
@@ -239,32 +188,8 @@ def test_members_that_share_their_bytes_are_counted_each(tmp_path: Path) -> None
     refused(tmp_path / "a", "", "more than 1100000 bytes", limit_bytes=1_100_000)
 
 
-def test_ten_gigabytes_of_zeros_behind_gzip(tmp_path: Path) -> None:
-    """The header says 10 GB; the stream is stopped at the limit, also where nobody wants the member."""
-    member = tarfile.TarInfo("zeros")
-    member.size = 10 << 30
-    with gzip.open(tmp_path / "a", "wb", compresslevel=1) as file:
-        file.write(member.tobuf(tarfile.GNU_FORMAT))
-        for _ in range(64):
-            file.write(bytes(1 << 20))
-    began = time.process_time()
-    refused(tmp_path / "a", "", r"more than .* bytes|more bytes", limit_bytes=8 << 20)
-    with pytest.raises(DataError, match="more than"):
-        extract_members(tmp_path / "a", ["other"], tmp_path / "out", limit_bytes=8 << 20)
-    assert time.process_time() - began < 5
-    assert entries(tmp_path) == ["a"]
-
-
-def test_a_header_that_would_fill_the_memory(tmp_path: Path) -> None:
-    member = tarfile.TarInfo("long")
-    member.type, member.size = tarfile.XHDTYPE, 1 << 40
-    (tmp_path / "a").write_bytes(member.tobuf(tarfile.GNU_FORMAT) + bytes(2048))
-    refused(tmp_path / "a", "long", "a header of")
-
-
-@packings
-def test_more_members_than_the_limit(pack: Pack, tmp_path: Path) -> None:
-    archive = pack(tmp_path / "a", {f"m{number}": b"" for number in range(101)})
+def test_more_members_than_the_limit(tmp_path: Path) -> None:
+    archive = zipped(tmp_path / "a", {f"m{number}": b"" for number in range(101)})
     refused(archive, "m100", "more than 100 members", limit_members=100)
     assert len(extract_members(archive, ["m0"], tmp_path / "out", limit_members=101)) == 1
 
@@ -280,9 +205,8 @@ def test_a_million_members_are_refused_at_once(tmp_path: Path) -> None:
         assert time.process_time() - began < 2
 
 
-@packings
-def test_broken_archives(pack: Pack, tmp_path: Path) -> None:
-    whole = pack(tmp_path / "a", GOOD).read_bytes()
+def test_broken_archives(tmp_path: Path) -> None:
+    whole = zipped(tmp_path / "a", GOOD).read_bytes()
     (tmp_path / "a").write_bytes(whole[: len(whole) // 2])
     with pytest.raises(DataError, match=r"broken|not in this archive"):
         extract_members(tmp_path / "a", list(GOOD), tmp_path / "out")
@@ -301,7 +225,7 @@ def test_a_flipped_byte_in_a_zip_file(tmp_path: Path) -> None:
 )
 def test_no_archive_at_all(content: bytes, tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(content)
-    with pytest.raises(DataError, match=r"a: (no zip, tar or tar.gz file|x: is not in)"):
+    with pytest.raises(DataError, match=r"a: (no zip file|x: is not in)"):
         extract_members(tmp_path / "a", ["x"], tmp_path / "out")
     for path, why in ((tmp_path / "gone", "no such file"), (tmp_path, "cannot be unpacked")):
         with pytest.raises(DataError, match=why):

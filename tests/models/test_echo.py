@@ -12,8 +12,7 @@ import tiny_language_model as tiny
 from dialeval.dialogues import dialogue
 from dialeval.errors import DataError
 from dialeval.models.language_model import open_model
-from dialeval.models.likelihood import Question
-from dialeval.models.templates import templates
+from dialeval.models.likelihood import Position, templates
 
 CHAT = dialogue([("user", "Hi"), ("assistant", "the loo is there"), ("user", "Hi"), ("assistant", "er")], "d")
 SAID = ["Hi there", "loo"]
@@ -36,7 +35,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, int
 
 def test_an_address_equals_the_file(served: tuple[Path, int]) -> None:
     file, port = served
-    asked = [Question(1, "user"), Question(None, "user")]
+    asked = [Position(1, "user"), Position(None, "user")]
     here = open_model(str(file)).answer(CHAT, asked, SAID, templates()["chatml"], 200)
     there = open_model(f"http://127.0.0.1:{port}/v1").answer(CHAT, asked, SAID, templates()["chatml"], 200)
     for one, other in zip(here, there, strict=True):
@@ -46,11 +45,11 @@ def test_an_address_equals_the_file(served: tuple[Path, int]) -> None:
 
 def test_context_beyond_the_window_is_cut(served: tuple[Path, int]) -> None:
     model = open_model(f"http://127.0.0.1:{served[1]}/v1")
-    found = model.answer(CHAT, [Question(3, "user")], SAID, templates()["prefixes"], 8)
+    found = model.answer(CHAT, [Position(3, "user")], SAID, templates()["prefixes"], 8)
     assert found[0].cut
 
 
 def test_an_address_that_cannot_is_said(served: tuple[Path, int]) -> None:
     model = open_model(f"http://127.0.0.1:{served[1]}/mute/v1#tiny")
     with pytest.raises(DataError, match="echo and logprobs"):
-        model.answer(CHAT, [Question(1, "user")], SAID, templates()["chatml"], 200)
+        model.answer(CHAT, [Position(1, "user")], SAID, templates()["chatml"], 200)

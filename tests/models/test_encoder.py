@@ -1,11 +1,15 @@
 """Text in, vectors out: the same numbers in any company, and the numbers of the original."""
 
+import json
 import os
 import random
 import subprocess
 import sys
+from base64 import b64encode
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -48,7 +52,7 @@ def test_batches_of_any_size_and_any_order_give_the_same(
         order = sorted(range(len(lengths)), key=lambda place: -lengths[place])
         return [order[start : start + texts_per_batch] for start in range(0, len(order), texts_per_batch)]
 
-    monkeypatch.setattr("dialeval.models.encoder.batches", by_count)
+    monkeypatch.setattr("dialeval.models.network.batches", by_count)
     encoder = fresh()
     order = list(range(len(texts)))
     random.Random(texts_per_batch).shuffle(order)
@@ -63,7 +67,7 @@ def test_batches_as_they_come_mixed_in_length(monkeypatch: pytest.MonkeyPatch) -
         places = list(range(len(lengths)))
         return [places[start : start + 50] for start in range(0, len(places), 50)]
 
-    monkeypatch.setattr("dialeval.models.encoder.batches", unsorted)
+    monkeypatch.setattr("dialeval.models.network.batches", unsorted)
     assert np.abs(fresh().vectors(FEW) - wanted).max() <= 1e-5
 
 
@@ -90,7 +94,7 @@ def test_another_process_with_another_hash_seed_gives_the_same(tmp_path: Path) -
 
 def test_each_text_is_run_once(encoder: Encoder, monkeypatch: pytest.MonkeyPatch) -> None:
     made = fresh()
-    made._cache.memory.limit = 1 << 20
+    made._cache.limit = 1 << 20
     seen: list[int] = []
     run = made._run
 
@@ -191,12 +195,12 @@ def test_other_artefacts_are_no_encoders(tmp_path: Path) -> None:
     config = {key: value for key, value in found.config.items() if key not in ("class", "dialeval")}
     card = Card("x", "x", licence="mit", command="x")
     for change, message in (
-        ({"pooling": "sum"}, "unknown pooling"),
-        ({"shape": {**config["shape"], "layers": 10**9}}, "not a possible size"),
-        ({"shape": {**config["shape"], "layers": True}}, "not a possible size"),
+        ({"pooling": "sum"}, "pooling: .*enum value 'sum'"),
+        ({"shape": {**config["shape"], "layers": 10**9}}, "<= 64"),
+        ({"shape": {**config["shape"], "layers": True}}, "got `bool`"),
         ({"shape": {**config["shape"], "heads": 7}}, "no multiple"),
-        ({"shape": {**config["shape"], "activation": "os.system"}}, "unknown activation"),
-        ({"shape": None}, "shape needs exactly"),
+        ({"shape": {**config["shape"], "activation": "os.system"}}, "enum value"),
+        ({"shape": None}, "shape: .*got `null`"),
     ):
         files = {name: found.path(name).read_bytes() for name in ("tokenizer.json", "model.safetensors")}
         made = artefact.save(tmp_path / "a", "encoder.v1", {**config, **change}, files, card)
@@ -206,6 +210,55 @@ def test_other_artefacts_are_no_encoders(tmp_path: Path) -> None:
     made = artefact.save(tmp_path / "a", "encoder.v1", config, files, card)
     with pytest.raises(DataError, match="not a tokenizer"):
         Encoder(made)
+
+
+def with_tokenizer(folder: Path, change: Callable[[dict[str, Any]], object]) -> artefact.Artefact:
+    """The shipped encoder with another tokenizer."""
+    found = artefact.load(DEFAULT)
+    config = {key: value for key, value in found.config.items() if key not in ("class", "dialeval")}
+    tokenizer = json.loads(found.path("tokenizer.json").read_bytes())
+    change(tokenizer)
+    files = {"tokenizer.json": json.dumps(tokenizer).encode()}
+    files["model.safetensors"] = found.path("model.safetensors").read_bytes()
+    return artefact.save(folder, "encoder.v1", config, files, Card("x", "x", licence="mit", command="x"))
+
+
+def test_tokens_beyond_the_vocabulary_are_named(tmp_path: Path) -> None:
+    made = with_tokenizer(tmp_path / "a", lambda one: one["model"]["vocab"].update({"hello": 999_999}))
+    assert Encoder(made).vectors(["good morning"]).shape == (1, 384)
+    with pytest.raises(
+        DataError, match=r"tokenizer\.json: gives the token 999999, where the model knows 30522"
+    ):
+        Encoder(made).vectors(["hello"])
+
+
+def doubling(times: int, **pattern: str) -> dict[str, Any]:
+    rule = {"type": "Replace", "pattern": pattern, "content": "aa"}
+    return {"type": "Sequence", "normalizers": [rule] * times}
+
+
+@pytest.mark.parametrize(
+    ("normaliser", "is_fine"),
+    [
+        (doubling(60, String="a"), False),
+        (doubling(60, Regex="a|"), False),
+        ({"type": "Sequence", "normalizers": [doubling(5, String="a"), doubling(5, String="a")]}, False),
+        ({"type": "Prepend", "prepend": "x" * 300}, False),
+        ({"type": "Precompiled", "precompiled_charsmap": b64encode(bytes(4) + b"x" * 999).decode()}, False),
+        (doubling(60, String="aa"), True),
+        (doubling(3, Regex="a"), True),
+        (None, True),
+    ],
+)
+def test_a_normaliser_that_grows_text_is_stopped(normaliser: Any, is_fine: bool, tmp_path: Path) -> None:
+    made = with_tokenizer(tmp_path / "a", lambda one: one.update({"normalizer": normaliser}))
+    if is_fine:
+        assert Encoder(made).vectors(["banana"]).shape == (1, 384)
+    else:
+        with pytest.raises(
+            DataError, match=r"tokenizer\.json: its normaliser can make a text .* times as long"
+        ):
+            Encoder(made)
 
 
 def test_weights_of_other_sizes_are_refused(tmp_path: Path) -> None:

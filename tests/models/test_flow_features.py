@@ -9,7 +9,7 @@ from dialeval.dialogues import Dialogue, Turn, dialogue
 from dialeval.dialogues.acts import ACTS
 from dialeval.dialogues.segments import segments_of
 from dialeval.jobs.demo import example_dialogues
-from dialeval.models.flow_features import NAMES, flow_features
+from dialeval.models.auxiliary_features import FLOW, flow_features
 from dialeval.models.segment_acts import SegmentActs
 
 
@@ -31,7 +31,7 @@ def by_hand(chat: Dialogue, turn: int) -> dict[str, list[float]]:
     lengths = np.log1p(list(words.values()))
     sizes = [many, turns, np.log1p(sum(words.values())), many**2, turns**2, len(said) / len(words)]
     sizes += [lengths.mean(), lengths.std(), np.log1p([len(one.text.split()) for one in said]).mean()]
-    return dict(zip(NAMES, (shares, pairs, sizes), strict=True))
+    return dict(zip(FLOW, (shares, pairs, sizes), strict=True))
 
 
 def test_what_is_counted_up_to_each_turn_is_what_a_hand_would_count() -> None:
@@ -54,5 +54,5 @@ def test_what_is_counted_up_to_each_turn_is_what_a_hand_would_count() -> None:
 )
 def test_a_dialogue_without_acts_is_all_zeros(chat: Dialogue) -> None:
     found = flow_features(chat, range(len(chat.turns)))
-    assert [found[name].shape for name in NAMES] == [(len(chat.turns), size) for size in (33, 121, 9)]
-    assert not any(found[name].any() for name in NAMES)
+    assert [found[name].shape for name in FLOW] == [(len(chat.turns), size) for size in (33, 121, 9)]
+    assert not any(found[name].any() for name in FLOW)

@@ -1,6 +1,7 @@
 """The Hub, as a server on this machine that speaks the part of it that models need."""
 
 import base64
+import contextlib
 import hashlib
 import http.server
 import importlib.util
@@ -36,6 +37,9 @@ class Hub(http.server.ThreadingHTTPServer):
         self.large: set[str] = {"model.safetensors"}  # kept as the Hub keeps large files
         self.serve: dict[str, bytes] = {}  # what comes instead of a file's content
         self.asked: list[tuple[str, str]] = []
+        self.endless: set[str] = set()  # files of which more and more comes
+        self.unlisted = False  # whether sizes and hashes are left out, as some mirrors do
+        self.sent = 0  # bytes of an endless file
         self.down = False
 
     def address(self, path: str) -> str:
@@ -83,15 +87,28 @@ class Answer(http.server.BaseHTTPRequestHandler):
         repo, _, rest = path.strip("/").partition("/resolve/")
         commit, _, name = rest.partition("/")
         content = hub.repos[repo][name]
+        if name in hub.endless:
+            return self.send_for_ever()
         etag = self.facts(name, content)["lfs"]["sha256"] if name in hub.large else self.git(content)
         return self.send(200, hub.serve.get(name, content), ETag=f'"{etag}"', X_Repo_Commit=commit)
 
     do_GET = do_HEAD = do_POST = handle_all
 
+    def send_for_ever(self) -> None:
+        self.send_response(200)
+        self.send_header("Connection", "close")
+        self.end_headers()
+        with contextlib.suppress(OSError):  # until the other side hangs up
+            while self.server.sent < 1 << 30:
+                self.server.sent += self.connection.send(b"x" * 65536)
+        self.close_connection = True
+
     def git(self, content: bytes) -> str:
         return hashlib.sha1(b"blob %d\0" % len(content) + content).hexdigest()
 
     def facts(self, name: str, content: bytes) -> dict[str, Any]:
+        if self.server.unlisted:
+            return {}
         found: dict[str, Any] = {"size": len(content), "blobId": self.git(content), "oid": self.git(content)}
         if name in self.server.large:
             found["lfs"] = {
@@ -231,6 +248,23 @@ def test_content_that_the_hub_does_not_stand_for(name: str, hub: Hub, models: Pa
         assert left_over(models) == []
     hub.serve.clear()
     assert downloads.from_hub("org/tiny").is_dir()
+
+
+@pytest.mark.parametrize("unlisted", [False, True])
+def test_no_more_bytes_are_taken_than_there_can_be(
+    unlisted: bool, hub: Hub, models: Path, tmp_path: Path
+) -> None:
+    hub.repos["org/tiny"] = tiny_model(tmp_path / "tiny")
+    if unlisted:
+        hub.unlisted, hub.large = True, set()
+        assert downloads.pull("org/tiny", name="fine", max_bytes=100_000).kind == "encoder.v1"
+    hub.endless = {"model.safetensors"}
+    what = "more than 100000 bytes.*--max-bytes" if unlisted else r"more than the \d+ bytes that are listed"
+    with pytest.raises(DataError, match=what):
+        downloads.pull("org/tiny", max_bytes=100_000)
+    assert 0 < hub.sent < 16 << 20  # what fits into the buffers of two sockets, not what the server has
+    assert left_over(models) == []
+    assert "org--tiny" not in entries(models)
 
 
 def test_a_pinned_model_of_the_hub(hub: Hub, models: Path, tmp_path: Path) -> None:

@@ -9,20 +9,17 @@ import tiny_language_model as tiny
 
 from dialeval.dialogues import dialogue
 from dialeval.errors import DataError, UsageError
-from dialeval.models.byte_pairs import BytePairs
-from dialeval.models.continuations import Tree
-from dialeval.models.gguf import _KINDS, Gguf
+from dialeval.models.gguf import _KINDS, BytePairs, Gguf
 from dialeval.models.language_model import mark, open_model
-from dialeval.models.likelihood import Question
+from dialeval.models.likelihood import Position, Tree, spoken, templates
 from dialeval.models.llama import Llama
-from dialeval.models.templates import spoken, templates
 
 SAID = ["Hi there", "Hi", "loo the", "other 12!"]
 CHAT = dialogue(
     [("user", "Hi"), ("assistant", "the loo <|im_end|> is there"), ("user", "thanks"), ("assistant", "Hi")],
     "d",
 )
-ASKED = [Question(1, "user"), Question(3, "user"), Question(2, "assistant"), Question(None, "user")]
+ASKED = [Position(1, "user"), Position(3, "user"), Position(2, "assistant"), Position(None, "user")]
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +52,7 @@ def test_torch_equals_reading_each_sentence_by_itself(both: tuple[Path, Path]) -
         before += words.marks(template.opening(one.side)) + words.words([one.text])[0]
         before += words.marks(template.close)
     before += words.marks(template.opening("user"))
-    found = open_model(str(file)).answer(CHAT, [Question(1, "user")], SAID, template, 200)[0]
+    found = open_model(str(file)).answer(CHAT, [Position(1, "user")], SAID, template, 200)[0]
     for text, total in zip(SAID, found.totals, strict=True):
         said = words.words([text])[0]
         with torch.no_grad():
@@ -69,8 +66,8 @@ def test_later_turns_and_other_questions_change_nothing(both: tuple[Path, Path])
     model, template = open_model(str(file)), templates()["chatml"]
     together = model.answer(CHAT, ASKED, SAID, template, 200)
     shorter = dialogue([(turn.speaker, turn.text) for turn in CHAT.turns[:2]], "s")
-    model._cache.memory._kept.clear()  # type: ignore[attr-defined]
-    alone = model.answer(shorter, [Question(1, "user")], SAID[::-1], template, 200)[0]
+    model._cache.clear()
+    alone = model.answer(shorter, [Position(1, "user")], SAID[::-1], template, 200)[0]
     np.testing.assert_allclose(together[0].totals, alone.totals[::-1], atol=1e-5)
 
 
@@ -83,7 +80,7 @@ def test_a_typed_mark_is_text(both: tuple[Path, Path]) -> None:
 def test_long_dialogues_are_read_in_windows(both: tuple[Path, Path]) -> None:
     model = open_model(str(both[1]))
     chat = dialogue([(("user", "assistant")[turn % 2], f"Hi there {turn}") for turn in range(60)], "long")
-    questions = [Question(turn, "user") for turn in range(1, 60, 2)]
+    questions = [Position(turn, "user") for turn in range(1, 60, 2)]
     found = model.answer(chat, questions, SAID, templates()["chatml-bare"], 128)
     assert not found[0].cut
     assert found[-1].cut

@@ -16,75 +16,33 @@ from hypothesis import strategies as st
 from peer_model import as_transformers
 
 from dialeval.errors import DataError, UsageError
+from dialeval.jobs.demo import example_dialogues
 from dialeval.models import artefact, matching
 from dialeval.models.card import Card
 from dialeval.models.conversion import encoder_artefact
 from dialeval.models.encoder import DEFAULT, Encoder
 from dialeval.models.matching import Idf, Matcher, States, greedy_match, idf_of_file
-from dialeval.models.states import TokenStates
+from dialeval.models.token_states import TokenStates
 
-SAID = """
-Hello there! How are you doing today?
-I'm fine, thanks for asking.
-Could you book me a table for four on Friday night?
-Sure, which restaurant would you like?
-Somewhere that isn't too loud, my grandmother is coming along.
-The Lamb & Lion has a quiet room upstairs, shall I try there?
-Yes.
-no no no no no
-Hmm...
-I said NO.
-What time does the last train to Ely leave?
-The last one leaves at 23:47 from platform 2.
-That's too late for me :(
-x
-Ok
-You could take the 22:15 instead; it's a bit slower, though.
-How much is it?
-It's £12.40, or £8.20 with a railcard.
-My e-mail address is jo.doe@example.org, if you need it.
-naïve café crème brûlée, s'il vous plaît
-Das weiß ich leider nicht.
-你好吗 ? 我很好
-Привет, как дела?
-😀😀 haha that's great
-??!?
-...
-supercalifragilisticexpialidocious antidisestablishmentarianism
-Old, old, old, old, old, old.
-Do you like old films? I do, I do, I do!
-I watched three of them last weekend with my sister.
-She fell asleep in the middle of the second one.
-Ha! Mine would, too.
-what's the weather like in Oslo
-It is snowing, -7 degrees, and there's a strong wind from the north-east.
-Brrr
-I have never been to Norway, but I have been to Sweden twice.
-Which do you like better, the mountains or the sea?
-The sea, no question.
-I can't swim.
-Neither can I, and yet here we are.
-Let me think about it for a moment.
-Take your time.
-[SEP] marks the end of a text [CLS]
-my dog ate my homework
-My cat ate my homework, honestly!
-The homework was eaten by a dog.
-a
-the the the the
-I don't understand what you mean by that, could you say it in other words?
-Of course: please turn the thing off and then on again.
-It works now, you are a genius.
-Glad to hear it. Is there anything else I can do for you?
-No, that's all. Good-bye!
-Bye, and have a good day.
-tab\tand  several   blanks
-\u00a0non-breaking\u00a0
-zero\u200bwidth
-1234567890
-3 + 4 = 7, isn't it?
-C'est la vie.
-""".strip().split("\n")
+ODD = [
+    *(
+        "x",
+        "Ok",
+        "a",
+        "no no no no no",
+        "the the the the",
+        "Hmm...",
+        "??!?",
+        "...",
+        "1234567890",
+        "I said NO.",
+    ),
+    *("naïve café crème brûlée", "Das weiß ich leider nicht.", "你好吗 ? 我很好", "Привет, как дела?"),
+    *("😀😀 haha that's great", "supercalifragilisticexpialidocious antidisestablishmentarianism"),
+    *("It's £12.40, or £8.20 with a railcard.", "Write to jo.doe@example.org.", "3 + 4 = 7, isn't it?"),
+    *("[SEP] marks the end of a text [CLS]", "tab\tand  several   blanks", "\u00a0non-breaking\u00a0"),
+]
+SAID = [*ODD, *sorted({turn.text for one in example_dialogues() for turn in one.turns})[:300:8]]
 LIMIT = 1e-4
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from dialeval.dialogues import Dialogue, Turn, dialogue
-from dialeval.dialogues.acts import ACTS, Act, Example, acts
+from dialeval.dialogues.acts import ACTS, Act, ActExample, acts
 from dialeval.dialogues.segments import Segment, segments_of
 from dialeval.errors import DataError
 from dialeval.jobs.demo import example_dialogues
@@ -26,7 +26,7 @@ def acts_of(labelled: Dialogue) -> list[str | None]:
     return [one["act"] for turn in labelled.turns for one in turn.meta.get("segments", ())]
 
 
-def setting(act: Act, example: Example) -> Dialogue:
+def setting(act: Act, example: ActExample) -> Dialogue:
     """Put an example where it would be said: who checks has spoken before, all others answer."""
     if example.before is None:
         return dialogue([("speaker1", example.text)])
@@ -46,7 +46,7 @@ def examples() -> Iterator[Any]:
 
 
 @pytest.mark.parametrize(("act", "example"), list(examples()))
-def test_examples_of_each_act(classifier: SegmentActs, act: Act, example: Example) -> None:
+def test_examples_of_each_act(classifier: SegmentActs, act: Act, example: ActExample) -> None:
     (found,) = classifier.label([setting(act, example)])
     assert found.turns[-1].meta["segments"][-1]["act"] == act.name
 
@@ -126,5 +126,5 @@ def test_features_are_own_and_previous_vectors_and_facts() -> None:
 
 
 def test_another_artefact_is_refused() -> None:
-    with pytest.raises(DataError, match=r"act-bert\.v1, no classifier of segment acts"):
+    with pytest.raises(DataError, match=r"act-bert\.v1', not one of pair-scorer\.v1, segment-acts\.v1"):
         SegmentActs.load(ACTBERT)

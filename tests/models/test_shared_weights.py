@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from dialeval.models.artefact import load, resolve
-from dialeval.models.cache import MemoryCache, forget
+from dialeval.models.cache import Cache, forget
 from dialeval.models.encoder import DEFAULT, Encoder
 
 
@@ -36,7 +36,7 @@ def test_weights_are_mapped_and_give_the_same_vectors(
 
 
 def test_forgetting_empties_every_cache_in_memory() -> None:
-    one, other = MemoryCache(), MemoryCache()
+    one, other = Cache(), Cache()
     for cache in (one, other):
         cache.store([b"a"], [np.ones(3, np.float32)])
     forget()

@@ -1,6 +1,8 @@
 """R24: no test and no import opens a socket to the outside, and who does is seen."""
 
+import ast
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -9,6 +11,8 @@ from pathlib import Path
 
 import outside
 import pytest
+
+import dialeval
 
 IMPORT_ALL = """
 import importlib, pkgutil, dialeval
@@ -77,3 +81,41 @@ def test_what_stays_here_is_left_alone() -> None:
             socket.create_connection((host, server.getsockname()[1]), 5).close()
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asked:
         asked.connect(("192.0.2.1", 9))
+
+
+CONNECTING = re.compile(
+    r"(socket|ssl|socketserver|http\.(client|server)|urllib\.request|ftplib|smtplib|poplib|imaplib|xmlrpc|webbrowser"
+    r"|pyarrow\.fs|huggingface_hub|transformers|ray|uvicorn|requests|httpx2?|aiohttp|urllib3|boto3|pip)(\.|$)"
+)
+"""What can open a connection, or can be told to: modules, and names that are imported or run as strings."""
+
+
+def connecting(tree: ast.AST) -> bool:
+    names: list[str] = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names += [one.name for one in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            names += [node.module, *(f"{node.module}.{one.name}" for one in node.names)]
+        elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith("import_module"):
+            names += [one.value for one in node.args if isinstance(one, ast.Constant)]
+        elif isinstance(node, ast.Constant) and "run_module(" in str(node.value):  # code for another process
+            names += re.findall(r'run_module\("(.+?)"', str(node.value))
+    return any(CONNECTING.match(name) for name in names)
+
+
+def test_every_module_that_can_connect_is_in_the_list() -> None:
+    package = Path(dialeval.__file__).parent
+    found = {
+        path.relative_to(package).as_posix()
+        for path in package.rglob("*.py")
+        if connecting(ast.parse(path.read_text("utf-8")))
+    }
+    text = (Path(__file__).parents[2] / "SECURITY.md").read_text("utf-8")
+    rows = re.findall(r"^\| (`.+?`) \|", text.partition("## Connections")[2], re.MULTILINE)
+    assert found == {module for row in rows for module in re.findall(r"`(.+?)`", row)}
+    assert all(
+        connecting(ast.parse(code))
+        for code in ("import ssl", "from http import client", "import requests.api")
+    )
+    assert not connecting(ast.parse("import socks, httpxx, typing"))

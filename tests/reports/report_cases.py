@@ -1,13 +1,15 @@
 """Studies to report on: ordinary ones of any size, and hostile ones with a payload in every string."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from dialeval.dialogues import Dialogue, Turn
+from dialeval.metrics.explanation import Explanation
+from dialeval.reports import explain, to_html
 from dialeval.scores import Score, Scores, Signature
-from dialeval.studies import Study, study
+from dialeval.studies import Study, inspect, study
 
 QUICK: dict[str, Any] = {"resamples": 20, "permutations": 20}
 
@@ -100,3 +102,14 @@ def hostile(payloads: Sequence[str]) -> tuple[Study, Scores, list[Dialogue]]:
     scores = Scores.of(rows, signatures)
     found = study(scores, dimension=payloads[0], level="turn", by="system", **QUICK)
     return found, scores, dialogues
+
+
+def rendered(
+    found: Study,
+    scores: Scores,
+    dialogues: Iterable[Dialogue],
+    explanations: Iterable[Explanation] = (),
+    **options: Any,
+) -> str:
+    """Inspect the dialogues of a study and draw the page."""
+    return to_html(found, inspect(found, scores, dialogues), why=explain(explanations, scores), **options)

@@ -10,7 +10,7 @@ from functools import cache
 import pytest
 from explaining_metric import REFERENCE, explanation
 from payloads import PAYLOADS
-from report_cases import talk
+from report_cases import rendered, talk
 from test_page import Outline
 
 from dialeval.dialogues import Dialogue, Turn
@@ -18,7 +18,6 @@ from dialeval.errors import DataError
 from dialeval.metrics import explanation as why
 from dialeval.metrics.explanation import ExplainedTurn, Explanation, Piece, Side, align, side_by_side
 from dialeval.reports import explanations as section
-from dialeval.reports import to_html
 from dialeval.reports.text import visible
 from dialeval.scores import Score, Scores, Signature
 from dialeval.studies import study
@@ -222,7 +221,7 @@ def test_frequent_labels_have_a_tint_and_rare_ones_are_grey() -> None:
 
 
 def page(found: Sequence[Explanation], scores: Scores) -> str:
-    return to_html(study(scores, resamples=20, permutations=20), scores, (), explanations=found)
+    return rendered(study(scores, resamples=20, permutations=20), scores, (), explanations=found)
 
 
 def test_the_page_shows_both_sides_on_one_line() -> None:

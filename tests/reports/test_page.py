@@ -7,20 +7,24 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from payloads import PAYLOADS
-from report_cases import QUICK, hostile, opposite, ordinary, talk, talks
+from report_cases import QUICK, hostile, opposite, ordinary, rendered, talk, talks
 
 from dialeval.dialogues import Dialogue, Turn
 from dialeval.errors import UsageError
-from dialeval.reports import to_html, write_report
-from dialeval.reports.cases import choose
-from dialeval.reports.correlation_tables import CEILING, correlation_table
+from dialeval.jobs.reporting import write_report
+from dialeval.reports import to_html
 from dialeval.reports.figures import thin
-from dialeval.reports.observations import observe
-from dialeval.reports.other_tables import ranking_table
-from dialeval.reports.strips import Palette, palette, turn_scores
-from dialeval.scores import Score, Scores
+from dialeval.reports.source_tables import CEILING, correlation_table
+from dialeval.reports.system_tables import ranking_table
+from dialeval.reports.table import Palette
+from dialeval.scores import Score, Scores, Signature
 from dialeval.studies import Study, study
+from dialeval.studies.against_gold import letters
+from dialeval.studies.findings import Difference
+from dialeval.studies.inspection import choose
+from dialeval.studies.turn_scores import TurnScale, colouring_scale, turn_values
 
 VOID = {"meta", "br", "img", "link", "input", "hr", "path", "use", "line", "rect", "circle"}
 
@@ -70,7 +74,7 @@ def found(scores: Scores) -> Study:
 
 @pytest.fixture(scope="module")
 def page(found: Study, scores: Scores) -> str:
-    return to_html(found, scores, talks(40), title="My study")
+    return rendered(found, scores, talks(40), title="My study")
 
 
 def test_every_section_is_there(page: str) -> None:
@@ -95,18 +99,18 @@ def test_every_section_is_there(page: str) -> None:
 
 
 def test_numbers_carry_n_and_unscored(page: str, found: Study) -> None:
-    row = next(row for row in found.correlations if row["n_unscored"])
-    assert f"n = {row['n']:,}, unscored {row['n_unscored']:,}" in page
-    assert f"n {found.systems[0]['n']:,}, unscored {found.systems[0]['n_unscored']:,}" in page
+    row = next(row for row in found.correlations if row.n_unscored)
+    assert f"n = {row.n:,}, unscored {row.n_unscored:,}" in page
+    assert f"n {found.systems[0].n:,}, unscored {found.systems[0].n_unscored:,}" in page
     assert ">empty<" in page  # the note of the unscored rows
 
 
 def test_figures_agree_with_the_study(page: str, found: Study) -> None:
     best = found.correlations[0]
-    assert f"{best['spearman']['value']:.3f}" in page
-    assert best["label"] in page
-    ceiling = next(row["ceiling"] for row in found.ceiling if row["method"] == "spearman")
-    assert f"{ceiling['value']:.2f} [{ceiling['low']:.2f}, {ceiling['high']:.2f}]" in page
+    assert f"{best.spearman.value:.3f}" in page
+    assert best.label in page
+    ceiling = found.ceiling["spearman"]
+    assert f"{ceiling.value:.2f} [{ceiling.low:.2f}, {ceiling.high:.2f}]" in page
 
 
 def test_page_is_well_formed_and_points_nowhere(page: str) -> None:
@@ -131,12 +135,12 @@ def test_same_input_same_bytes(found: Study, scores: Scores, page: str, tmp_path
 
 def test_loaded_study_gives_the_same_page(found: Study, scores: Scores, page: str, tmp_path: Path) -> None:
     found.save(tmp_path / "study.json")
-    again = to_html(Study.load(tmp_path / "study.json"), scores, talks(40), title="My study")
+    again = rendered(Study.load(tmp_path / "study.json"), scores, talks(40), title="My study")
     assert again == page
 
 
 def test_illustrative_ratings_are_marked_everywhere(found: Study, scores: Scores, page: str) -> None:
-    marked = to_html(found, scores, talks(40), illustrative=True)
+    marked = rendered(found, scores, talks(40), illustrative=True)
     assert "They measure nothing" in marked
     assert marked.count("illustrative ratings") > 15
     assert "illustrative" not in page
@@ -147,7 +151,7 @@ def test_levels(level: str) -> None:
     scores = ordinary(30, systems=4)
     gold = "metric-0" if level == "turn" else "human"
     found = study(scores, gold=gold, level=level, **QUICK)
-    page = to_html(found, scores, talks(30, 4))
+    page = rendered(found, scores, talks(30, 4))
     assert Outline(page).open == []
     assert "Dialogues to read" in page
     assert 'class="strip"' in page
@@ -155,7 +159,7 @@ def test_levels(level: str) -> None:
 
 def test_labels_show_auc_and_distributions() -> None:
     scores = ordinary(60, raters=1)
-    page = to_html(study(scores, **QUICK), scores, ())
+    page = rendered(study(scores, **QUICK), scores, ())
     assert 'id="labels"' in page
     assert "0.5 is guessing" in page
     assert "Classes of human / overall" in page
@@ -166,10 +170,34 @@ def test_labels_show_auc_and_distributions() -> None:
 
 def test_without_gold() -> None:
     scores = ordinary(20, raters=0)
-    page = to_html(study(scores, **QUICK), scores, talks(20))
+    page = rendered(study(scores, **QUICK), scores, talks(20))
     assert "nobody rated them" in page
     assert 'id="correlations"' not in page
     assert "among the worst of its system by metric-0" in page
+
+
+def test_the_first_screen_says_how_good_who_is_better_and_where_it_fails() -> None:
+    """Without ratings systems are judged by `quality`; its percentile is told in words, faults counted."""
+    columns: dict[tuple[str, str], tuple[int | None, float, float]] = {  # turn, either value
+        ("length", "words"): (None, 9, 9),
+        ("quality", "quality"): (1, 0, 1),
+        ("quality", "percentile"): (None, 50, 70),
+        ("rules", "loop"): (1, 1, 0),
+    }
+    rows = [
+        Score(f"d{n:06}", turn, f"bot-{n % 2}", *column, either[n % 2] + n / 1000 * (column[0] == "quality"))
+        for n in range(40)
+        for column, (turn, *either) in columns.items()
+    ]
+    signatures = {"length": "length.v1|better:neither", "rules": "rules.v1|better:lower"}
+    scores = Scores.of(rows, {name: Signature.parse(text) for name, text in signatures.items()})
+    page = rendered(study(scores, **QUICK), scores, talks(40))
+    first = re.sub(r"<[^>]+>", " ", page.partition('id="summary"')[2].partition('id="triage"')[0])
+    first = " ".join(first.split())
+    assert "Systems by quality / quality" in first
+    assert "better than 70 % of the dialogues it was weighed on" in first
+    assert re.search(r"bot-1 is better than bot-0 1\.0", first), "the better one first, and no minus"
+    assert re.search(r"rules/loop 100\.0 (\[.*?\] )?0 none of 20", first)
 
 
 def test_undefined_values_say_why() -> None:
@@ -178,16 +206,16 @@ def test_undefined_values_say_why() -> None:
     rows += [Score(f"d{n}", None, "bot", "rare", "score", float(n)) for n in range(2)]
     scores = Scores.of(rows)
     found = study(scores, **QUICK)
-    page = to_html(found, scores, ())
+    page = rendered(found, scores, ())
     assert re.search(r'<small class="reason">constant', page)
-    assert {row["spearman"]["reason"] for row in found.correlations} >= {"constant"}
+    assert {row.spearman.reason for row in found.correlations} >= {"constant"}
     assert not re.search(r"\bnan\b|\bNone\b|\binf\b", page)
 
 
 @pytest.mark.parametrize("n", [1, 2, 3])
 def test_very_few_dialogues(n: int) -> None:
     scores = ordinary(n, systems=1)
-    page = to_html(study(scores, **QUICK), scores, talks(n, 1))
+    page = rendered(study(scores, **QUICK), scores, talks(n, 1))
     assert Outline(page).open == []
     assert not re.search(r"\bnan\b|\bNone\b|\binf\b", page)
 
@@ -201,16 +229,17 @@ def test_nothing_at_all(tmp_path: Path) -> None:
     assert Outline((tmp_path / "report.html").read_text()).open == []
 
 
-def test_study_of_other_scores_still_renders(found: Study) -> None:
-    page = to_html(found, Scores.of([]), ())
-    assert f"{found.correlations[0]['spearman']['value']:.3f}" in page
+def test_a_study_alone_is_drawn(found: Study) -> None:
+    page = to_html(found)
+    assert page.count("<svg") > 20
+    assert f"{found.correlations[0].spearman.value:.3f}" in page
 
 
 def test_one_source_and_one_rater() -> None:
     rows = [Score(f"d{n:06}", None, "bot-0", "m", "score", float(n % 7)) for n in range(12)]
     rows += [Score(f"d{n:06}", None, "bot-0", "human:r", "overall", float(n % 5)) for n in range(12)]
     scores = Scores.of(rows)
-    page = to_html(study(scores, **QUICK), scores, talks(12, 1))
+    page = rendered(study(scores, **QUICK), scores, talks(12, 1))
     assert Outline(page).open == []
     assert "<span>source compared</span>" in page
     assert "one column of ratings" in page
@@ -219,7 +248,7 @@ def test_one_source_and_one_rater() -> None:
 
 
 def test_only_what_no_test_tells_apart_is_called_as_good() -> None:
-    """One cluster may hold the best source, one that it is no better than, and one that it beats."""
+    """A source may share a letter with the best one and another with one that the best beats."""
     rated = [Score(f"d{n}", None, "bot", "human:r", "overall", float(n)) for n in range(30)]
     made = {"best": lambda n: n, "near": lambda n: n ^ 1, "far": lambda n: (n * 7) % 30}
     rows = [
@@ -230,10 +259,13 @@ def test_only_what_no_test_tells_apart_is_called_as_good() -> None:
     scores = Scores.of([*rated, *rows])
     found = study(scores, **QUICK)
     p_values = {frozenset(("best", "near")): 0.3, frozenset(("best", "far")): 0.04}
-    for row in found.differences:
-        row["permutation"]["p_holm"] = p_values.get(frozenset((row["first"], row["second"])), 0.2)
-    found.clusters.update(dict.fromkeys(made, 1))
-    text = re.sub(r"<[^>]+>", "", to_html(found, scores, talks(30, 1)))
+    tests: list[Difference] = [
+        replace(row, permutation_holm=p_values.get(frozenset((row.first, row.second)), 0.2))
+        for row in found.differences
+    ]
+    found = replace(found, letters=letters(found.correlations, tests, found.settings))
+    assert {label: found.group(label) for label in made} == {"best": "a", "near": "ab", "far": "b"}
+    text = re.sub(r"<[^>]+>", "", rendered(found, scores, talks(30, 1)))
     assert "the data do not tell it apart from near." in text
 
 
@@ -252,7 +284,7 @@ def test_long_turns_and_dialogues_are_cut_and_say_so() -> None:
         ]
     )
     turns = tuple(Turn("user" if n % 2 == 0 else "assistant", "word " * 2_000) for n in range(500))
-    page = to_html(study(scores, **QUICK), scores, [Dialogue("d", turns, "bot")])
+    page = rendered(study(scores, **QUICK), scores, [Dialogue("d", turns, "bot")])
     assert "more turns of this dialogue are not shown" in page
     assert "6,000 more characters are not shown" in page
     assert len(page) < 2_000_000
@@ -266,38 +298,42 @@ def test_turn_in_question_is_shown_however_late() -> None:
     ]
     scores = Scores.of(rows)
     dialogue = talk("d", "bot", 500)
-    page = to_html(study(scores, **QUICK), scores, [dialogue])
+    page = rendered(study(scores, **QUICK), scores, [dialogue])
     assert "the turn in question" in page
     assert "turn 401" in page
 
 
 def test_strip_falls_back_to_a_metric_and_names_it() -> None:
     scores = ordinary(10)
-    page = to_html(study(scores, **QUICK), scores, talks(10))
+    page = rendered(study(scores, **QUICK), scores, talks(10))
     assert re.search(r"Turns are coloured by <strong><bdi>metric-0 / turn score</bdi>", page)
 
 
 def test_lower_is_better_turns_the_colours() -> None:
-    assert (
-        Palette("m", "d", 0, 1).tone(0.95) == -Palette("m", "d", 0, 1, lower_is_better=True).tone(0.95) == 4
-    )
-    assert Palette("m", "d", 1, 1).tone(1) == 0
+    lower = TurnScale("m", "d", 0, 1, lower_is_better=True)
+    assert Palette(TurnScale("m", "d", 0, 1)).tone(0.95) == -Palette(lower).tone(0.95) == 4
+    assert Palette(TurnScale("m", "d", 1, 1)).tone(1) == 0
 
 
 @pytest.mark.parametrize(("dimension", "lower"), [("self", True), ("user", False), ("length", False)])
 def test_strips_are_coloured_by_the_direction_of_their_dimension(dimension: str, lower: bool) -> None:
     scores = opposite(20)
     found = study(scores, **QUICK)
-    colours = palette(found, scores.where(dimension=dimension))
-    assert colours is not None
-    assert (colours.label, colours.lower_is_better) == (f"two / {dimension}", lower)
-    tones = turn_scores(scores, colours)
+    scale = colouring_scale(found, scores.where(dimension=dimension))
+    assert scale is not None
+    assert (scale.label, scale.lower_is_better) == (f"two / {dimension}", lower)
+    values, palette = turn_values(scores, scale), Palette(scale)
     good, bad = (
-        [turn.tone or 0 for (_, system), turns in tones.items() if system == name for turn in turns.values()]
+        [
+            palette.tone(turn.value or 0)
+            for (_, system), turns in values.items()
+            if system == name
+            for turn in turns.values()
+        ]
         for name in ("bot-1", "bot-0")
     )
     assert sum(good) / len(good) > 1 > -1 > sum(bad) / len(bad)
-    page = to_html(found, scores.where(dimension=dimension), talks(20))
+    page = rendered(found, scores.where(dimension=dimension), talks(20))
     assert (", lower is better</span>" in page) == lower
 
 
@@ -324,7 +360,7 @@ def test_the_ceiling_stands_where_the_turned_correlation_puts_it() -> None:
     table = correlation_table(found)
     assert table is not None
     assert [row[1].text for row in table.rows][-1] == CEILING
-    assert {row["label"]: row["spearman"]["value"] < 0 for row in found.correlations} == {
+    assert {row.label: row.spearman.value < 0 for row in found.correlations} == {
         "two/self": True, "two/user": False,
     }  # fmt: skip
 
@@ -335,7 +371,7 @@ def test_the_worst_dialogues_are_those_on_the_bad_side(first: str) -> None:
     scores = opposite(20, rated=False)
     ordered = Scores.concat([scores.where(dimension=name) for name in ("length", first)])
     found = study(ordered, **QUICK)
-    picks = choose(found, observe(found, ordered), ordered)
+    picks = choose(found)
     assert {reason for pick in picks for reason in pick.reasons} == {
         f"among the worst of its system by two/{first}"
     }
@@ -360,7 +396,7 @@ def test_thinning_keeps_the_range_and_is_repeatable() -> None:
 
 def test_size_for_a_thousand_dialogues() -> None:
     scores = ordinary(1_000, sources=8, systems=5)
-    page = to_html(study(scores, **QUICK), scores, talks(1_000, 5))
+    page = rendered(study(scores, **QUICK), scores, talks(1_000, 5))
     assert len(page.encode()) <= 2_000_000
     assert "points shown, evenly spaced" in page
 
@@ -370,10 +406,10 @@ def test_size_and_memory_for_a_hundred_thousand_dialogues() -> None:
     scores = ordinary(100_000, sources=8, systems=5)
     found = study(ordinary(1_000, sources=8, systems=5), **QUICK)  # the report, not the study, is on trial
     tracemalloc.start()
-    page = to_html(found, scores, talks(100_000, 5))
+    page = rendered(found, scores, talks(100_000, 5))
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert "n = 99,996, unscored 4" in page
+    assert "300,000 replies scored, 0 unscored" in page
     assert len(page.encode()) < 10_000_000
     assert peak < 400_000_000
 
@@ -393,14 +429,14 @@ def test_dialogues_are_read_once_and_not_kept(found: Study, scores: Scores) -> N
             most = max(most, alive)
             yield Counted(one.id, one.turns, one.system)
 
-    to_html(found, scores, stream())
+    rendered(found, scores, stream())
     assert most < 30
 
 
 @pytest.mark.parametrize("start", range(0, 40, 8))
 def test_hostile_text_in_every_field_is_escaped(start: int) -> None:
     found, scores, dialogues = hostile(PAYLOADS[start : start + 8])
-    page = to_html(found, scores, dialogues, title=PAYLOADS[start])
+    page = rendered(found, scores, dialogues, title=PAYLOADS[start])
     outline = Outline(page)
     assert outline.open == []
     assert not outline.tags & {"script", "link", "iframe", "object", "embed", "form", "base", "img"}
@@ -416,13 +452,13 @@ def test_names_that_look_like_numbers_stay_as_given() -> None:
         for source in ("human:-1", "metric -2")
     ]
     scores = Scores.of(rows)
-    page = to_html(study(scores, **QUICK), scores, [talk(f"d{n}", f"bot -{n % 2}") for n in range(10)])
+    page = rendered(study(scores, **QUICK), scores, [talk(f"d{n}", f"bot -{n % 2}") for n in range(10)])
     for name in ("metric -2", "bot -0", "bot -1", "human / x -3", "human:-1"):
         assert f"<bdi>{name}</bdi>" in page
     assert not re.search("(metric|bot|x|human:).?\N{MINUS SIGN}", page)
 
 
 def test_lone_surrogate_in_a_title() -> None:
-    page = to_html(Study({"level": "dialogue"}, None, 0, 0), Scores.of([]), (), title="a\ud800b")
+    page = to_html(Study(), title="a\ud800b")
     assert "a\ufffdb" in page
     page.encode()

@@ -35,12 +35,12 @@ def test_markdown_has_the_numbers(found: Study) -> None:
     text = to_markdown(found, title="Mine")
     best = found.correlations[0]
     assert text.startswith("# Mine\n")
-    row = next(line for line in text.splitlines() if f"**{best['label']}**" in line)
+    row = next(line for line in text.splitlines() if f"**{best.label}**" in line)
     for method in ("pearson", "spearman", "kendall"):
-        one = best[method]
-        assert f"{one['value']:.3f}" in row
-        assert f"[{one['low']:.3f}, {one['high']:.3f}]" in row
-    assert f"| {best['n']} | {best['n_unscored']} |" in row
+        one = best.of(method)
+        assert f"{one.value:.3f}" in row
+        assert f"[{one.low:.3f}, {one.high:.3f}]" in row
+    assert f"| {best.n} | {best.n_unscored} |" in row
 
 
 @pytest.mark.parametrize(

@@ -247,3 +247,20 @@ def test_two_signatures_for_one_source_in_one_file(tmp_path: Path) -> None:
     )
     with pytest.raises(DataError, match=r"a.jsonl:2: signature: two signatures"):
         Scores.read(path)
+
+
+def test_a_column_that_stands_there_twice_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "x.csv").write_text("id,score,score\na,1,2\n")
+    with pytest.raises(DataError, match=r"x\.csv:1: score: this column stands there twice"):
+        read_columns(tmp_path / "x.csv", ColumnMap("id", "score"))
+
+
+@pytest.mark.parametrize("cell", ["1_0", "\uff11\uff10", "\u0663"])
+def test_what_only_python_takes_for_a_number_is_none(tmp_path: Path, cell: str) -> None:
+    path = csv_file(tmp_path / "judge.csv", "conversation,score", f"d1,{cell}", "d2,4")
+    row, _ = read_columns(path, MAP)
+    assert (row.value, row.note) == (None, cell)
+    with pytest.raises(DataError, match="not a turn number"):
+        Scores.read(
+            csv_file(tmp_path / "a.csv", "dialogue_id,turn,source,dimension,value", f"d,{cell},m,x,1")
+        )

@@ -69,7 +69,7 @@ def test_no_cell_of_a_csv_is_a_formula(table: Scores) -> None:
     import csv
     import io
 
-    from dialeval.scores.text import to_csv
+    from dialeval.scores.columns import to_csv
 
     for record in list(csv.DictReader(io.StringIO(to_csv(table), newline="")))[:6]:
         for name, cell in record.items():

@@ -1,4 +1,4 @@
-"""Fifty kills for each kind of save: the old or the new, never a mix (R16)."""
+"""Fifty kills for each kind of file: the old or the new (R16). Folders: `test_hostile_places_soak.py`."""
 
 import random
 import signal
@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from dialeval import files
 from dialeval.dialogues.formats import read
 from dialeval.scores import Score, Scores, Signature
 from dialeval.studies import Study
@@ -20,7 +19,6 @@ ROWS = 4_000
 SAVER = """
 import itertools, sys
 from pathlib import Path
-from dialeval import files
 from dialeval.dialogues import dialogue
 from dialeval.dialogues.formats import write
 from dialeval.scores import Score, Scores, Signature
@@ -37,23 +35,14 @@ def chats(number):
     said = [("user", f"number {number}"), ("assistant", "yes " * 20)]
     return [dialogue(said, f"d{i}", system=f"s{number}") for i in range(ROWS)]
 
-def run(table, talks):
-    def save(number):
-        with files.replacing_folder(target) as folder:
-            table[number].write(folder / "scores.parquet")
-            write(talks[number], folder / "dialogues.jsonl")
-            (folder / "run.json").write_text(str(number))
-    return save
-
 tables, talks = ({n: make(n) for n in (first, first + 1)} for make in (scores, chats))
-study = {n: Study({"n": n}, None, n, n, notes=["x" * 80] * ROWS) for n in tables}
+study = {n: Study(n_units=n, n_dialogues=n, notes=("x" * 80,) * ROWS) for n in tables}
 save = {
     "parquet": lambda n: tables[n].write(target),
     "csv": lambda n: tables[n].write(target),
     "jsonl": lambda n: tables[n].write(target),
     "dialogues": lambda n: write(talks[n], target),
     "study": lambda n: study[n].save(target),
-    "run": run(tables, talks),
 }[kind]
 save(first)
 print("ready", flush=True)
@@ -80,19 +69,9 @@ def of_dialogues(path: Path) -> int:
     return int(str(system)[1:])
 
 
-def of_run(path: Path) -> int:
-    assert sorted(entry.name for entry in path.iterdir()) == ["dialogues.jsonl", "run.json", "scores.parquet"]
-    (number,) = {
-        of_scores(path / "scores.parquet"),
-        of_dialogues(path / "dialogues.jsonl"),
-        int((path / "run.json").read_text()),
-    }
-    return number
-
-
 def of_study(path: Path) -> int:
     found = Study.load(path)
-    assert found.n_units == found.n_dialogues == found.settings["n"]
+    assert found.n_units == found.n_dialogues
     assert len(found.notes) == ROWS
     return found.n_units
 
@@ -103,7 +82,6 @@ KINDS: dict[str, tuple[str, Callable[[Path], int]]] = {
     "jsonl": ("scores.jsonl", of_scores),
     "dialogues": ("dialogues.jsonl", of_dialogues),
     "study": ("study.json", of_study),
-    "run": ("run", of_run),
 }
 
 
@@ -127,10 +105,6 @@ def test_fifty_kills(kind: str, tmp_path: Path) -> None:
     assert seen == {0, 1}
     # What the kills left behind is hidden, and in nobody's way.
     assert [entry.name for entry in tmp_path.iterdir() if not entry.name.startswith(".")] == [name]
-    if kind == "run":
-        with files.replacing_folder(target) as folder:
-            (folder / "run.json").write_text("7")
-        assert (target / "run.json").read_text() == "7"
-    elif kind in ("parquet", "csv", "jsonl"):
+    if kind in ("parquet", "csv", "jsonl"):
         Scores.of([Score("d", None, None, "m", "x", 7.0)]).write(target)
         assert [row.value for row in Scores.read(target)] == [7.0]

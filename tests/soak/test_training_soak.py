@@ -12,7 +12,7 @@ import pytest
 
 pytestmark = pytest.mark.soak
 KILLS = 20
-FOLDER = Path(__file__).parents[1] / "models" / "training"
+FOLDER = Path(__file__).parents[1] / "training"
 
 
 @pytest.fixture

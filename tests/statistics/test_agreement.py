@@ -19,6 +19,7 @@ from dialeval.statistics import (
     cohen_kappa,
     correlate,
     fleiss_kappa,
+    gwet_ac,
     human_ceiling,
     intraclass,
     krippendorff_alpha,
@@ -225,3 +226,27 @@ def test_unknown_names_are_refused():
         cohen_kappa([1, 2], [2, 2], "cubic")
     with pytest.raises(UsageError, match="1k"):
         intraclass([[1, 2], [2, 2]], "4")
+
+
+def test_gwet_by_hand():
+    """125 units: 118 both yes, 7 split. Chance is 2 · .972 · .028; kappa of the same table is below 0."""
+    table = [[1, 1]] * 118 + [[1, 0]] * 5 + [[0, 1]] * 2
+    assert gwet_ac(table).value == pytest.approx((0.944 - 0.054432) / (1 - 0.054432))
+    assert fleiss_kappa(table).value < 0
+
+
+def test_gwet_with_weights_by_hand():
+    """Ratings (1, 2), (3, 3), (1, 1) of three labels; linear weights 1, .5, 0 by distance 0, 1, 2."""
+    share = np.array([0.5, 1 / 6, 1 / 3])
+    chance = (3 + 4 * 0.5) / 6 * np.sum(share * (1 - share))
+    observed = (0.5 + 1 + 1) / 3
+    assert gwet_ac([[1, 2], [3, 3], [1, 1]], "linear").value == pytest.approx(
+        (observed - chance) / (1 - chance)
+    )
+
+
+def test_gwet_interval_is_that_of_the_slow_bootstrap():
+    ratings = np.random.default_rng(3).integers(0, 2, (40, 3))
+    fast = agreement_interval(ratings, "gwet_ac", resamples=300)
+    slow = agreement_interval(ratings, gwet_ac, resamples=300)
+    assert (fast.low, fast.high) == pytest.approx((slow.low, slow.high))

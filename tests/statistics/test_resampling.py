@@ -10,13 +10,15 @@ from dialeval.errors import UsageError
 from dialeval.statistics import (
     METHODS,
     bootstrap_correlations,
+    bootstrap_differences,
     bootstrap_means,
     bootstrap_statistic,
     correlate,
+    resampling,
 )
 from dialeval.statistics import weighted as weighted_room
-from dialeval.statistics.resampling import CHUNK, draw, interval, leave_one_out, spread
-from dialeval.statistics.weighted import kernel
+from dialeval.statistics.resampling import CHUNK, draw, interval, leave_out, spread
+from dialeval.statistics.weighted import kernel, row_pairs
 
 
 def data(n, k=4, steps=None, missing=0.0, seed=0):
@@ -146,7 +148,7 @@ def test_counts_are_multinomial():
 
 
 def test_leave_one_out_leaves_each_out_once():
-    weights = np.concatenate(list(leave_one_out(CHUNK + 3)))
+    weights = np.concatenate([leave_out(CHUNK + 3, first) for first in (0, CHUNK)])
     assert (weights == 1 - np.eye(CHUNK + 3)).all()
 
 
@@ -214,3 +216,47 @@ def test_a_higher_confidence_is_wider():
         for c in (0.8, 0.99)
     )
     assert wide.low < narrow.low < narrow.value < narrow.high < wide.high
+
+
+@pytest.mark.parametrize("steps", [None, 5])
+def test_row_pairs_are_counted_as_by_hand(steps):
+    columns, gold = data(200, k=1, steps=steps)
+    for x, y in ((columns[0], gold), (np.round(columns[0], 1), gold), (columns[0][:1], gold[:1])):
+        signs = np.sign(x[:, None] - x) * np.sign(y[:, None] - y)
+        assert row_pairs(x, y).tolist() == signs.sum(axis=1).tolist()
+
+
+@pytest.mark.parametrize("steps", [None, 5])
+@pytest.mark.parametrize("missing", [0.0, 0.2])
+@pytest.mark.parametrize("count", [200, 1000])
+def test_kendalls_interval_of_many_rows_is_near_the_exact_one(monkeypatch, steps, missing, count):
+    """Beyond 10,000 rows the draws are first-order; the bounds move by less than 2 % of its width."""
+    columns, gold = data(2_000, k=2, steps=steps, missing=missing)
+    clusters = np.arange(2_000) % count
+    draws = {"methods": ["kendall"], "resamples": 4_000}
+    exact = bootstrap_correlations(columns, gold, clusters, **draws)["kendall"]
+    monkeypatch.setattr(resampling, "MOST_PAIRED_ROWS", 1_000)
+    near = bootstrap_correlations(columns, gold, clusters, **draws)["kendall"]
+    assert near != exact
+    for one, other in zip(near, exact, strict=True):
+        assert (one.value, one.n) == (other.value, other.n)
+        width = other.high - other.low
+        assert (one.low, one.high) == pytest.approx((other.low, other.high), abs=0.02 * width)
+        assert one.p == pytest.approx(other.p, rel=0.05, abs=1e-6)
+    gaps = [bootstrap_differences(columns, gold, [(0, 1)], "kendall", 4_000, clusters=clusters)[0]]
+    monkeypatch.undo()
+    gaps.append(bootstrap_differences(columns, gold, [(0, 1)], "kendall", 4_000, clusters=clusters)[0])
+    width = gaps[1].high - gaps[1].low
+    assert (gaps[0].low, gaps[0].high) == pytest.approx((gaps[1].low, gaps[1].high), abs=0.02 * width)
+
+
+def test_no_pairs_are_looked_at_in_the_draws_of_many_rows(monkeypatch):
+    def refuse(*_):
+        raise AssertionError("all pairs")
+
+    monkeypatch.setattr(weighted_room.PairCount, "of", refuse)
+    columns, gold = data(10_001, k=1)
+    found = bootstrap_correlations(columns, gold, methods=["kendall"], resamples=100)["kendall"][0]
+    assert found.low < stats.kendalltau(columns[0], gold).statistic < found.high
+    with pytest.raises(AssertionError, match="all pairs"):
+        bootstrap_correlations(columns[:, 1:], gold[1:], methods=["kendall"], resamples=100)

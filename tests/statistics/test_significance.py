@@ -4,6 +4,8 @@ from itertools import combinations, product
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
@@ -12,13 +14,13 @@ from dialeval.statistics import (
     METHODS,
     bootstrap_differences,
     bootstrap_statistic,
+    compact_letters,
     correlate,
     holm,
     paired_bootstrap,
     paired_randomisation,
     permute_difference,
     permute_means,
-    significance_clusters,
     williams,
 )
 
@@ -116,7 +118,7 @@ def test_holm_passes_undefined_through():
     assert holm([]) == []
 
 
-def test_clusters_need_everything_above_to_beat_everything_below():
+def test_letters_of_a_ranking():
     p = {
         ("a", "b"): 0.001,
         ("a", "c"): 0.001,
@@ -125,12 +127,36 @@ def test_clusters_need_everything_above_to_beat_everything_below():
         ("d", "b"): 0.01,
         ("c", "d"): 0.2,
     }
-    assert significance_clusters(["a", "b", "c", "d"], p) == [1, 2, 2, 2]
+    assert compact_letters(["a", "b", "c", "d"], p) == [("a",), ("b",), ("b", "c"), ("c",)]
     p["c", "d"] = 0.04
-    assert significance_clusters(["a", "b", "c", "d"], p) == [1, 2, 2, 3]
+    assert compact_letters(["a", "b", "c", "d"], p) == [("a",), ("b",), ("b",), ("c",)]
     p["a", "d"] = None
-    assert significance_clusters(["a", "b", "c", "d"], p) == [1, 1, 1, 1]
-    assert significance_clusters([], {}) == []
+    assert compact_letters(["a", "b", "c", "d"], p) == [("a",), ("b",), ("b",), ("a",)]
+    assert compact_letters([], {}) == []
+
+
+@given(st.integers(1, 14), st.randoms(use_true_random=False), st.floats(0, 1))
+def test_two_names_share_a_letter_exactly_if_no_test_tells_them_apart(size, random, share):
+    names = [f"s{place}" for place in range(size)]
+    pairs = list(combinations(names, 2))
+    p = {pair[:: random.choice((1, -1))]: 0.01 if random.random() < share else 0.5 for pair in pairs}
+    letters = dict(zip(names, compact_letters(names, p), strict=True))
+    assert all(letters.values()) and letters[names[0]][0] == "a"
+    for one, other in pairs:
+        alike = p.get((one, other), p.get((other, one))) >= 0.05
+        assert bool(set(letters[one]) & set(letters[other])) == alike
+    groups = {
+        letter: {name for name in names if letter in letters[name]}
+        for name in names
+        for letter in letters[name]
+    }
+    assert not any(one < other for one in groups.values() for other in groups.values()), "no letter to spare"
+
+
+def test_more_groups_than_letters():
+    names = [f"s{place}" for place in range(60)]
+    made = compact_letters(names, dict.fromkeys(combinations(names, 2), 0.001))
+    assert len(set(made)) == 60 and made[52] == ("a2",)
 
 
 @pytest.mark.parametrize("alternative", ["two-sided", "less", "greater"])

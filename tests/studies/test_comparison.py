@@ -34,9 +34,9 @@ def test_a_drop_is_found_where_items_are_paired() -> None:
     verdict = check(run(BASE - 0.3 + 0.1 * NOISE), run(BASE), **QUICK)
     assert not verdict.passed
     assert verdict.worse == ("m/x",)
-    (one,) = verdict.comparisons
+    (one,) = verdict.columns
     assert one.paired
-    assert one.first.n == one.second.n == one.difference.n == 60
+    assert one.new.n == one.old.n == one.difference.n == 60
     assert one.difference.value == pytest.approx(np.mean(-0.3 + 0.1 * NOISE))
     assert one.difference.low < one.difference.value < one.difference.high  # type: ignore[operator]
     assert one.p == 1 / 1000
@@ -51,8 +51,10 @@ def test_the_same_numbers_in_other_dialogues_are_not_paired() -> None:
     assert check(run(BASE - 0.1 + 0.1 * NOISE), run(BASE), **QUICK).worse
     verdict = check(run(BASE - 0.1 + 0.1 * NOISE, first=1000), run(BASE), **QUICK)
     assert verdict.passed  # what a paired test sees is lost among the differences between dialogues
-    assert not verdict.comparisons[0].paired
-    assert verdict.comparisons[0].difference.low is None
+    assert not verdict.columns[0].paired
+    gap = verdict.columns[0].difference
+    oracle = stats.ttest_ind(BASE - 0.1 + 0.1 * NOISE, BASE, equal_var=False).confidence_interval()
+    assert (gap.low, gap.high) == pytest.approx((oracle.low, oracle.high), abs=0.02)
     far = check(run(BASE - 3, first=1000), run(BASE), **QUICK)
     assert far.worse == ("m/x",)
 
@@ -60,28 +62,28 @@ def test_the_same_numbers_in_other_dialogues_are_not_paired() -> None:
 def test_half_of_the_smaller_side_has_to_be_shared() -> None:
     for shared, paired in ((30, True), (29, False)):
         verdict = check(run(BASE, first=60 - shared), run(BASE), **QUICK)
-        assert verdict.comparisons[0].paired is paired
-        assert verdict.comparisons[0].first.n == (30 if paired else 60)
+        assert verdict.columns[0].paired is paired
+        assert verdict.columns[0].new.n == (30 if paired else 60)
 
 
 def test_unscored_items_are_no_pairs() -> None:
     values: list[float | None] = list(BASE - 1)
     values[:20] = [None] * 20
-    (one,) = check(run(values), run(BASE), **QUICK).comparisons
-    assert one.first.n == one.second.n == 40
-    assert one.second.value == pytest.approx(BASE[20:].mean())
+    (one,) = check(run(values), run(BASE), **QUICK).columns
+    assert one.new.n == one.old.n == 40
+    assert one.old.value == pytest.approx(BASE[20:].mean())
 
 
 def test_the_systems_name_is_no_part_of_an_item() -> None:
-    assert check(run(BASE, system="bot-2"), run(BASE, system="bot-1"), **QUICK).comparisons[0].paired
+    assert check(run(BASE, system="bot-2"), run(BASE, system="bot-1"), **QUICK).columns[0].paired
 
 
 def test_several_systems_in_one_context_are_all_compared() -> None:
     old = Scores.concat([run(BASE, system="A"), run(BASE, system="B")])
     new = Scores.concat([run(BASE - 1 + 0.1 * NOISE, system="A"), run(BASE, system="B")])
-    (one,) = check(new, old, **QUICK).comparisons
+    (one,) = check(new, old, **QUICK).columns
     assert one.paired
-    assert one.first.n == 120
+    assert one.new.n == 120
     assert one.difference.value == pytest.approx(np.mean(-1 + 0.1 * NOISE) / 2)
 
 
@@ -93,7 +95,7 @@ def test_turns_of_a_dialogue_stay_together() -> None:
         return Scores.of(rows, {"m": Signature("m.v1")})
 
     verdict = check(turns(BASE - 3), turns(BASE), level="turn", **QUICK)
-    assert verdict.comparisons[0].p == pytest.approx(1 / 8)
+    assert verdict.columns[0].p == pytest.approx(1 / 8)
     assert verdict.passed
     assert verdict.level == "turn"
 
@@ -111,7 +113,7 @@ def test_a_source_without_a_direction_is_no_gate() -> None:
     with pytest.raises(UsageError, match="neither more nor less is better for length"):
         check(*neither, **QUICK)
     both = check(Scores.concat([neither[0], run(BASE)]), Scores.concat([neither[1], run(BASE)]), **QUICK)
-    assert [one.label for one in both.comparisons] == ["m/x"]
+    assert [one.label for one in both.columns] == ["m/x"]
 
 
 def opposite(user: Any, itself: Any, length: Any) -> Scores:
@@ -131,7 +133,7 @@ def opposite(user: Any, itself: Any, length: Any) -> Scores:
 def test_each_dimension_has_its_own_direction(change: float, worse: tuple[str, ...]) -> None:
     moved = BASE + change + 0.1 * NOISE
     verdict = check(opposite(moved, moved, moved), opposite(BASE, BASE, BASE), **QUICK)
-    assert [one.label for one in verdict.comparisons] == ["m/user", "m/self"]
+    assert [one.label for one in verdict.columns] == ["m/user", "m/self"]
     assert verdict.worse == worse
     down, up = BASE - 0.5 + 0.1 * NOISE, BASE + 0.5 + 0.1 * NOISE
     assert check(opposite(up, down, down), opposite(BASE, BASE, BASE), **QUICK).passed
@@ -167,7 +169,7 @@ def test_several_columns_are_corrected() -> None:
         old.append(run(BASE + 0.5 * rng.normal(size=60) - 0.1, name, signature=f"{name}.v1"))
     verdict = check(Scores.concat(new), Scores.concat(old), resamples=9999)
     assert verdict.passed
-    assert verdict.comparisons[0].p < 0.05 < verdict.adjusted[0]  # type: ignore[operator]
+    assert verdict.columns[0].p < 0.05 < verdict.columns[0].p_holm  # type: ignore[operator]
     assert check(Scores.concat(new), Scores.concat(old), source="m", resamples=9999).worse == ("m/x",)
 
 
@@ -191,25 +193,57 @@ def test_a_run_without_a_single_score_does_not_pass_by_silence() -> None:
 def test_hardly_anything_to_compare(a: list[float], b: list[float]) -> None:
     verdict = check(run(a), run(b), **QUICK)
     assert verdict.passed
-    assert verdict.comparisons[0].p is not None
+    assert verdict.columns[0].p is not None
 
 
-def test_compare_is_two_sided_by_default_and_repeatable() -> None:
-    a = {(f"d{i}", None): float(v) for i, v in enumerate(BASE)}
-    b = {(f"d{i}", None): float(v) for i, v in enumerate(BASE + 0.4 + 0.1 * NOISE)}
-    one = compare("m", a, b, resamples=999)
-    assert one == compare("m", a, b, resamples=999)
-    assert one.p == compare("m", b, a, resamples=999).p == 1 / 1000
-    apart = compare("m", a, {(f"e{i}", None): v for i, v in enumerate(b.values())}, resamples=9999)
+def test_compare_is_two_sided_and_repeatable_and_knows_its_way() -> None:
+    up, far = run(BASE + 0.4 + 0.1 * NOISE), run(BASE + 0.4 + 0.1 * NOISE, first=100)
+    found = compare({"old": run(BASE), "new": up}, **QUICK)
+    assert found == compare({"old": run(BASE), "new": up}, **QUICK)
+    assert (found.columns[0].p, found.columns[0].verdict, found.passed) == (1 / 1000, "better", True)
+    back = compare({"old": up, "new": run(BASE)}, **QUICK)
+    assert (back.columns[0].p, back.worse, back.summary) == (
+        1 / 1000,
+        ("m/x",),
+        "By m/x, new is worse than old.",
+    )
+    apart = compare({"old": run(BASE), "new": far}, resamples=9999).columns[0]
     assert not apart.paired
-    oracle = stats.ttest_ind(BASE, np.array(list(b.values()))).pvalue
-    assert apart.p == pytest.approx(oracle, abs=0.01)
+    assert apart.p == pytest.approx(stats.ttest_ind(BASE + 0.4 + 0.1 * NOISE, BASE).pvalue, abs=0.01)
 
 
-def test_nothing_at_all_has_no_p() -> None:
-    empty = compare("m", {}, {("d", None): float("nan")}, resamples=99)
-    assert (empty.p, empty.first.value, empty.difference.value) == (None, None, None)
-    assert empty.difference.reason
+def test_versions_are_held_against_the_first_and_a_way_that_is_no_better_is_more_or_less() -> None:
+    length = {
+        name: run(BASE + k, "length", signature="length.v1|better:neither")
+        for name, k in zip("abc", (0, 5, -5), strict=True)
+    }
+    found = compare(length, **QUICK)
+    assert [(one.version, one.verdict) for one in found.columns] == [("b", "more"), ("c", "less")]
+    assert found.passed and found.summary == ""
+    scores = {"old": run(BASE, "quality"), "new": run(BASE - 1 + 0.1 * NOISE, "quality")}
+    for name, k in (("old", 0), ("new", 1)):
+        scores[name] = Scores.concat([run(BASE + k + 0.1 * NOISE * k), scores[name]])
+    both = compare(scores, **QUICK)
+    assert [one.short for one in both.columns] == ["quality/x", "m/x"], "the default metric comes first"
+    assert both.summary == "By quality/x, new is worse than old. But better: m/x."
+    assert "quality/x" in str(both) and "<td>worse</td>" in both._repr_html_()
+
+
+def test_dialogues_for_half_of_a_difference() -> None:
+    """Against the usual formula: n = (z_a + z_b)² s² / d², s that of the differences."""
+    (one,) = compare({"old": run(BASE), "new": run(BASE + 0.3 + 0.5 * NOISE)}, **QUICK).columns
+    gaps, half = 0.3 + 0.5 * NOISE, float(np.mean(0.3 + 0.5 * NOISE)) / 2
+    usual = (1.96 + 0.8416) ** 2 * gaps.var(ddof=1) / half**2
+    assert one.dialogues_for_half == pytest.approx(usual, rel=0.05)
+    (same,) = compare({"old": run(BASE), "new": run(BASE)}, **QUICK).columns
+    assert same.dialogues_for_half is None and same.verdict == "not told apart"
+
+
+def test_partners_may_have_other_names() -> None:
+    new = run(BASE - 0.1 + 0.1 * NOISE, first=1000)
+    names = {f"d{1000 + i}": f"d{i}" for i in range(60)}
+    (one,) = compare({"old": run(BASE), "new": new}, partners={"new": names}, **QUICK).columns
+    assert one.paired and one.verdict == "worse"
 
 
 def test_people_are_compared_together() -> None:

@@ -2,16 +2,17 @@
 
 import json
 import sys
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from dialeval.errors import UsageError
-from dialeval.reports.observations import observe
-from dialeval.reports.page import to_html
+from dialeval.reports import to_html
 from dialeval.scores import Score, Scores
 from dialeval.studies import Study, study
+from dialeval.studies.combination import with_lines
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 COMBINE = ("voted=line:voted-appropriateness/votes",)
@@ -56,12 +57,12 @@ def test_the_line_is_least_squares_over_everything() -> None:
     votes, ratings = (np.array([one[place] for one in points]) for place in (2, 3))
     row = made(scores, level="turn").lines[0]
     slope, intercept = np.polyfit(votes, ratings, 1)
-    assert row["slope"]["value"] == pytest.approx(slope)
-    assert row["intercept"]["value"] == pytest.approx(intercept)
-    assert row["slope"]["low"] < 0.5 < row["slope"]["high"]
-    assert row["slope"]["p"] < 0.001
-    assert row["r_squared"] == pytest.approx(np.corrcoef(votes, ratings)[0, 1] ** 2)
-    assert row["n"] == len(points)
+    assert row.slope.value == pytest.approx(slope)
+    assert row.intercept.value == pytest.approx(intercept)
+    assert row.slope.low < 0.5 < row.slope.high
+    assert row.slope.p < 0.001
+    assert row.r_squared == pytest.approx(np.corrcoef(votes, ratings)[0, 1] ** 2)
+    assert row.n == len(points)
 
 
 def test_predictions_leave_the_conversation_out() -> None:
@@ -74,23 +75,23 @@ def test_predictions_leave_the_conversation_out() -> None:
         predicted[own] = intercept + slope * x[own]
     found = made(scores, level="turn")
     wanted = np.corrcoef(predicted, [one[3] for one in points])[0, 1]
-    row = next(row for row in found.correlations if row["label"] == "voted")
-    assert row["pearson"]["value"] == pytest.approx(wanted)
+    row = next(row for row in found.correlations if row.label == "voted")
+    assert row.pearson.value == pytest.approx(wanted)
     by_system = made(scores, level="system")
     means = [
         [np.mean([v for v, one in zip(values, points, strict=True) if one[1] == s]) for s in range(7)]
         for values in (predicted, [one[3] for one in points])
     ]
-    row = next(row for row in by_system.correlations if row["label"] == "voted")
-    assert row["pearson"]["value"] == pytest.approx(np.corrcoef(*means)[0, 1])
-    assert row["n"] == 7
+    row = next(row for row in by_system.correlations if row.label == "voted")
+    assert row.pearson.value == pytest.approx(np.corrcoef(*means)[0, 1])
+    assert row.n == 7
     assert by_system.lines == found.lines, "the line is fitted to replies at every level"
 
 
 def test_a_line_says_nothing_where_its_source_is_silent() -> None:
     found = made(table(silent=30)[0], level="turn")
-    row = next(row for row in found.correlations if row["label"] == "voted")
-    assert (row["n"], row["n_unscored"]) == (180, 30)
+    row = next(row for row in found.correlations if row.label == "voted")
+    assert (row.n, row.n_unscored) == (180, 30)
 
 
 def test_a_note_where_most_units_have_no_vote() -> None:
@@ -119,12 +120,11 @@ def test_the_report_sees_the_same_line_and_draws_both_figures(tmp_path: Path) ->
     scores, _ = table()
     for level in ("turn", "system"):
         found = made(scores, level=level)
-        values = observe(found, scores).columns["voted"]
-        assert not np.isnan(values).any()
+        assert not np.isnan(found.units.values("voted")).any()
         found.save(tmp_path / "study.json")
         assert Study.load(tmp_path / "study.json") == found
-    page = to_html(made(scores, level="turn"), scores, [])
-    assert page == to_html(made(scores, level="turn"), scores, []), "jitter is the same every time"
+    page = to_html(made(scores, level="turn"))
+    assert page == to_html(made(scores, level="turn")), "jitter is the same every time"
     for piece in (
         "Kind of evaluation",
         "Lines fitted to the ratings",
@@ -151,9 +151,10 @@ def test_the_kind_of_evaluation(source: str, static: bool, settings: dict, wante
     ]
     found = made(Scores.of(rows), level="turn", combine=(), **settings)
     schema = found.schema
-    assert (schema["evaluator"], schema["context"], schema["participation"]) == wanted
-    assert (schema["metric"], schema["level"]) == ("appropriateness", "turn")
-    assert json.loads(found.to_json())["schema"] == schema
+    assert schema is not None
+    assert (schema.evaluator, schema.context, schema.participation) == wanted
+    assert (schema.metric, schema.level) == ("appropriateness", "turn")
+    assert json.loads(found.to_json())["schema"] == asdict(schema)
 
 
 def test_the_invented_study_recovers_its_line_and_votes_overtake() -> None:
@@ -177,3 +178,23 @@ def test_wizards_drawn_from_dbdc3(data_folder: Path) -> None:
     found = votes.both(votes.drawn(tables, 0))
     assert found["weak response"] == pytest.approx(0.340, abs=0.001)
     assert found["voted response"] == pytest.approx(0.502, abs=0.001)
+
+
+def test_a_line_counts_equal_replies_of_systems_once() -> None:
+    """Two systems say the same in a context: the paper fits its line to distinct pairs."""
+    votes, ratings = [0.0, 1.0, 2.0, 3.0, 4.0, 4.0], [1.0, 2.5, 2.0, 3.5, 5.0, 5.0]
+    rows = []
+    for number, (vote, rating) in enumerate(zip(votes, ratings, strict=True)):
+        name = f"d{min(number, 4)}"
+        rows.append(Score(name, 1, f"s{number // 5}", "votes", "votes", vote))
+        rows.append(Score(name, 1, f"s{number // 5}", "human:ann", "quality", rating))
+    scores = Scores.of(rows, {})
+
+    def slope(text: str) -> tuple[float | None, int]:
+        _, (line,) = with_lines(scores, [text], gold="human", dimension="quality", level="turn")
+        return line.slope.value, line.n
+
+    assert slope("v=line:votes")[1] == 5
+    assert slope("v=line:votes")[0] == pytest.approx(np.polyfit(votes[:5], ratings[:5], 1)[0])
+    assert slope("v=line:votes,pairs=all")[0] == pytest.approx(np.polyfit(votes, ratings, 1)[0])
+    assert slope("v=line:votes,pairs=all")[1] == 6

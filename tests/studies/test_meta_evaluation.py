@@ -3,6 +3,7 @@
 import json
 import math
 from fractions import Fraction
+from itertools import combinations
 from pathlib import Path
 from statistics import mean
 from typing import Any
@@ -15,8 +16,9 @@ from statsmodels.stats import inter_rater
 
 from dialeval import statistics
 from dialeval.errors import DataError, UsageError
-from dialeval.scores import Score, Scores, Signature
-from dialeval.studies import Settings, Study, study
+from dialeval.scores import Score, Scores, Signature, is_human
+from dialeval.studies import Study, StudySettings, study
+from dialeval.studies.findings import GoldRatings
 
 QUICK: dict[str, Any] = {"resamples": 200, "permutations": 200}
 ORACLES = {"pearson": stats.pearsonr, "spearman": stats.spearmanr, "kendall": stats.kendalltau}
@@ -82,68 +84,66 @@ def by_hand(scores: Scores, level: str, source: str) -> tuple[Any, Any]:
 def test_correlations_equal_direct_computations(level: Any) -> None:
     scores = synthetic()
     found = study(scores, level=level, **QUICK)
-    assert [row["source"] for row in found.correlations] == ["good", "bad"]
+    assert [row.source for row in found.correlations] == ["good", "bad"]
     for row in found.correlations:
-        x, y = by_hand(scores, level, row["source"])
-        assert row["n"] == x.size
+        x, y = by_hand(scores, level, row.source)
+        assert row.n == x.size
         for method, oracle in ORACLES.items():
-            assert row[method]["value"] == pytest.approx(oracle(x, y).statistic, abs=1e-12)
+            assert row.of(method).value == pytest.approx(oracle(x, y).statistic, abs=1e-12)
     assert found.n_dialogues == 40
     assert found.n_units == {"turn": 120, "dialogue": 40, "system": 4}[level]
 
 
 def test_unscored_turns_are_counted() -> None:
     found = study(synthetic(missing=0.0), **QUICK)
-    rows = {row["source"]: row for row in found.correlations}
-    assert (rows["good"]["n"], rows["good"]["n_unscored"]) == (120, 0)
-    assert (rows["bad"]["n"], rows["bad"]["n_unscored"]) == (80, 40)
-    means = {(row["system"], row["source"]): row for row in found.systems}
-    assert (means["s0", "bad"]["n"], means["s0", "bad"]["n_unscored"]) == (20, 10)
+    rows = {row.source: row for row in found.correlations}
+    assert (rows["good"].n, rows["good"].n_unscored) == (120, 0)
+    assert (rows["bad"].n, rows["bad"].n_unscored) == (80, 40)
+    means = {(row.system, row.source): row for row in found.systems}
+    assert (means["s0", "bad"].n, means["s0", "bad"].n_unscored) == (20, 10)
 
 
 def test_intervals_draw_whole_dialogues() -> None:
     """Every turn written down ten times is no new evidence: n grows, the interval stays."""
     once = synthetic(turns=1, missing=0.0)
     again = [row._replace(turn=1 + k) for row in once for k in range(10)]
-    one = study(once, level="turn", **QUICK).correlations[0]["spearman"]
-    ten = study(Scores.of(again, once.signatures), level="turn", **QUICK).correlations[0]["spearman"]
-    assert ten["n"] == 10 * one["n"]
-    assert ten["value"] == pytest.approx(one["value"])
-    assert ten["high"] - ten["low"] == pytest.approx(one["high"] - one["low"], rel=0.05)
+    one = study(once, level="turn", **QUICK).correlations[0].spearman
+    ten = study(Scores.of(again, once.signatures), level="turn", **QUICK).correlations[0].spearman
+    assert ten.n == 10 * one.n
+    assert ten.value == pytest.approx(one.value)
+    assert ten.high - ten.low == pytest.approx(one.high - one.low, rel=0.05)
 
 
 def test_the_default_level_is_the_one_that_was_rated() -> None:
     scores = synthetic()
-    assert study(scores, **QUICK).settings["level"] == "turn"
+    assert study(scores, **QUICK).settings.level == "turn"
     whole = Scores.of([Score("d000", None, "s0", "human:r0", "overall", 3.0)])
-    assert study(Scores.concat([scores, whole]), **QUICK).settings["level"] == "dialogue"
+    assert study(Scores.concat([scores, whole]), **QUICK).settings.level == "dialogue"
 
 
 def test_the_default_dimension() -> None:
     ratings = [Score(f"d{i}", None, None, "human:u", "fluent", float(i)) for i in range(5)]
     more = [Score(f"d{i}", None, None, "human:u", "quality", float(i)) for i in range(5)]
-    assert study(Scores.of(ratings), **QUICK).gold == {
-        "source": "human", "dimension": "fluent", "raters": 1, "n": 5, "n_unrated": 0,
-    }  # fmt: skip
+    assert study(Scores.of(ratings), **QUICK).gold == GoldRatings("human", "fluent", 1, 5, 0)
     gold = study(Scores.of(ratings + more), **QUICK).gold
     assert gold is not None
-    assert gold["dimension"] == "quality"
+    assert gold.dimension == "quality"
 
 
 def test_a_judge_as_gold() -> None:
     scores = synthetic()
     judged = Scores.concat([scores, Scores.of([r for r in scores if r.source == "good"]).renamed("judge")])
     found = study(judged, gold="judge", **QUICK)
-    assert [row["source"] for row in found.correlations] == ["good", "bad"]
-    assert found.correlations[0]["pearson"]["value"] == pytest.approx(1.0)
+    assert [row.source for row in found.correlations] == ["good", "bad"]
+    assert found.correlations[0].pearson.value == pytest.approx(1.0)
     assert found.gold is not None
-    assert found.gold["raters"] == 1
-    assert found.ceiling == []
+    assert found.gold.raters == 1
+    assert found.ceiling == {}
     one = study(scores, gold="human:r1", **QUICK)
     assert one.gold is not None
-    assert one.gold["raters"] == 1
-    assert {row["source"] for row in one.correlations} == {"good", "bad"}
-    assert {(row["source"], row["dimension"]) for row in found.systems} >= {
+    assert one.gold.raters == 1
+    assert {row.source for row in one.correlations} == {"good", "bad"}
+    assert {(row.source, row.dimension) for row in found.systems} >= {
         ("judge", "x"),
         ("human", "overall"),
     }
@@ -153,29 +153,29 @@ def test_a_source_called_gold_is_a_source_like_any_other() -> None:
     rows = [Score(f"d{i}", None, None, "gold", "gold", float(i)) for i in range(9)]
     rows += [Score(f"d{i}", None, None, "m", "x", float(i % 4)) for i in range(9)]
     found = study(Scores.of(rows), gold="gold", where="gold>2", **QUICK)
-    assert found.correlations[0]["n"] == 6
+    assert found.correlations[0].n == 6
     other = study(Scores.of([*rows, *(r._replace(source="human:u") for r in rows[:9])]), where="m<3", **QUICK)
-    assert {row["source"] for row in other.correlations} == {"gold", "m"}
+    assert {row.source for row in other.correlations} == {"gold", "m"}
 
 
 def test_by_system_and_by_dimension() -> None:
     scores = synthetic()
     parts = study(scores, by="system", **QUICK).subsets
-    assert [part["subset"] for part in parts] == ["s0", "s1", "s2", "s3"]
+    assert [part.name for part in parts] == ["s0", "s1", "s2", "s3"]
     alone = study(scores.where(system="s2"), **QUICK)
-    inside = {row["source"]: row["kendall"]["value"] for row in parts[2]["correlations"]}
-    assert inside == {row["source"]: row["kendall"]["value"] for row in alone.correlations}
+    inside = {row.source: row.kendall.value for row in parts[2].correlations}
+    assert inside == {row.source: row.kendall.value for row in alone.correlations}
 
     second = [
         r._replace(dimension="fluent", value=6 - (r.value or 0)) for r in scores if r.source == "human:r0"
     ]
     both = study(Scores.concat([scores, Scores.of(second)]), by="dimension", **QUICK)
-    values = {part["subset"]: part["correlations"] for part in both.subsets}
+    values = {part.name: part.correlations for part in both.subsets}
     assert list(values) == ["overall", "fluent"]
-    assert {r["label"]: r["spearman"] for r in values["overall"]} == {
-        r["label"]: r["spearman"] for r in both.correlations
+    assert {r.label: r.spearman for r in values["overall"]} == {
+        r.label: r.spearman for r in both.correlations
     }
-    assert all(row["spearman"]["value"] < 0 for row in values["fluent"] if row["label"] == "good")
+    assert all(row.spearman.value < 0 for row in values["fluent"] if row.label == "good")
 
 
 @pytest.mark.parametrize("labels", [2, 3])
@@ -186,14 +186,14 @@ def test_classes(labels: int) -> None:
     rows = [Score(f"d{i}", None, None, "human:u", "label", float(t)) for i, t in enumerate(truth)]
     rows += [Score(f"d{i}", None, None, "m", "x", float(v)) for i, v in enumerate(value)]
     (row,) = study(Scores.of(rows), **QUICK).classes
-    assert [cut["at"] for cut in row["cuts"]] == list(range(1, labels))
-    for cut in row["cuts"]:
-        high, low = value[truth >= cut["at"]], value[truth < cut["at"]]
+    assert [cut.at for cut in row.cuts] == list(range(1, labels))
+    for cut in row.cuts:
+        high, low = value[truth >= cut.at], value[truth < cut.at]
         wins = stats.mannwhitneyu(high, low).statistic / (high.size * low.size)
-        assert cut["auc"]["value"] == pytest.approx(wins)
-    for label, one in enumerate(row["distributions"]):
-        assert one["n"] == (truth == label).sum()
-        assert one["mean"] == pytest.approx(value[truth == label].mean())
+        assert cut.auc.value == pytest.approx(wins)
+    for label, one in enumerate(row.distributions):
+        assert one.n == (truth == label).sum()
+        assert one.mean == pytest.approx(value[truth == label].mean())
 
 
 def test_worst_cases() -> None:
@@ -202,20 +202,20 @@ def test_worst_cases() -> None:
     values[4], values[25] = 90.0, -80.0
     rows += [Score(f"d{i:02}", None, None, "m", "x", v) for i, v in enumerate(values)]
     cases = study(Scores.of(rows), **QUICK).worst
-    assert [case["dialogue_id"] for case in cases[:12]] == [f"d{i:02}" for i in range(12)]
-    wrong = {case["dialogue_id"]: case["why"] for case in cases[12:]}
+    assert [case.dialogue_id for case in cases[:12]] == [f"d{i:02}" for i in range(12)]
+    wrong = {case.dialogue_id: case.why for case in cases[12:]}
     assert wrong["d04"] == "m too kind"
     assert wrong["d25"] == "m too strict"
-    assert cases[4]["values"] == {"m": 90.0}
+    assert cases[4].values == {"m": 90.0}
 
 
 def test_the_ceiling_is_one_rater_against_the_others() -> None:
     scores = synthetic(missing=0.0)
-    (row,) = [r for r in study(scores, **QUICK).ceiling if r["method"] == "pearson"]
+    ceiling = study(scores, **QUICK).ceiling["pearson"]
     ratings = np.array([r.value for r in scores if r.source.startswith("human:")]).reshape(-1, 3)
     rest = (ratings.sum(axis=1, keepdims=True) - ratings) / 2
-    assert row["ceiling"]["value"] == pytest.approx(stats.pearsonr(ratings.ravel(), rest.ravel()).statistic)
-    assert row["ceiling"]["low"] < row["ceiling"]["value"] < row["ceiling"]["high"]
+    assert ceiling.value == pytest.approx(stats.pearsonr(ratings.ravel(), rest.ravel()).statistic)
+    assert ceiling.low < ceiling.value < ceiling.high
 
 
 @pytest.mark.parametrize("missing", [0.0, 0.4])
@@ -226,13 +226,13 @@ def test_agreement_against_other_packages(missing: float) -> None:
     for row in scores.where(source=lambda name: name.startswith("human:")):
         found.setdefault((row.dialogue_id, row.turn), {})[row.source] = row.value or math.nan
     ratings = np.array([[one.get(f"human:r{r}", np.nan) for r in range(3)] for one in found.values()])
-    for level, estimate in panel["alpha"].items():
+    for level, estimate in panel.alpha.items():
         oracle = krippendorff.alpha(ratings.T, level_of_measurement=level)
-        assert estimate["value"] == pytest.approx(oracle, abs=1e-10)
-        assert estimate["low"] < estimate["value"] < estimate["high"]
-    assert (panel["n_units"], panel["n_ratings"]) == (len(ratings), int((~np.isnan(ratings)).sum()))
-    assert sum(panel["labels"].values()) == panel["n_ratings"]
-    assert panel["dominant"] == float(max(panel["labels"], key=panel["labels"].get))
+        assert estimate.value == pytest.approx(oracle, abs=1e-10)
+        assert estimate.low < estimate.value < estimate.high
+    assert (panel.n_units, panel.n_ratings) == (len(ratings), int((~np.isnan(ratings)).sum()))
+    assert sum(panel.labels.values()) == panel.n_ratings
+    assert panel.dominant == float(max(panel.labels, key=panel.labels.get))
     pairs = [(0, 1), (0, 2), (1, 2)]
     kappas = []
     for a, b in pairs:
@@ -242,32 +242,33 @@ def test_agreement_against_other_packages(missing: float) -> None:
                 inter_rater.to_table(ratings[both][:, [a, b]], bins=np.arange(0.5, 6))[0]
             ).kappa
         )
-    assert panel["cohen"]["value"] == pytest.approx(np.mean(kappas))
+    assert panel.cohen.value == pytest.approx(np.mean(kappas))
     if not missing:
         counts = inter_rater.aggregate_raters(ratings)[0]
-        assert panel["fleiss"]["value"] == pytest.approx(inter_rater.fleiss_kappa(counts))
+        assert panel.fleiss.value == pytest.approx(inter_rater.fleiss_kappa(counts))
 
 
-def test_differences_and_clusters() -> None:
+def test_differences_and_letters() -> None:
     scores = synthetic(dialogues=120, turns=1)
     scores = Scores.of([r for r in scores if r.source != "bad"], scores.signatures)
     rng = np.random.default_rng(3)
     noise = [Score(f"d{i:03}", 1, f"s{i % 4}", "noise", "x", float(rng.normal())) for i in range(120)]
     twin = [r._replace(source="twin", value=3 * (r.value or 0)) for r in scores if r.source == "good"]
     found = study(Scores.concat([scores, Scores.of(noise), Scores.of(twin)]), resamples=200, permutations=999)
-    tests = {(row["first"], row["second"]): row for row in found.differences}
+    tests = {(row.first, row.second): row for row in found.differences}
     assert set(tests) == {("good", "noise"), ("good", "twin"), ("noise", "twin")}
     apart, same = tests["good", "noise"], tests["good", "twin"]
     x, y = by_hand(scores, "turn", "good")
     z, gold = by_hand(Scores.concat([scores, Scores.of(noise)]), "turn", "noise")
     r12, r13 = stats.spearmanr(x, y).statistic, stats.spearmanr(z, gold).statistic
-    assert apart["difference"]["value"] == pytest.approx(r12 - r13, abs=1e-12)
+    assert apart.difference.value == pytest.approx(r12 - r13, abs=1e-12)
     williams = statistics.williams(r12, r13, stats.spearmanr(x, z).statistic, x.size)
-    assert apart["williams"]["p"] == pytest.approx(williams.p)
-    assert apart["permutation"]["p_holm"] < 0.05
-    assert same["difference"]["value"] == pytest.approx(0.0)
-    assert same["permutation"]["p_holm"] == 1.0
-    assert found.clusters == {"good": 1, "twin": 1, "noise": 2}
+    assert apart.williams.p == pytest.approx(williams.p)
+    assert apart.permutation_holm < 0.05
+    assert same.difference.value == pytest.approx(0.0)
+    assert same.permutation_holm == 1.0
+    assert found.letters == {"good": ("a",), "twin": ("a",), "noise": ("b",)}
+    assert found.as_good_as("good") == ["twin"]
 
 
 def opposite(n: int = 60) -> tuple[Scores, dict[str, Any]]:
@@ -293,24 +294,24 @@ def opposite(n: int = 60) -> tuple[Scores, dict[str, Any]]:
 def test_only_the_dimension_that_should_be_low_is_turned() -> None:
     scores, columns = opposite()
     found = study(scores, combine=("z=zmean:two/user+two/self",), by="system", **QUICK)
-    assert [row["label"] for row in found.correlations] == ["z", "two/self", "two/user", "wrong"]
-    rows = {row["label"]: row["pearson"]["value"] for row in found.correlations}
+    assert [row.label for row in found.correlations] == ["z", "two/self", "two/user", "wrong"]
+    rows = {row.label: row.pearson.value for row in found.correlations}
     gold = columns["human:a/overall"]
     assert rows["two/self"] == rows["wrong"] == pytest.approx(np.corrcoef(columns["two/self"], gold)[0, 1])
     assert rows["two/self"] < -0.8 < 0.6 < rows["two/user"]  # shown as it is, ranked by what it is worth
     z = stats.zscore(columns["two/user"]) - stats.zscore(columns["two/self"])
     assert rows["z"] == pytest.approx(np.corrcoef(z, gold)[0, 1])
-    assert found.clusters["wrong"] > found.clusters["two/user"]
-    tests = {(row["first"], row["second"]): row for row in found.differences}
+    assert not set(found.letters["wrong"]) & set(found.letters["two/user"])
+    tests = {(row.first, row.second): row for row in found.differences}
     rank = {label: stats.spearmanr(values, gold).statistic for label, values in columns.items()}
-    difference = tests["two/user", "two/self"]["difference"]["value"]
+    difference = tests["two/user", "two/self"].difference.value
     assert difference == pytest.approx(rank["two/user"] + rank["two/self"])  # x - (-y)
-    assert tests["two/self", "wrong"]["difference"]["value"] == pytest.approx(-2 * rank["two/self"])
+    assert tests["two/self", "wrong"].difference.value == pytest.approx(-2 * rank["two/self"])
     for part in found.subsets:
-        assert [row["label"] for row in part["correlations"]] == ["z", "two/self", "two/user", "wrong"]
-    kind = {row["dialogue_id"] for row in found.worst if row["why"] == "two/self too kind"}
+        assert [row.label for row in part.correlations] == ["z", "two/self", "two/user", "wrong"]
+    kind = {row.dialogue_id for row in found.worst if row.why == "two/self too kind"}
     place = np.argmax(np.abs(stats.zscore(-columns["two/self"]) - stats.zscore(gold)))
-    strict = {row["dialogue_id"] for row in found.worst if row["why"] == "two/self too strict"}
+    strict = {row.dialogue_id for row in found.worst if row.why == "two/self too strict"}
     assert f"d{place:02}" in kind | strict
     assert len(kind | strict) == 3
 
@@ -318,28 +319,70 @@ def test_only_the_dimension_that_should_be_low_is_turned() -> None:
 def test_the_matrix_of_sources() -> None:
     scores = synthetic()
     matrix = study(scores, method="pearson", **QUICK).matrix
-    assert matrix["labels"] == ["good", "bad", "gold"]
+    assert matrix.labels == ("good", "bad", "gold")
     x, y = by_hand(scores, "turn", "good")
-    value = matrix["correlations"]["kendall"][0][2]["value"]
+    value = matrix.correlations["kendall"][0][2].value
     assert value == pytest.approx(stats.kendalltau(x, y).statistic, abs=1e-12)
-    r = matrix["correlations"]["pearson"][2][0]["value"]
-    assert matrix["angles"][0][2] == pytest.approx(math.degrees(math.acos(r)))
-    assert matrix["angles"][1][1] == pytest.approx(0.0, abs=1e-5)
+    r = matrix.correlations["pearson"][2][0].value
+    assert matrix.angles[0][2] == pytest.approx(math.degrees(math.acos(r)))
+    assert matrix.angles[1][1] == pytest.approx(0.0, abs=1e-5)
 
 
 def test_systems_are_compared() -> None:
     found = study(synthetic(dialogues=80, missing=0.0), **QUICK)
-    row = next(r for r in found.systems if r["system"] == "s3" and r["source"] == "human")
+    row = next(r for r in found.systems if r.system == "s3" and r.source == "human")
     values = [
         r.value for r in synthetic(dialogues=80, missing=0.0) if r.system == "s3" and "human" in r.source
     ]
-    assert row["mean"]["value"] == pytest.approx(np.mean(values))  # type: ignore[arg-type]
-    gold = [r for r in found.comparisons if r["source"] == "human"]
+    assert row.mean.value == pytest.approx(np.mean(values))  # type: ignore[arg-type]
+    gold = [r for r in found.comparisons if r.source == "human"]
     assert len(gold) == 6
-    assert not any(r["paired"] for r in gold)
-    outer = next(r for r in gold if (r["first"], r["second"]) == ("s0", "s3"))
-    assert outer["difference"]["value"] < -1
-    assert outer["p_holm"] < 0.05
+    assert not any(r.paired for r in gold)
+    outer = next(r for r in gold if (r.first, r.second) == ("s0", "s3"))
+    assert outer.difference.value < -1
+    assert outer.p_holm < 0.05
+
+
+@pytest.mark.parametrize("count", [50, 51, 102])
+def test_comparisons_grow_with_the_systems_and_not_with_their_pairs(count: int) -> None:
+    """Up to 50 systems all pairs are tested; of more each against the best, and a note says so."""
+    rng = np.random.default_rng(0)
+    rows = [
+        Score(f"s{s}d{d}", None, f"s{s:03}", source, "overall", float((s == 7) * 9 + rng.normal()))
+        for s in range(count)
+        for d in range(4)
+        for source in ("human:a", "metric")
+    ]
+    found = study(Scores.of(rows), resamples=100, permutations=100)
+    told = [note for note in found.notes if "compared with the best" in note]
+    names = [f"s{s:03}" for s in range(count)]
+    pairs = [(row.first, row.second) for row in found.comparisons]
+    if count == 50:
+        assert pairs == list(combinations(names, 2))
+        assert not told
+        return
+    assert pairs == [("s007", name) for name in names if name != "s007"]
+    assert told == [
+        f"{count} systems: each is compared with the best, s007, and not with the others "
+        "(all pairs up to 50 systems)"
+    ]
+    means = {row.system: row.mean.value for row in found.systems if row.source == "human"}
+    for row in found.comparisons[:5]:
+        assert row.difference.value == pytest.approx(means["s007"] - means[row.second], abs=1e-12)  # type: ignore[operator]
+    assert [row.p_holm for row in found.comparisons] == statistics.holm([row.p for row in found.comparisons])
+
+
+def test_the_best_of_many_systems_is_the_lowest_where_less_is_better() -> None:
+    rng = np.random.default_rng(0)
+    rows = [
+        Score(f"s{s}d{d}", None, f"s{s:03}", source, "overall", float(-9 * (s == 7) + rng.normal()))
+        for s in range(60)
+        for d in range(3)
+        for source in ("errors", "metric")
+    ]
+    signed = {"errors": Signature.parse("errors.v1|better:lower")}
+    found = study(Scores.of(rows, signed), gold="errors", resamples=100, permutations=100)
+    assert {row.first for row in found.comparisons} == {"s007"}
 
 
 def test_systems_that_answered_the_same_contexts_are_paired() -> None:
@@ -350,9 +393,9 @@ def test_systems_that_answered_the_same_contexts_are_paired() -> None:
     ]
     found = study(Scores.of(rows), **QUICK)
     (row,) = found.comparisons
-    assert row["paired"]
-    assert row["difference"]["value"] == pytest.approx(-1.0)
-    assert row["p"] < 0.01
+    assert row.paired
+    assert row.difference.value == pytest.approx(-1.0)
+    assert row.p < 0.01
     assert (found.n_units, found.n_dialogues) == (40, 40)
 
 
@@ -362,14 +405,14 @@ def test_where_holds_for_every_table() -> None:
     alone = study(scores.where(system="s1"), **QUICK)
     for name in ("correlations", "systems", "agreement", "ceiling", "worst", "n_units", "n_dialogues"):
         assert getattr(part, name) == getattr(alone, name)
-    assert {row["system"] for row in part.systems} == {"s1"}
+    assert {row.system for row in part.systems} == {"s1"}
     early = study(scores, where="turn<2", **QUICK)
     first = study(Scores.of([r for r in scores if r.turn == 1], scores.signatures), **QUICK)
     assert early.agreement == first.agreement
     assert early.systems == first.systems
     two = study(scores, level="system", where="system!=s0", **QUICK)
     assert two.n_units == 3
-    assert {row["system"] for row in two.systems} == {"s1", "s2", "s3"}
+    assert {row.system for row in two.systems} == {"s1", "s2", "s3"}
     assert two.agreement == study(scores, where="system!=s0", **QUICK).agreement
 
 
@@ -387,7 +430,7 @@ def test_ratings_without_a_system_follow_their_dialogue_under_where() -> None:
 def test_combined_sources_are_sources() -> None:
     scores = synthetic()
     found = study(scores, combine=("both=mean:good+bad", "fitted=fit:good+bad,folds=dialogue"), **QUICK)
-    rows = {row["source"]: row for row in found.correlations}
+    rows = {row.source: row for row in found.correlations}
     assert set(rows) == {"good", "bad", "both", "fitted"}
     good, bad = (
         {(r.dialogue_id, r.turn): r.value for r in scores if r.source == name} for name in ("good", "bad")
@@ -399,9 +442,9 @@ def test_combined_sources_are_sources() -> None:
     ]
     assert len(good) == len(bad)
     x, y = by_hand(Scores.concat([scores, Scores.of(average)]), "turn", "both")
-    assert rows["both"]["spearman"]["value"] == pytest.approx(stats.spearmanr(x, y).statistic, abs=1e-12)
+    assert rows["both"].spearman.value == pytest.approx(stats.spearmanr(x, y).statistic, abs=1e-12)
     assert found.signatures["both"] == "combination.v1|method:mean|parts:good,bad"
-    assert {row["source"] for row in found.systems} == {"good", "bad", "both", "fitted", "human"}
+    assert {row.source for row in found.systems} == {"good", "bad", "both", "fitted", "human"}
 
 
 def test_sources_can_be_chosen() -> None:
@@ -409,9 +452,9 @@ def test_sources_can_be_chosen() -> None:
     names = {
         name: study(scores, sources=(name,), **QUICK).correlations for name in ("bad", "bad/y", "good/x")
     }
-    assert [(r["source"], r["dimension"]) for r in names["bad"]] == [("bad", "x"), ("bad", "y")]
-    assert [(r["source"], r["dimension"]) for r in names["bad/y"]] == [("bad", "y")]
-    assert [(r["source"], r["dimension"]) for r in names["good/x"]] == [("good", "x")]
+    assert [(r.source, r.dimension) for r in names["bad"]] == [("bad", "x"), ("bad", "y")]
+    assert [(r.source, r.dimension) for r in names["bad/y"]] == [("bad", "y")]
+    assert [(r.source, r.dimension) for r in names["good/x"]] == [("good", "x")]
     with pytest.raises(UsageError, match="no source 'ugly'; there are: good, bad/x, bad/y"):
         study(scores, sources=("ugly",), **QUICK)
 
@@ -452,7 +495,7 @@ def test_saved_and_loaded_is_equal(level: Any, tmp_path: Path) -> None:
     sound(study(synthetic(), level=level, **options, **QUICK), tmp_path)
     rows = [Score(f"d{i}", 1, "s", "human:u", "label", float(i % 3)) for i in range(12)]
     rows += [Score(f"d{i}", 1, "s", "m", "x", float(i)) for i in range(12)]
-    assert sound(study(Scores.of(rows), level=level, **QUICK), tmp_path).settings["combine"] == []
+    assert sound(study(Scores.of(rows), level=level, **QUICK), tmp_path).settings.combine == ()
 
 
 def ratings_and_scores(gold: list[Any], metric: list[Any], raters: int = 1) -> Scores:
@@ -485,9 +528,9 @@ def test_what_cannot_be_computed_says_why(
     scores = ratings_and_scores(gold, metric, raters)
     found = sound(study(scores, level=level, by="system", **QUICK), tmp_path)
     for method in ORACLES:
-        assert found.correlations[0][method]["value"] is None
-        assert found.correlations[0][method]["reason"] in (reason, "n < 3")
-    assert found.clusters == {}
+        assert found.correlations[0].of(method).value is None
+        assert found.correlations[0].of(method).reason in (reason, "n < 3")
+    assert found.letters == {}
 
 
 def test_three_systems(tmp_path: Path) -> None:
@@ -499,10 +542,10 @@ def test_three_systems(tmp_path: Path) -> None:
     found = sound(study(Scores.concat([scores, Scores.of(more)]), level="system", **QUICK), tmp_path)
     assert (found.n_units, found.n_dialogues) == (3, 60)
     (test,) = found.differences
-    assert test["permutation"]["p"] >= 0.25  # three systems have eight arrangements
-    assert test["williams"]["value"] is None
-    assert test["williams"]["reason"] == "n < 4"
-    assert found.clusters == {"m": 1, "n": 1}
+    assert test.permutation.p >= 0.25  # three systems have eight arrangements
+    assert test.williams.value is None
+    assert test.williams.reason == "n < 4"
+    assert found.letters == {"m": ("a",), "n": ("a",)}
 
 
 @pytest.mark.parametrize("missing", [0.0, 0.3, 0.6, 0.9])
@@ -518,33 +561,33 @@ def test_missing_ratings(missing: float, raters: int, tmp_path: Path) -> None:
 def test_people_who_never_meet_and_people_who_always_agree(tmp_path: Path) -> None:
     apart = [Score(f"d{i}", None, None, f"human:{i % 3}", "overall", float(i)) for i in range(9)]
     (panel,) = sound(study(Scores.of(apart), **QUICK), tmp_path).agreement
-    assert {panel["alpha"]["ordinal"]["reason"], panel["raw"]["reason"]} == {"no overlap"}
+    assert {panel.alpha["ordinal"].reason, panel.raw.reason} == {"no overlap"}
     same = [Score(f"d{i}", None, None, f"human:{r}", "overall", 4.0) for i in range(9) for r in range(3)]
     (panel,) = sound(study(Scores.of(same), **QUICK), tmp_path).agreement
-    assert panel["raw"]["value"] == 1.0
-    assert panel["fleiss"]["reason"] == panel["alpha"]["nominal"]["reason"] == "constant"
+    assert panel.raw.value == 1.0
+    assert panel.fleiss.reason == panel.alpha["nominal"].reason == "constant"
 
 
 def test_no_rows_and_no_gold(tmp_path: Path) -> None:
     nothing = sound(study(Scores.of([])), tmp_path)
-    assert (nothing.gold, nothing.n_units, nothing.correlations) == (None, 0, [])
+    assert (nothing.gold, nothing.n_units, nothing.correlations) == (None, 0, ())
     scores = synthetic().where(source=lambda name: name in ("good", "bad"))
     for level in ("turn", "dialogue", "system"):
         found = sound(study(scores, level=level, **QUICK), tmp_path)
-        assert found.correlations == found.worst == found.agreement == []
-        assert found.matrix["labels"] == ["good", "bad"]
+        assert found.correlations == found.worst == found.agreement == ()
+        assert found.matrix.labels == ("good", "bad")
         assert len(found.systems) == 8
         assert "no source 'human'" in found.notes[0]
     only = sound(study(synthetic().where(source=lambda name: "human" in name), **QUICK), tmp_path)
-    assert only.correlations == []
+    assert only.correlations == ()
     assert only.ceiling
-    assert only.notes == ["no source besides the gold ratings: nothing to correlate"]
+    assert only.notes == ("no source besides the gold ratings: nothing to correlate",)
 
 
 def test_a_part_with_nothing_in_it(tmp_path: Path) -> None:
     found = sound(study(synthetic(), where="good>1000", by="system", **QUICK), tmp_path)
     assert found.n_units == found.n_dialogues == 0
-    assert {row["spearman"]["reason"] for row in found.correlations} == {"n < 3"}
+    assert {row.spearman.reason for row in found.correlations} == {"n < 3"}
 
 
 @pytest.mark.parametrize(
@@ -572,7 +615,7 @@ def test_a_turn_study_needs_turn_ratings() -> None:
         study(ratings_and_scores([1.0, 2.0], [1.0, 2.0]), level="turn")
 
 
-@pytest.mark.parametrize("content", ["", "[]", "{}", "7", '{"version": "study.v1", "x": 1}', "\x00"])
+@pytest.mark.parametrize("content", ["", "[]", "{}", "7", '{"version": "study.v2", "x": 1}', "\x00"])
 def test_what_is_no_study(content: str, tmp_path: Path) -> None:
     (tmp_path / "s.json").write_text(content)
     with pytest.raises(DataError, match=r"s.json: not a study"):
@@ -587,17 +630,19 @@ def test_the_same_seed_gives_the_same_study() -> None:
     one, two = (study(scores, seed=7, workers=workers, resamples=600, permutations=200) for workers in (1, 2))
     assert one.to_json() == two.to_json()
     mixed = Scores(scores.table.take(np.random.default_rng(0).permutation(len(scores))), scores.signatures)
-    other = json.loads(study(mixed, seed=7, resamples=600, permutations=200).to_json())
-    rows = {row["label"]: row for row in other["correlations"]}
-    assert rows == {row["label"]: row for row in one.correlations}
+    other = study(mixed, seed=7, resamples=600, permutations=200)
+    rows = {row.label: row for row in other.correlations}
+    assert rows == {row.label: row for row in one.correlations}
     assert study(scores, seed=8, **QUICK).correlations != study(scores, seed=7, **QUICK).correlations
 
 
 def test_settings_are_kept() -> None:
     found = study(synthetic(), seed=3, combine=("b=mean:good+bad",), **QUICK)
-    assert found.settings["seed"] == 3
-    assert "workers" not in found.settings
-    assert Settings(**{**found.settings, "combine": tuple(found.settings["combine"])}).seed == 3
+    assert found.settings.seed == 3
+    assert "workers" not in found.to_dict()["settings"]
+    assert found.settings == StudySettings(
+        level="turn", dimension="overall", seed=3, combine=("b=mean:good+bad",), **QUICK
+    )
 
 
 def test_majority_of_raters_and_its_ties() -> None:
@@ -617,21 +662,61 @@ def test_majority_of_raters_and_its_ties() -> None:
     rows += [Score(name, None, None, "m", "x", float(place)) for place, name in enumerate(votes)]
     found = study(Scores.of(rows), consensus="majority", **QUICK)
     assert found.gold is not None
-    assert (found.gold["n"], found.gold["n_unrated"]) == (5, 1)  # d2 has no majority
+    assert (found.gold.n, found.gold.n_unrated) == (5, 1)  # d2 has no majority
     expected = ORACLES["pearson"]([0, 1, 3, 4, 5], [0, 1, 2, 1, 2]).statistic
-    assert found.correlations[0]["pearson"]["value"] == pytest.approx(expected, abs=1e-12)
+    assert found.correlations[0].pearson.value == pytest.approx(expected, abs=1e-12)
     lowest = study(Scores.of(rows), consensus="majority", tie="lowest", **QUICK)
     assert lowest.gold is not None
-    assert lowest.gold["n"] == 6
+    assert lowest.gold.n == 6
     mean = study(Scores.of(rows), **QUICK)
-    assert [cut["at"] for cut in mean.classes[0]["cuts"]] == [1.0, 2.0]  # classes are the majority's labels
-    assert [one["n"] for one in mean.classes[0]["distributions"]] == [1, 2, 2]
+    assert [cut.at for cut in mean.classes[0].cuts] == [1.0, 2.0]  # classes are the majority's labels
+    assert [one.n for one in mean.classes[0].distributions] == [1, 2, 2]
 
 
-def test_ratings_without_a_value_are_counted() -> None:
+def test_a_decision_counts_more_than_the_majority() -> None:
+    """Rows of the source `adjudicated`, as annotation exports them, settle what raters did not agree on."""
+    votes = {
+        "d0": (0, 0, 1),
+        "d1": (2, 1, 0),
+        "d2": (1, 2, 0),
+        "d3": (2, 2, 2),
+        "d4": (0, 1, 1),
+        "d5": (1, 1, 2),
+    }
+    rows = [
+        Score(name, 1, None, f"human:r{rater}", "turn-quality", float(value))
+        for name, given in votes.items()
+        for rater, value in enumerate(given)
+    ]
+    rows += [Score(name, 1, None, "m", "x", float(place)) for place, name in enumerate(votes)]
+    decided = [Score("d1", 1, None, "adjudicated", "turn-quality", 2.0)]
+    decided += [Score("d5", 1, None, "adjudicated", "turn-quality", 0.0)]
+    for level in ("turn", "dialogue"):
+        found = study(Scores.of(rows + decided), level=level, consensus="majority", **QUICK)  # type: ignore[arg-type]
+        assert found.gold is not None
+        assert (found.gold.n, found.gold.n_unrated, found.gold.decided) == (5, 1, 2)  # d2 is still open
+        assert dict(zip(found.units.dialogue_ids, found.units.gold or (), strict=True)) == {
+            "d0": 0.0, "d1": 2.0, "d2": None, "d3": 2.0, "d4": 1.0, "d5": 0.0,
+        }  # fmt: skip
+        assert [row.source for row in found.correlations] == ["m"], "a decision is no metric"
+        assert [one.n for one in found.labels.classes] == [2, 1, 2]
+    assert [row.source for row in study(Scores.of(rows + decided), **QUICK).correlations] == ["m"]
+    asked = study(Scores.of(rows + decided), sources=("m", "adjudicated"), **QUICK)
+    assert {row.source for row in asked.correlations} == {"m", "adjudicated"}
+
+
+def test_what_is_no_number_is_counted() -> None:
+    """In ratings and in foreign columns; a metric of ours says itself why it gave no score."""
     rows = list(synthetic(missing=0.0))
     rows[0] = rows[0]._replace(value=None, note="good")
-    assert "ratings without a value: 1, with the note good (1)" in study(Scores.of(rows), **QUICK).notes
+    place = next(place for place, row in enumerate(rows) if not is_human(row.source))
+    rows[place] = rows[place]._replace(value=None, note="N/A")
+    source = rows[place].source
+    found = study(Scores.of(rows, {source: Signature("column.v1", (("file", "judge.csv"),))}), **QUICK)
+    assert "ratings without a value: 1, with the note good (1)" in found.notes
+    assert f"scores without a value from {source}: 1, with the note N/A (1)" in found.notes
+    ours = study(Scores.of(rows, {source: Signature("length.v1")}), **QUICK)
+    assert not any("scores without a value" in one for one in ours.notes)
 
 
 def test_ids_that_do_not_meet_are_named() -> None:
@@ -647,4 +732,4 @@ def test_a_source_that_scored_nothing_is_no_matter_of_ids() -> None:
     rows = [Score(f"d{i}", None, None, "human:a", "overall", float(i)) for i in range(5)]
     rows += [Score(f"d{i}", None, None, "metric", "x", float(i)) for i in range(5)]
     rows += [Score(f"d{i}", None, None, "other", "y", None, "asked of turns only") for i in range(5)]
-    assert study(Scores.of(rows), **QUICK).notes == ["not a single score from: other"]
+    assert study(Scores.of(rows), **QUICK).notes == ("not a single score from: other",)

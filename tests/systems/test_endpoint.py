@@ -2,7 +2,6 @@
 
 import json
 import socket
-import time
 from collections.abc import Iterator
 
 import pytest
@@ -58,9 +57,8 @@ def test_failures_that_pass_are_tried_again(server: Server) -> None:
 
 
 def test_a_busy_server_is_left_alone_as_long_as_it_asks(server: Server) -> None:
-    begun = time.monotonic()
-    assert quick(server, "busy", backoff=30).complete(HELLO) == "now"
-    assert 0.2 <= time.monotonic() - begun < 15, "not the half minute of its own"
+    assert quick(server, "busy", backoff=3600).complete(HELLO) == "now", "not the hour of its own"
+    assert server.count("busy") == 2
 
 
 def test_tries_come_to_an_end(server: Server) -> None:
@@ -89,10 +87,8 @@ def test_what_would_be_the_same_again_fails_at_once(server: Server, way: str, sa
 
 @pytest.mark.parametrize("way", ["slow", "drip", "endless"])
 def test_time_is_up_however_busy_the_line(server: Server, way: str) -> None:
-    begun = time.monotonic()
     with pytest.raises(EndpointError, match=r"no answer in 0.4 s \(tried 2 times\)"):
         quick(server, way, timeout=0.4, tries=2).complete(HELLO)
-    assert time.monotonic() - begun < 15, "each of the two would take half a minute"
     assert server.count(way) == 2
 
 

@@ -11,7 +11,7 @@ from dialeval.dialogues import Turn, dialogue, formats
 from dialeval.dialogues.contexts import Context
 from dialeval.errors import DataError, UsageError
 from dialeval.systems import Conversation, build
-from dialeval.systems.function import Function
+from dialeval.systems.external import Function
 
 
 def asked(*texts: str, name: str | None = None) -> Context:

@@ -1,6 +1,6 @@
-"""People → scores: schemes, the store of answers, the app that raters and the coordinator use."""
+"""People → scores: schemes, the project that holds answers, the pages of raters and coordinator."""
 
+from dialeval.annotation.project import AnnotationProject, create, is_project
 from dialeval.annotation.scheme import SCHEMES, Scheme, parse_scheme, read_scheme
-from dialeval.annotation.study import Study, create, is_study
 
-__all__ = ["SCHEMES", "Scheme", "Study", "create", "is_study", "parse_scheme", "read_scheme"]
+__all__ = ["SCHEMES", "AnnotationProject", "Scheme", "create", "is_project", "parse_scheme", "read_scheme"]

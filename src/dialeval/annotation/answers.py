@@ -1,4 +1,4 @@
-"""From the fields of a form to answers, checked; and what answers say when they are compared.
+"""Answers: read from the fields of a form, checked, compared, and written out.
 
 Answers are a mapping from question to value: a choice's value, a number, a text, or a list (several choices,
 numbers of marked candidates). A question that was not asked, because its condition does not hold, is not in
@@ -6,12 +6,13 @@ it. Fields of a form are called by the place of the question, `q0`, and choices 
 word of a scheme ever has to be a name in a page.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from dialeval.annotation.scheme import Question, Scheme, Value
 from dialeval.dialogues.dialogue import clean_text
 from dialeval.dialogues.visibility import visible
+from dialeval.dialogues.votes import majority_of
 
 Answer = Value | list[Value] | list[int]
 Answers = dict[str, Any]
@@ -21,7 +22,7 @@ _LONGEST = 10_000
 
 
 def is_asked(question: Question, answers: Mapping[str, Any], meta: Collection[str]) -> bool:
-    """Say whether a question is asked, given the answers so far and the meta fields that the dialogue has."""
+    """Whether a question is asked, given the answers so far and the meta fields of the dialogue."""
     when = question.when
     if when is None:
         return True
@@ -33,7 +34,7 @@ def is_asked(question: Question, answers: Mapping[str, Any], meta: Collection[st
 def parse(
     scheme: Scheme, fields: Fields, meta: Collection[str] = (), candidates: int = 0
 ) -> tuple[Answers, dict[int, str]]:
-    """Read a form; return the answers, and for each question that has none it should have, what is missing.
+    """Return the answers of a form, and what is missing by the place of the question.
 
     >>> from dialeval.annotation.scheme import read_scheme
     >>> parse(read_scheme("appropriateness"), {"q0": ["3"]})
@@ -84,7 +85,7 @@ def _read(question: Question, given: Sequence[str], candidates: int) -> Any:
 
 
 def clean_words(text: str) -> str:
-    r"""Return a text as a form can bring it back: one kind of line break, no NUL, nothing blank.
+    r"""Return a text as a form would send it: one kind of line break, no NUL; empty if it is blank.
 
     >>> clean_words("one\r\ntwo\rthree \x1b\x00 "), clean_words(" \n")
     ('one\ntwo\nthree \x1b␀ ', '')
@@ -96,7 +97,7 @@ def clean_words(text: str) -> str:
 
 
 def fields_of(scheme: Scheme, answers: Mapping[str, Any]) -> dict[str, list[str]]:
-    """Return the fields of a form that hold these answers: the way back from `parse`.
+    """Return the fields of a form that hold these answers: the inverse of `parse`.
 
     >>> from dialeval.annotation.scheme import read_scheme
     >>> fields_of(read_scheme("appropriateness"), {"appropriateness": 4})
@@ -120,11 +121,11 @@ def fields_of(scheme: Scheme, answers: Mapping[str, Any]) -> dict[str, list[str]
     return fields
 
 
-def turned(scheme: Scheme, answers: Mapping[str, Any]) -> Answers:
-    """Turn a preference round, for a rater who saw the pair the other way round; twice is as before.
+def swapped(scheme: Scheme, answers: Mapping[str, Any]) -> Answers:
+    """Exchange first and second in a preference, for a rater who saw the pair in the other order.
 
     >>> from dialeval.annotation.scheme import read_scheme
-    >>> turned(read_scheme("pairwise"), {"preference": "first", "reason": "x"})
+    >>> swapped(read_scheme("pairwise"), {"preference": "first", "reason": "x"})
     {'preference': 'second', 'reason': 'x'}
     """
     name = scheme.questions[0].name
@@ -133,13 +134,13 @@ def turned(scheme: Scheme, answers: Mapping[str, Any]) -> Answers:
 
 
 def is_valid(scheme: Scheme, answers: Mapping[str, Any], meta: Collection[str], candidates: int) -> bool:
-    """Say whether answers from elsewhere are what a rater could have given."""
+    """Whether imported answers are ones that a rater could have given."""
     found, missing = parse(scheme, fields_of(scheme, answers), meta, candidates)
     return not missing and found == {name: answer for name, answer in answers.items() if name in found}
 
 
 def agrees(scheme: Scheme, one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    """Say whether two people answered alike: all but the texts, which nobody writes alike.
+    """Whether two people gave the same answers; free text does not count.
 
     >>> from dialeval.annotation.scheme import read_scheme
     >>> scheme = read_scheme("pairwise")
@@ -154,16 +155,33 @@ def _plain(answer: Any) -> Any:
     return sorted(map(str, answer)) if isinstance(answer, list) else answer
 
 
+def majority(scheme: Scheme, given: Iterable[tuple[int, Mapping[str, Any]]]) -> str | None:
+    """Return the answer to the first question that has a majority after some round, as text.
+
+    >>> from dialeval.annotation.scheme import read_scheme
+    >>> given = [(1, {"act": "inform"}), (1, {"act": "question"}), (2, {"act": "inform"})]
+    >>> majority(read_scheme("segment-acts"), given)
+    'inform'
+    """
+    name = scheme.questions[0].name
+    rounds: dict[int, list[str | None]] = {}
+    for number, answers in given:
+        value = answers.get(name)
+        if not isinstance(value, list):
+            rounds.setdefault(number, []).append(None if value is None else str(value))
+    return majority_of(list(rounds.values()))
+
+
 def is_accepted(gold: Mapping[str, Collection[Value]], answers: Mapping[str, Any]) -> bool:
-    """Say whether answers to a gold item are among those that are known to be right."""
+    """Whether answers to a gold item are among the accepted ones."""
     return all(answers.get(name) in accepted for name, accepted in gold.items())
 
 
-def worded(question: Question, answer: Any, candidates: Sequence[str] = ()) -> str:
-    """Write an answer for a person to read.
+def answer_text(question: Question, answer: Any, candidates: Sequence[str] = ()) -> str:
+    """Return an answer as text for a person to read.
 
     >>> from dialeval.annotation.scheme import read_scheme
-    >>> worded(read_scheme("turn-quality").questions[0], 2)
+    >>> answer_text(read_scheme("turn-quality").questions[0], 2)
     '2 · I like it'
     """
     if answer is None:

@@ -1,5 +1,6 @@
-"""The application that raters and the coordinator open: its pages, and the rater's part of them."""
+"""The application of an annotation project: all its routes, and the pages that raters see."""
 
+import re
 import secrets
 import time
 from collections.abc import Collection, Mapping, Sequence
@@ -8,151 +9,149 @@ from urllib.parse import urlencode
 
 from starlette.responses import RedirectResponse, Response
 
-from dialeval.annotation import pages, submission
-from dialeval.annotation.answers import fields_of, parse, turned
-from dialeval.annotation.assignment import is_swapped
-from dialeval.annotation.desk import Desk
-from dialeval.annotation.search import find
-from dialeval.annotation.store import FullError
-from dialeval.annotation.study import COORDINATOR, Study
-from dialeval.annotation.submission import Seat
-from dialeval.annotation.transcript import View, view
-from dialeval.annotation.web import Door, Guard, Page, Refusal, Visit
+from dialeval.annotation import assignment, pages
+from dialeval.annotation.answers import fields_of, parse, swapped
+from dialeval.annotation.assignment import Assignment
+from dialeval.annotation.coordinator import CoordinatorPages
+from dialeval.annotation.items import ItemView, is_swapped, item_view
+from dialeval.annotation.project import COORDINATOR, AnnotationProject
+from dialeval.annotation.store import DiskFullError
+from dialeval.annotation.web import Page, PersonalLinks, Refusal, RequestGuard, Visit
 
 RATERS = ("rater", "expert")
 _MOST_SHOWN = 300
+_WORD = re.compile(r"\w+")
 _LONGEST_QUERY = 200
 _FULL = "Not saved: the server's disk is full. Leave this page open, tell the coordinator, and send it again."
 
 
-def make_app(study: Study, hosts: Collection[str] = (), *, is_secure: bool = False) -> Guard:
-    """Return the application of a study."""
+def make_app(
+    project: AnnotationProject, hosts: Collection[str] = (), *, is_secure: bool = False
+) -> RequestGuard:
+    """Return the application of a project."""
     home = {"rater": "/rate", "expert": "/rate", COORDINATOR: "/study"}
-    door = Door(study.people, study.secret, study.name, pages.refusal, home, hosts, is_secure)
-    rating, desk = Rating(study), Desk(study)
-    return door.app(
+    full = (507, "The disk is full", "Nothing was changed. Tell the coordinator.")
+    links = PersonalLinks(
+        project.people,
+        project.secret,
+        pages.refusal,
+        home,
+        hosts,
+        is_secure,
+        {DiskFullError: full},
+    )
+    rating, coordinating = RaterPages(project), CoordinatorPages(project)
+    return links.app(
         [
             Page("/", lambda visit: RedirectResponse(home[visit.person.role], 303), (*RATERS, COORDINATOR)),
             Page("/rate", rating.go_on, RATERS),
             Page("/rate/{place:int}", rating.show, RATERS),
             Page("/rate/{place:int}", rating.take, RATERS, "POST"),
             Page("/undo", rating.undo, RATERS, "POST"),
-            *desk.pages(),
+            *coordinating.pages(),
         ],
         pages.public(),
     )
 
 
-class Rating:
-    """What a rater sees and sends."""
+class RaterPages:
+    """The pages that a rater sees, and the forms that come back."""
 
-    def __init__(self, study: Study) -> None:
-        self.study = study
+    def __init__(self, project: AnnotationProject) -> None:
+        self.project = project
 
     def go_on(self, visit: Visit) -> Response:
-        """Lead to where the rater was, or say that all is done."""
+        """Redirect to the first open item, or show that all is done."""
         rater = visit.person.name
         if visit.person.role == "expert":
-            self._guarded(lambda: submission.top_up(self.study, rater))
-        place = submission.current(self.study, rater)
+            assignment.top_up(self.project, rater)
+        place = assignment.current(self.project, rater)
         if place is not None:
             return RedirectResponse(f"/rate/{place}", 303)
-        return pages.page(
-            "done",
-            scheme=self.study.scheme,
-            person=visit.person,
-            code=visit.code,
-            progress=submission.progress(self.study, rater),
-        )
+        progress = assignment.progress(self.project, rater)
+        return pages.form_page("done", visit, self.project.scheme, progress=progress)
 
     def show(self, visit: Visit) -> Response:
         """Show one item."""
-        seat = self._seat(visit)
-        fields = fields_of(self.study.scheme, self._turned(visit, seat, seat.answers))
-        return self._page(visit, seat, fields, {})
+        assigned = self._assigned(visit)
+        fields = fields_of(self.project.scheme, self._as_shown(visit, assigned, assigned.answers))
+        return self._page(visit, assigned, fields, {})
 
     def take(self, visit: Visit) -> Response:
-        """Take a form: an answer, a search for candidates, or that the rater cannot judge."""
-        seat, scheme, action = self._seat(visit), self.study.scheme, visit.first("action")
-        seen = self._view(visit, seat)
-        answers, missing = parse(scheme, visit.fields, seen.meta, len(self.study.candidates))
-        answers = self._turned(visit, seat, answers)
+        """Take a form: an answer, a search among the candidates, or that the rater cannot judge."""
+        assigned, scheme, action = self._assigned(visit), self.project.scheme, visit.first("action")
+        seen = self._view(visit, assigned)
+        answers, missing = parse(scheme, visit.fields, seen.meta, len(self.project.candidates))
+        answers = self._as_shown(visit, assigned, answers)
         if action == "search":
-            self._guarded(lambda: submission.keep_draft(self.study, visit.person.name, seat, answers))
+            assignment.keep_draft(self.project, visit.person.name, assigned, answers)
             query = urlencode({"q": visit.first("q")[:_LONGEST_QUERY]})
-            return RedirectResponse(f"/rate/{seat.place}?{query}#q", 303)
+            return RedirectResponse(f"/rate/{assigned.place}?{query}#q", 303)
         if missing and action != "skip":
-            return self._page(visit, seat, visit.fields, missing, status=422)
+            return self._page(visit, assigned, visit.fields, missing, status=422)
         try:
-            submission.answer(
-                self.study,
+            assignment.answer(
+                self.project,
                 visit.person.name,
-                seat,
+                assigned,
                 None if action == "skip" else answers,
                 visit.first("ticket")[:64] or secrets.token_hex(8),
                 _seconds(visit.first("shown")),
             )
-        except FullError:
-            return self._page(visit, seat, visit.fields, {}, status=507, alert=_FULL)
-        following = submission.current(self.study, visit.person.name)
+        except DiskFullError:
+            return self._page(visit, assigned, visit.fields, {}, status=507, alert=_FULL)
+        following = assignment.current(self.project, visit.person.name)
         return RedirectResponse("/rate" if following is None else f"/rate/{following}", 303)
 
     def undo(self, visit: Visit) -> Response:
         """Open the last answer again."""
-        place = self._guarded(lambda: submission.undo(self.study, visit.person.name))
+        place = assignment.undo(self.project, visit.person.name)
         return RedirectResponse("/rate" if place is None else f"/rate/{place}", 303)
 
-    def _seat(self, visit: Visit) -> Seat:
-        seat = submission.look(self.study, visit.person.name, visit.path["place"])
-        if seat is None:
+    def _assigned(self, visit: Visit) -> Assignment:
+        assigned = assignment.assignment_at(self.project, visit.person.name, visit.path["place"])
+        if assigned is None:
             raise Refusal(404, "There is no such item", "It may have been handed to somebody else.")
-        return seat
+        return assigned
 
-    @staticmethod
-    def _guarded(change: Any) -> Any:
-        try:
-            return change()
-        except FullError:
-            raise Refusal(507, "The disk is full", "Nothing was changed. Tell the coordinator.") from None
+    def _as_shown(self, visit: Visit, assigned: Assignment, answers: Mapping[str, Any]) -> dict[str, Any]:
+        """Exchange the sides of a pair where this rater sees it the other way round."""
+        is_pair = self.project.items[assigned.item].other is not None
+        if is_pair and is_swapped(visit.person.name, assigned.item, self.project.seed):
+            return swapped(self.project.scheme, answers)
+        return dict(answers)
 
-    def _turned(self, visit: Visit, seat: Seat, answers: Mapping[str, Any]) -> dict[str, Any]:
-        swapped = self.study.items[seat.item].other is not None and is_swapped(
-            visit.person.name, seat.item, self.study.seed
-        )
-        return turned(self.study.scheme, answers) if swapped else dict(answers)
-
-    def _view(self, visit: Visit, seat: Seat) -> View:
-        return view(self.study, self.study.items[seat.item], seat.item, visit.person.name)
+    def _view(self, visit: Visit, assigned: Assignment) -> ItemView:
+        return item_view(self.project, self.project.items[assigned.item], assigned.item, visit.person.name)
 
     def _page(
         self,
         visit: Visit,
-        seat: Seat,
+        assigned: Assignment,
         fields: Mapping[str, Sequence[str]],
         missing: Mapping[int, str],
         *,
         status: int = 200,
         alert: str = "",
     ) -> Response:
-        scheme, seen = self.study.scheme, self._view(visit, seat)
+        scheme, seen = self.project.scheme, self._view(visit, assigned)
         asked = pages.questions_of(scheme, fields, missing, seen.meta)
         query = (visit.first("q") or visit.query.get("q", ""))[:_LONGEST_QUERY]
         found: list[tuple[int, str]] = []
         if scheme.marks is not None:
             marked = fields.get(f"q{scheme.questions.index(scheme.marks)}", ())
-            found = find(self.study.candidates, query, marked, _MOST_SHOWN)
-        return pages.page(
+            found = find(self.project.candidates, query, marked, _MOST_SHOWN)
+        return pages.form_page(
             "item",
+            visit,
+            scheme,
             status,
-            scheme=scheme,
-            person=visit.person,
-            code=visit.code,
-            seat=seat,
+            assigned=assigned,
             view=seen,
             questions=asked,
-            progress=submission.progress(self.study, visit.person.name),
+            progress=assignment.progress(self.project, visit.person.name),
             candidates=found,
-            n_candidates=len(self.study.candidates),
+            n_candidates=len(self.project.candidates),
             query=query,
             ticket=visit.first("ticket") if status != 200 else secrets.token_hex(8),
             shown=visit.first("shown") if status != 200 else f"{time.time():.1f}",
@@ -165,3 +164,27 @@ def _seconds(text: str) -> float:
         return float(text)
     except ValueError:
         return time.time()
+
+
+def find(
+    candidates: Sequence[str], query: str, marked: Collection[str] = (), most: int = 300
+) -> list[tuple[int, str]]:
+    """Return (number, utterance): what is marked already, then what has most of the words of the query.
+
+    A word of the query may be the beginning of a word of the utterance. Without a query everything fits.
+
+    >>> find(["Where is it?", "Hello there!", "It is here."], "here is")
+    [(2, 'It is here.'), (0, 'Where is it?')]
+    """
+    words = [word.casefold() for word in _WORD.findall(query)]
+    first, rest = [], []
+    for number, text in enumerate(candidates):
+        if str(number) in marked:
+            first.append((number, text))
+            continue
+        parts = _WORD.findall(text.casefold()) if words else []
+        hits = sum(any(part.startswith(word) for part in parts) for word in words)
+        if hits or not words:
+            rest.append((-hits, number, text))
+    rest.sort(key=lambda one: one[:2])
+    return [*first, *((number, text) for _, number, text in rest)][: max(most, len(first))]

@@ -1,14 +1,15 @@
-"""From answers to scores, votes and labelled dialogues: what a study gives away, at any moment.
+"""Export: a project's answers as scores, votes and labelled dialogues, at any moment.
 
 One row for each rater, item and question. Raters are `human:<rater>`, experts `expert:<name>`, and what the
-coordinator decided is `adjudicated`, so that a study of raters is not mixed with those who check them. An
+coordinator decided is `adjudicated`, so that raters are not mixed with those who check them. An
 answer that the rater could not give is a null with the note `skipped`; a text is a null whose note is the
 text.
 """
 
 import io
+import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -16,11 +17,11 @@ from typing import Any
 import msgspec
 
 from dialeval import files
-from dialeval.annotation import label_studio, potato
-from dialeval.annotation.agreement import majority
+from dialeval.annotation import interchange
 from dialeval.annotation.items import Place
-from dialeval.annotation.scheme import Question
-from dialeval.annotation.snapshot import Given, Snapshot
+from dialeval.annotation.monitoring import majority_answer
+from dialeval.annotation.project import GivenAnswer, Snapshot
+from dialeval.annotation.scheme import Question, Scheme
 from dialeval.dialogues import Dialogue
 from dialeval.dialogues.formats.writing import to_json
 from dialeval.dialogues.segments import segments_of, with_acts
@@ -41,15 +42,15 @@ def scores_of(seen: Snapshot) -> Scores:
         if one.state in ("done", "skipped"):
             rows += _rows(seen, one, f"{_PREFIX[one.role]}:{one.rater}", met)
     for item, answers in seen.verdicts.items():
-        verdict = Given(item, "", "adjudicated", "done", 1, answers, None, None, None)
+        verdict = GivenAnswer(item, "", "adjudicated", "done", 1, answers, None, None, None)
         rows += _rows(seen, verdict, "adjudicated", met)
-    made = seen.study.schema.sign(ANNOTATION, seen.study.scheme.name)
+    made = seen.project.schema.sign(ANNOTATION, seen.project.scheme.name)
     return Scores.of(rows, dict.fromkeys((row.source for row in rows), made))
 
 
-def _rows(seen: Snapshot, one: Given, source: str, met: Mapping[Place, int]) -> Iterator[Score]:
+def _rows(seen: Snapshot, one: GivenAnswer, source: str, met: Mapping[Place, int]) -> Iterator[Score]:
     item = seen.items[one.item]
-    for number, question in enumerate(seen.study.scheme.questions):
+    for number, question in enumerate(seen.project.scheme.questions):
         if one.state == "skipped":
             if number == 0:
                 yield from (
@@ -66,7 +67,7 @@ def _rows(seen: Snapshot, one: Given, source: str, met: Mapping[Place, int]) -> 
 
 
 def values_of(question: Question, answer: Any) -> list[tuple[str, float | None, str | None]]:
-    """Return what an answer says: dimension, number and note of each row."""
+    """Return dimension, value and note of each row that an answer makes."""
     if question.type == "text":
         return [(question.name, None, str(answer))]
     if question.type == "mark":
@@ -80,50 +81,53 @@ def _score(
     seen: Snapshot, place: Place, source: str, dimension: str, value: float | None, note: str | None
 ) -> Score:
     number, turn, segment = place
-    name, system = seen.study.names[number]
+    name, system = seen.project.names[number]
     dimension = dimension if segment is None else f"{dimension}.{segment}"
     return Score(name, turn, system, source, dimension, value, note)
 
 
 def _preferences(
-    seen: Snapshot, one: Given, source: str, question: Question, met: Mapping[Place, int]
+    seen: Snapshot, one: GivenAnswer, source: str, question: Question, met: Mapping[Place, int]
 ) -> Iterator[Score]:
-    """Each side of a pair gets 1, 0 or a half; the name of the other one where a side met several."""
+    """Yield 1, 0 or a half for each side of a pair; where a side met several, with the other's name."""
     item = seen.items[one.item]
     sides = [item.place, item.other or item.place]
     for value, place, other in zip(
         _PREFERENCE[one.answers[question.name]], sides, reversed(sides), strict=True
     ):
-        name, system = seen.study.names[other[0]]
+        name, system = seen.project.names[other[0]]
         dimension = question.name if met[place] == 1 else f"{question.name}.{system or name}"
         yield _score(seen, place, source, dimension, value, None)
 
 
 def votes_of(seen: Snapshot) -> list[Vote]:
-    """Return what wizards marked."""
-    question = seen.study.scheme.marks
+    """Return the utterances that wizards marked, as votes; who said that none fits has a vote for nothing."""
+    question = seen.project.scheme.marks
     if question is None:
         raise UsageError("votes come from a scheme with a question of type mark, such as wizard")
+    candidates = seen.project.candidates
     return [
-        Vote(seen.study.names[number][0], turn or 0, one.rater, seen.study.candidates[candidate])
+        Vote(seen.project.names[number][0], turn or 0, one.rater, utterance)
         for one in seen.answered()
         for number, turn, _ in seen.items[one.item].places
-        for candidate in one.answers.get(question.name, ())
+        for utterance in [candidates[chosen] for chosen in one.answers.get(question.name, ())] or [None]
     ]
 
 
 def dialogues_of(seen: Snapshot) -> list[Dialogue]:
     """Return the dialogues with votes on each segment, and the act of the majority where there is one."""
-    study = seen.study
-    if study.scheme.unit != "segment":
+    project = seen.project
+    if project.scheme.unit != "segment":
         raise UsageError("dialogues with votes come from a scheme whose unit is a segment")
-    by_item, name = seen.by_item(), study.scheme.questions[0].name
+    by_item, name = seen.by_item(), project.scheme.questions[0].name
     votes: dict[Place, tuple[list[Any], str | None]] = {}
     for number, item in enumerate(seen.items):
         found = by_item.get(number, [])
-        act = seen.verdicts.get(number, {}).get(name) or majority(seen, found)
+        act = seen.verdicts.get(number, {}).get(name) or majority_answer(seen, found)
         votes[item.place] = ([one.answers.get(name) for one in found], act)
-    return [_with_votes(study.dialogue(n), n, votes, study.scheme.splitter) for n in range(len(study.names))]
+    return [
+        _with_votes(project.dialogue(n), n, votes, project.scheme.splitter) for n in range(len(project.names))
+    ]
 
 
 def _with_votes(dialogue: Dialogue, number: int, votes: dict[Place, Any], splitter: Any) -> Dialogue:
@@ -147,9 +151,9 @@ def _parquet(seen: Snapshot) -> bytes:
 
 
 def _scores_text(seen: Snapshot, how: str) -> bytes:
-    from dialeval.scores import text
+    from dialeval.scores import columns
 
-    return (text.to_csv if how == "csv" else text.to_jsonl)(scores_of(seen)).encode()
+    return (columns.to_csv if how == "csv" else columns.to_jsonl)(scores_of(seen)).encode()
 
 
 def _votes_text(seen: Snapshot) -> bytes:
@@ -166,20 +170,66 @@ _WRITERS: dict[str, Callable[[Snapshot], bytes]] = {
     "scores.csv": lambda seen: _scores_text(seen, "csv"),
     "votes.jsonl": _votes_text,
     "acts.jsonl": _dialogues_text,
-    "label-studio.json": label_studio.tasks,
-    "label-studio.xml": label_studio.config,
-    "potato.jsonl": potato.instances,
-    "potato-items.jsonl": potato.data,
-    "potato-config.json": potato.config,
+    "label-studio.json": interchange.label_studio_tasks,
+    "label-studio.xml": interchange.label_studio_config,
+    "potato.jsonl": interchange.potato_answers,
+    "potato-items.jsonl": interchange.potato_items,
+    "potato-config.json": interchange.potato_config,
 }
 
 
-def names_for(seen: Snapshot) -> list[str]:
-    """Return the files that this study can be exported as."""
-    scheme = seen.study.scheme
+def exports_of(scheme: Scheme) -> list[str]:
+    """Return the names of the exports that projects of a scheme have.
+
+    >>> from dialeval.annotation.scheme import read_scheme
+    >>> exports_of(read_scheme("wizard"))[:4]
+    ['scores.parquet', 'scores.jsonl', 'scores.csv', 'votes.jsonl']
+    """
     left_out = set() if scheme.marks else {"votes.jsonl"}
     left_out |= set() if scheme.unit == "segment" else {"acts.jsonl"}
     return [name for name in _WRITERS if name not in left_out]
+
+
+def export_of(scheme: Scheme, path: str | Path, kind: str | None = None) -> str:
+    """Return which export a file is meant to hold: by `kind`, else by a kind in its name, else scores.
+
+    A name that fits several exports, or says something that cannot be written there, is refused.
+
+    >>> from dialeval.annotation.scheme import read_scheme
+    >>> scheme = read_scheme("wizard")
+    >>> export_of(scheme, "myvotes.jsonl"), export_of(scheme, "x.csv"), export_of(scheme, "x.jsonl", "votes")
+    ('votes.jsonl', 'scores.csv', 'votes.jsonl')
+    """
+    stem, ending = Path(path).stem.lower(), Path(path).suffix.lower()
+    possible = exports_of(scheme)
+    if kind is None:
+        named = [
+            one
+            for one in _kinds(_WRITERS)
+            if one in stem and (one in _kinds(possible) or _is_word(one, stem))
+        ]
+        named = [one for one in named if not any(one != other and one in other for other in named)]
+        if not named and f"scores{ending}" in possible:
+            named = [one for one in ("scores", "votes", "acts") if f"{one}{ending}" in possible]
+        if len(named) > 1:
+            options = " or ".join(f"--as {one}" for one in named)
+            raise UsageError(f"{path} could hold {' or '.join(named)}: {options}")
+        kind = next(iter(named), "")
+    name = f"{kind}{ending}"
+    if name in possible:
+        return name
+    if kind in _kinds(possible):
+        endings = " or ".join(Path(one).suffix for one in possible if Path(one).stem == kind)
+        raise UsageError(f"cannot export {path}: {kind} are written as {endings}")
+    raise UsageError(f"cannot export {kind or path}; there are: {', '.join(possible)}")
+
+
+def _kinds(names: Iterable[str]) -> list[str]:
+    return list(dict.fromkeys(Path(name).stem for name in names))
+
+
+def _is_word(word: str, text: str) -> bool:
+    return re.search(rf"(?<![a-z]){word}(?![a-z])", text) is not None
 
 
 def rendered(seen: Snapshot, name: str) -> bytes:
@@ -187,11 +237,9 @@ def rendered(seen: Snapshot, name: str) -> bytes:
     return _WRITERS[name](seen)
 
 
-def write(seen: Snapshot, path: str | Path, kind: str | None = None) -> None:
-    """Write an export; what it is goes by `kind`, by the file's name, or else by its ending: scores."""
-    given = Path(path)
-    name = kind or (given.name if given.name in _WRITERS else f"scores{given.suffix.lower()}")
-    if name not in names_for(seen):
-        raise UsageError(f"cannot export {name!r}; there are: {', '.join(names_for(seen))}")
+def write(seen: Snapshot, path: str | Path, kind: str | None = None) -> str:
+    """Write an export and return its name; which one it is: see `export_of`."""
+    name = export_of(seen.project.scheme, path, kind)
     with files.replacing(path) as file:
         file.write(rendered(seen, name))
+    return name

@@ -1,28 +1,36 @@
-"""What one rater judges at a time: a reply, a context, a segment, a dialogue, or a pair of them.
+"""Items: a reply, a context, a segment, a dialogue, or a pair of them, and how raters see it.
 
-An item points into the study's dialogues. Its twins are other places that look exactly the same to a rater
+An item points into the project's dialogues. Its twins are other places that look exactly the same to a rater
 (the same reply after the same context, given by several systems): they are judged once, and the answer counts
 for all.
+
+Raters are blind: they see no ids, no system's name, no meta that the scheme does not show; speakers are User,
+Assistant or a letter, because a log may call them by the system's name. System prompts and tools' answers are
+left out.
 """
 
 import itertools
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
 from dialeval.annotation.scheme import Scheme, Value
-from dialeval.dialogues import Dialogue, scored_turns
-from dialeval.dialogues.dialogue import context_of
+from dialeval.dialogues import Dialogue, evidence_before, instructions_of, scored_turns
+from dialeval.dialogues.dialogue import context_of, takes_part
 from dialeval.dialogues.segments import segments_of
 from dialeval.errors import DataError
 
+if TYPE_CHECKING:
+    from dialeval.annotation.project import AnnotationProject
+
+_KNOWN = {"user": "User", "assistant": "Assistant"}
 Place = tuple[int, int | None, int | None]  # number of the dialogue, turn, segment
 
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One thing to judge: where it is, what it is compared with, where else it occurs, what the answer is."""
+    """One thing to judge: its place, what it is compared with, its twins, and known answers (gold)."""
 
     place: Place
     other: Place | None = None
@@ -31,12 +39,17 @@ class Item:
 
     @property
     def places(self) -> tuple[Place, ...]:
-        """Everything a judgement of this item is about."""
+        """The places that a judgement of this item is about."""
         return (self.place, *self.twins)
+
+    @property
+    def sides(self) -> list[Place]:
+        """The place, and what it is compared with."""
+        return [self.place] if self.other is None else [self.place, self.other]
 
 
 def make_items(scheme: Scheme, dialogues: Sequence[Dialogue], seed: int = 0) -> list[Item]:
-    """Return the items of a study, sampled if the scheme says how many; gold items are always among them.
+    """Return the items of dialogues, sampled if the scheme says how many; gold items are always in it.
 
     >>> from dialeval.annotation.scheme import read_scheme
     >>> from dialeval.dialogues import dialogue
@@ -76,7 +89,7 @@ def _replies(scheme: Scheme, dialogues: Sequence[Dialogue]) -> list[Item]:
 
 
 def _said(dialogue: Dialogue, turn: int, *, with_reply: bool, following: int = 0) -> tuple[Any, ...]:
-    """Everything a rater would see of a place, so that equal keys are equal pages."""
+    """Return everything a rater would see of a place, so that equal keys are equal pages."""
     end = turn + 1 + following if with_reply else turn
     shown = [*context_of(dialogue, turn), *dialogue.turns[turn:end]]
     return tuple((one.speaker, one.text) for one in shown)
@@ -111,7 +124,7 @@ def _pairs(scheme: Scheme, dialogues: Sequence[Dialogue]) -> list[Item]:
 
 
 def _same_contexts(one: Dialogue, other: Dialogue, speaker: str | None) -> list[int]:
-    """Turns where both answer the same context, and differently."""
+    """Return the turns where both dialogues answer the same context, and differently."""
     shared = sorted({*scored_turns(one, speaker)} & {*scored_turns(other, speaker)})
     return [
         turn
@@ -131,7 +144,157 @@ def _with_gold(items: list[Item], scheme: Scheme, dialogues: Sequence[Dialogue])
             raise DataError(
                 f"no such item: dialogue {gold.dialogue!r}, turn {gold.turn}, segment {gold.segment}",
                 field=f"gold[{count}]",
-                fix="gold items must be among the dialogues of the study",
+                fix="gold items must be among the dialogues of the project",
             )
         made[number] = replace(made[number], gold=gold.answers)
     return made
+
+
+@dataclass(frozen=True, slots=True)
+class DisplayedTurn:
+    """One turn on a page: speaker, side, and the text in three parts, of which the middle is to be judged."""
+
+    who: str
+    side: int
+    before: str
+    meant: str = ""
+    after: str = ""
+    is_meant: bool = False
+    is_after: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class DisplayedDialogue:
+    """A dialogue on a page, or one of the two of a pair."""
+
+    turns: list[DisplayedTurn]
+    title: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ItemView:
+    """Everything that a page shows of an item."""
+
+    dialogues: list[DisplayedDialogue]
+    facts: list[tuple[str, list[str]]] = field(default_factory=list)
+    meta: frozenset[str] = frozenset()
+
+
+def item_view(project: "AnnotationProject", item: Item, number: int, rater: str) -> ItemView:
+    """Return what a rater sees of an item; the two of a pair in an order of the rater's own."""
+    scheme = project.scheme
+    dialogue = project.dialogue(item.place[0])
+    facts = [(name, texts) for name in scheme.show if (texts := _fact(dialogue, name, item.place[1]))]
+    sides = item.sides
+    if item.other and is_swapped(rater, number, project.seed):
+        sides.reverse()
+    dialogues = side_by_side(project, sides)
+    if item.other and scheme.of == "turn":
+        context = shown_turns(project.dialogue(sides[0][0]), sides[0], scheme, with_reply=False)
+        replies = [DisplayedDialogue(one.turns[-1:], one.title) for one in dialogues]
+        dialogues = [DisplayedDialogue(context), *replies]
+    return ItemView(dialogues, facts, filled_meta(dialogue))
+
+
+def side_by_side(project: "AnnotationProject", sides: Sequence[Place]) -> list[DisplayedDialogue]:
+    """Return the dialogue of an item as it is shown, or the two of a pair with their titles."""
+    titles = ("First", "Second") if len(sides) == 2 else ("",)
+    return [
+        DisplayedDialogue(shown_turns(project.dialogue(place[0]), place, project.scheme), title)
+        for place, title in zip(sides, titles, strict=True)
+    ]
+
+
+def filled_meta(dialogue: Dialogue) -> frozenset[str]:
+    """Return the names of what a dialogue brings: meta fields, instructions, evidence. Questions may ask."""
+    filled = frozenset(name for name, value in dialogue.meta.items() if value)
+    brought = ("instructions", "evidence")
+    return filled | {name for name in brought if _fact(dialogue, name, len(dialogue.turns) - 1)}
+
+
+def _fact(dialogue: Dialogue, name: str, turn: int | None) -> list[str]:
+    """Return what is shown beside an item under a name: the prompt, evidence of a reply, a meta field."""
+    if name == "instructions" and name not in dialogue.meta:
+        return _texts(instructions_of(dialogue) or [])
+    if name == "evidence" and name not in dialogue.meta:
+        last = len(dialogue.turns) - 1 if turn is None else turn
+        return [passage.text for passage in evidence_before(dialogue, last)]
+    return _texts(dialogue.meta[name]) if dialogue.meta.get(name) else []
+
+
+def one_conversation(project: "AnnotationProject", item: Item) -> list[DisplayedTurn]:
+    """Return an item as one conversation, for tools that show one: the two of a pair after each other."""
+    turns = shown_turns(project.dialogue(item.place[0]), item.place, project.scheme)
+    if item.other is None:
+        return turns
+    others = shown_turns(project.dialogue(item.other[0]), item.other, project.scheme)
+    if project.scheme.of == "turn":
+        others = others[-1:]
+    first = len(turns) - 1 if project.scheme.of == "turn" else 0
+    titled = [replace(one, who=f"First, {one.who}") for one in turns[first:]]
+    return [*turns[:first], *titled, *(replace(one, who=f"Second, {one.who}") for one in others)]
+
+
+def shown_turns(
+    dialogue: Dialogue, place: Place, scheme: Scheme, *, with_reply: bool = True
+) -> list[DisplayedTurn]:
+    """Return the turns that are shown: all, or the context with the reply and what may follow it."""
+    _, turn, segment = place
+    parts = [number for number, one in enumerate(dialogue.turns) if takes_part(one)]
+    if turn is not None:
+        before = [number for number in parts if number < turn]
+        if scheme.history is not None:
+            before = before[len(before) - min(scheme.history, len(before)) :]
+        reply = [turn] if with_reply and scheme.unit != "context" else []
+        after = [number for number in parts if number > turn][: scheme.following] if reply else []
+        parts = [*before, *reply, *after]
+    names = _speakers(dialogue)
+    return [_line(dialogue, number, names, turn, segment, scheme) for number in parts]
+
+
+def _line(
+    dialogue: Dialogue,
+    number: int,
+    names: dict[str, tuple[str, int]],
+    turn: int | None,
+    segment: int | None,
+    scheme: Scheme,
+) -> DisplayedTurn:
+    said = dialogue.turns[number]
+    who, side = names[said.speaker]
+    if number != turn:
+        return DisplayedTurn(who, side, said.text, is_after=turn is not None and number > turn)
+    if segment is None:
+        return DisplayedTurn(who, side, "", said.text, is_meant=True)
+    pieces = [one.text for one in segments_of(dialogue, scheme.splitter) if one.turn == number]
+    start = 0
+    for piece in pieces[:segment]:
+        start = max(start, said.text.find(piece, start) + len(piece))
+    at = said.text.find(pieces[segment], start)
+    if at < 0:  # segments that somebody cut by hand may not be in the text to the letter
+        return DisplayedTurn(who, side, "", pieces[segment], is_meant=True)
+    end = at + len(pieces[segment])
+    return DisplayedTurn(who, side, said.text[:at], said.text[at:end], said.text[end:], is_meant=True)
+
+
+def _speakers(dialogue: Dialogue) -> dict[str, tuple[str, int]]:
+    names: dict[str, tuple[str, int]] = {}
+    others = 0
+    for one in dialogue.turns:
+        if one.speaker in names or not takes_part(one):
+            continue
+        if one.speaker in _KNOWN:
+            names[one.speaker] = (_KNOWN[one.speaker], int(one.speaker == "assistant"))
+        else:
+            names[one.speaker] = (f"Speaker {chr(ord('A') + others % 26)}", others % 2)
+            others += 1
+    return names
+
+
+def _texts(value: Any) -> list[str]:
+    return [str(one) for one in value] if isinstance(value, list | tuple) else [str(value)]
+
+
+def is_swapped(rater: str, item: int, seed: int = 0) -> bool:
+    """Whether a rater sees a pair the other way round: half of all do, so that order favours nobody."""
+    return random.Random(f"swap {seed} {item} {rater}").random() < 0.5  # noqa: S311

@@ -7,20 +7,22 @@ from typing import TYPE_CHECKING, Any
 
 from starlette.responses import Response
 
-from dialeval.annotation.answers import NONE, worded
+from dialeval.annotation.answers import NONE, answer_text
+from dialeval.annotation.project import GivenAnswer
 from dialeval.annotation.scheme import Question, Scheme
-from dialeval.annotation.snapshot import Given
+from dialeval.annotation.web import Refusal, Visit
 from dialeval.dialogues.visibility import shown
 
 if TYPE_CHECKING:
     from dialeval.statistics import Estimate
 
 _KEYS = "1234567890qwertiop"  # u goes back, s saves
+_FAILED = "Please try again, and tell the coordinator if it happens again."
 STATIC = {"/style.css": ("style.css", "text/css"), "/app.js": ("app.js", "text/javascript")}
 
 
 def public() -> dict[str, tuple[bytes, str]]:
-    """Return the style and the script, which everybody may have."""
+    """Return the style sheet and the script, which need no link."""
     folder = files("dialeval.annotation") / "static"
     return {path: ((folder / name).read_bytes(), kind) for path, (name, kind) in STATIC.items()}
 
@@ -31,9 +33,15 @@ def page(template: str, status: int = 200, **context: Any) -> Response:
     return Response(text.encode("utf-8", "replace"), status, media_type="text/html; charset=utf-8")
 
 
-def refusal(status: int, title: str, message: str) -> Response:
-    """Render the page that says no."""
-    return page("message", status, title=title, message=message)
+def form_page(template: str, visit: Visit, scheme: Scheme, status: int = 200, **context: Any) -> Response:
+    """Render a page with forms: who sees it, the code that their forms carry, and the scheme."""
+    return page(template, status, person=visit.person, code=visit.code, scheme=scheme, **context)
+
+
+def refusal(refused: Refusal) -> Response:
+    """Render the page of a refusal."""
+    message = refused.message or (_FAILED if refused.status == 500 else "")
+    return page("message", refused.status, title=refused.title, message=message)
 
 
 def keys_of(question: Question) -> list[str]:
@@ -52,9 +60,9 @@ def keys_of(question: Question) -> list[str]:
 def questions_of(
     scheme: Scheme, fields: Mapping[str, Sequence[str]], missing: Mapping[int, str], meta: Collection[str]
 ) -> list[dict[str, Any]]:
-    """Return the questions as the template of a form wants them, with what is filled in already.
+    """Return the questions as the template of a form needs them, with what is filled in already.
 
-    What this dialogue is never asked is left out; what depends on an answer is for the page to show.
+    Questions whose condition on the dialogue fails are left out; those on an answer the page shows or hides.
     """
     return [
         _question_of(scheme, place, question, fields, missing)
@@ -90,7 +98,7 @@ def _question_of(
 
 
 def _condition_of(scheme: Scheme, question: Question) -> dict[str, str] | None:
-    """Say on which answers a question depends: for the script by place, for people in words."""
+    """Return the answers that a question depends on: for the script by place, for people in words."""
     when = question.when
     if when is None or when.question is None:
         return None
@@ -105,13 +113,13 @@ def _condition_of(scheme: Scheme, question: Question) -> dict[str, str] | None:
 
 
 def _is_short(question: Question) -> bool:
-    """Say whether all options fit in one row."""
+    """Whether all options fit in one row."""
     labels = [one.label + one.help for one in question.choices]
     return 1 < len(labels) <= 3 and sum(map(len, labels)) <= 24
 
 
 def figure(estimate: "Estimate | None") -> str:
-    """Write an estimate with its interval, or why there is none.
+    """Return an estimate with its interval as text, or why there is none.
 
     >>> from dialeval.statistics import Estimate
     >>> figure(Estimate(0.5312, 40, 0.301, 0.7)), figure(Estimate.undefined("one rater"))
@@ -132,14 +140,16 @@ def _short(value: float) -> str:
     return text.replace("0.", ".", 1) if abs(value) < 1 else text
 
 
-def given_words(scheme: Scheme, one: Given, candidates: Sequence[str]) -> list[tuple[str, str]]:
+def given_words(scheme: Scheme, one: GivenAnswer, candidates: Sequence[str]) -> list[tuple[str, str]]:
     """Return each answer of a rater in words, with its question."""
     asked = [question for question in scheme.questions if question.name in one.answers]
-    return [(question.name, worded(question, one.answers[question.name], candidates)) for question in asked]
+    return [
+        (question.name, answer_text(question, one.answers[question.name], candidates)) for question in asked
+    ]
 
 
 def kept(text: str) -> Any:
-    r"""Write what a form brings back: only escaped, since the picture of a character would be sent back.
+    r"""Return text for a field of a form: escaped, but with control characters as they are.
 
     >>> str(kept("a\x1b <b>\r"))
     'a\x1b &lt;b&gt;&#13;'
@@ -151,7 +161,7 @@ def kept(text: str) -> Any:
 
 @functools.cache
 def environment() -> Any:
-    """Return the environment of all templates: escaping is on, a forgotten name is an error."""
+    """Return the Jinja environment: escaping is on, an undefined name is an error."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     made = Environment(

@@ -1,18 +1,25 @@
-"""A study of people in one TOML file: what they see, what they are asked, how many look at each item.
+"""A scheme: what raters see, what they are asked, and how many rate each item, in one TOML file.
 
 A scheme is read from a file, or by the name of a ready one (`SCHEMES`). Everything in it is checked when it
-is read, and a mistake is named by its place: `scheme.toml: questions[1].when: …`.
+is read, and a mistake is named by its place: `scheme.toml: questions[1].when: …`. `schema_of` returns the
+kind of evaluation that a scheme and its dialogues make.
 """
 
 import tomllib
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
 from dialeval import files
-from dialeval.dialogues.segmentation import DEFAULT_SPLITTER, Splitter
+from dialeval.dialogues import Dialogue
+from dialeval.dialogues.contexts import conversation_of
+from dialeval.dialogues.segments import DEFAULT_SPLITTER, Splitter
 from dialeval.errors import DataError, UsageError
+
+if TYPE_CHECKING:
+    from dialeval.scores.signature import EvaluationSchema, Setting
 
 Value = str | int
 Unit = Literal["context", "turn", "segment", "dialogue", "pair"]
@@ -42,7 +49,7 @@ class Question(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One question: its type says what an answer is.
 
     `choice` one of `choices`, `several` any of them, `scale` a whole number from `low` to `high`, `text` free
-    text, `mark` any utterances of the study's candidate list, found by searching.
+    text, `mark` any utterances of the project's candidate list, found by searching.
     """
 
     name: str
@@ -74,7 +81,7 @@ class Question(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return float([one.value for one in self.choices].index(value))
 
 
-class Gold(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class GoldItem(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """An item whose answer is known; every rater gets it, unmarked, to catch careless ones."""
 
     dialogue: str
@@ -91,7 +98,7 @@ class Rounds(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Scheme(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A whole study."""
+    """What is judged, what is asked, and how items are assigned."""
 
     name: str
     title: str
@@ -109,7 +116,7 @@ class Scheme(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     merge: bool = False
     show: tuple[str, ...] = ()
     splitter: Splitter = DEFAULT_SPLITTER
-    gold: tuple[Gold, ...] = ()
+    gold: tuple[GoldItem, ...] = ()
     gold_minimum: float = 0.7
     rounds: Rounds | None = None
     expert_per_day: int = 20
@@ -217,7 +224,7 @@ def _of_condition(when: Condition, earlier: tuple[Question, ...]) -> list[str]:
     return []
 
 
-def _of_gold(gold: Gold, scheme: Scheme) -> list[str]:
+def _of_gold(gold: GoldItem, scheme: Scheme) -> list[str]:
     found = []
     for name, accepted in gold.answers.items():
         asked = next((one for one in scheme.questions if one.name == name), None)
@@ -226,3 +233,42 @@ def _of_gold(gold: Gold, scheme: Scheme) -> list[str]:
         elif not accepted or not set(accepted) <= {choice.value for choice in asked.options}:
             found.append(f"{name!r} has other answers: {', '.join(str(o.value) for o in asked.options)}")
     return found
+
+
+def schema_of(
+    scheme: Scheme, dialogues: Iterable[Dialogue] = (), *, took_part: bool = False
+) -> "EvaluationSchema":
+    """Return what is measured, who judges, how contexts came about, who took part, and the level.
+
+    Replies to fixed contexts name the context they answer, and conversations held with a system say so; with
+    `took_part`, the raters held the conversations themselves.
+
+    >>> from dialeval.dialogues import dialogue
+    >>> said = [("user", "Hi"), ("assistant", "Oh")]
+    >>> kind = schema_of(read_scheme("coherence"), [dialogue(said, "d1@turn-1")])
+    >>> kind.metric, kind.context, kind.participation, kind.level
+    ('coherence', 'static', 'bystander', 'turn')
+    """
+    from dialeval.scores.signature import EvaluationSchema
+
+    unit = scheme.of if scheme.unit == "pair" else scheme.unit
+    return EvaluationSchema(
+        metric=", ".join(one.name for one in scheme.questions if one.type != "text") or "nothing",
+        evaluator="human",
+        context="dynamic" if took_part else _setting({_of(one) for one in dialogues}),
+        participation="participant" if took_part else "bystander",
+        level="dialogue" if unit == "dialogue" else "turn",
+    )
+
+
+def _of(dialogue: Dialogue) -> str:
+    if "context" in dialogue.meta or conversation_of(dialogue.id) != dialogue.id:
+        return "static"
+    return "dynamic" if dialogue.meta.get("setting") == "dynamic" else "not said"
+
+
+def _setting(found: set[str]) -> "Setting":
+    """Return the setting that all dialogues share."""
+    if found == {"static", "dynamic"}:
+        return "static and dynamic"
+    return "static" if found == {"static"} else "dynamic" if found == {"dynamic"} else "not said"

@@ -1,11 +1,17 @@
-"""The one file that holds a study: SQLite, written so that an answer that was acknowledged is on the disk.
+"""The SQLite file of a project, written so that an answer that was acknowledged is on the disk.
 
 Journal in WAL mode, `synchronous` FULL: a commit returns when the answer has been synced. Readers see one
 consistent state for as long as they look, also while others write. A full disk is an error of its own
-(`FullError`), and leaves everything as it was.
+(`DiskFullError`), and leaves everything as it was.
+
+SQLite finds damage to its pages, not to what stands in a row. So each table has a sum of the hashes of its
+rows (`sums`), kept up to date by triggers in the transaction of every change, and compared when the file is
+opened: a flipped bit in an answer is found.
 """
 
 import contextlib
+import functools
+import hashlib
 import sqlite3
 import threading
 from collections.abc import Iterator
@@ -14,7 +20,7 @@ from pathlib import Path
 
 from dialeval.errors import DataError, DialevalError
 
-VERSION = 1
+VERSION = 2
 _TABLES = """
 CREATE TABLE settings (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;
 CREATE TABLE dialogues (number INTEGER PRIMARY KEY, id TEXT NOT NULL, system TEXT, body BLOB NOT NULL) STRICT;
@@ -49,35 +55,120 @@ CREATE TABLE log (
     ticket TEXT NOT NULL, body TEXT, UNIQUE (who, item, ticket)
 ) STRICT;
 """
+_SUMS = "CREATE TABLE sums (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;"
+_DAMAGE = (sqlite3.DatabaseError, UnicodeDecodeError)  # the second where a message quotes damaged text
 _FULL = {sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR}
 
 
-class FullError(DialevalError):
-    """The disk takes no more; nothing was changed."""
+class DiskFullError(DialevalError):
+    """The disk is full; nothing was changed."""
 
 
 @dataclass(slots=True)
 class _Batch:
-    """Changes that are committed together, and how that went."""
+    """Changes that are committed together, and the error if that failed."""
 
     is_settled: bool = False
     error: BaseException | None = None
 
 
 def _readable(error: BaseException) -> BaseException:
-    """Say that the disk is full where that is the matter."""
+    """Return a `DiskFullError` for SQLite's error of a full disk, and any other error as it is."""
     if isinstance(error, sqlite3.OperationalError) and error.sqlite_errorcode & 0xFF in _FULL:
-        return FullError("the disk is full; nothing was changed")
+        return DiskFullError("the disk is full; nothing was changed")
     return error
 
 
+def _check_tables(db: sqlite3.Connection) -> None:
+    """Refuse a damaged file, by its pages, indexes and references, and one that lacks a column."""
+    found = db.execute("PRAGMA integrity_check(1)").fetchone()[0]
+    if found != "ok":
+        raise sqlite3.DatabaseError(found.splitlines()[-1])
+    if broken := db.execute("PRAGMA foreign_key_check").fetchone():
+        raise sqlite3.DatabaseError(f"a row of {broken[0]} names one of {broken[2]} that is not there")
+    there = _columns(db)
+    for table, columns in _known_columns().items():
+        if missing := set(columns) - set(there.get(table, ())):
+            raise sqlite3.DatabaseError(f"there is no {table}.{min(missing)}")
+
+
+def _columns(db: sqlite3.Connection) -> dict[str, list[str]]:
+    """Return the columns of every table."""
+    found: dict[str, list[str]] = {}
+    query = (
+        "SELECT t.name, c.name FROM sqlite_schema AS t, pragma_table_info(t.name) AS c WHERE t.type = 'table'"
+    )
+    for table, column in db.execute(query):
+        found.setdefault(table, []).append(column)
+    return found
+
+
+@functools.cache
+def _known_columns() -> dict[str, list[str]]:
+    with contextlib.closing(sqlite3.connect(":memory:")) as fresh:
+        fresh.executescript(_TABLES)
+        return _columns(fresh)
+
+
+def _row_sum(*row: object) -> str:
+    return hashlib.sha256(repr(row).encode("utf-8", "surrogatepass")).hexdigest()[:32]
+
+
+def _moved(total: str, old: str | None, new: str | None) -> str:
+    """Return a sum after a row has come, gone or changed."""
+    return f"{(int(total, 16) - int(old or '0', 16) + int(new or '0', 16)) % (1 << 128):032x}"
+
+
+def _keep_sums(db: sqlite3.Connection) -> None:
+    """Let every change over this connection change the sum of its table."""
+    db.create_function("row_sum", -1, _row_sum, deterministic=True)
+    db.create_function("moved", 3, _moved, deterministic=True)
+    for table, columns in _known_columns().items():
+        old, new = (f"row_sum({', '.join(f'{row}.{one}' for one in columns)})" for row in ("OLD", "NEW"))
+        for event, rows in (
+            ("INSERT", f"NULL, {new}"),
+            ("DELETE", f"{old}, NULL"),
+            ("UPDATE", f"{old}, {new}"),
+        ):
+            change = f"UPDATE sums SET value = moved(value, {rows}) WHERE name = '{table}'"  # noqa: S608
+            db.execute(
+                f"CREATE TEMP TRIGGER {table}_{event} AFTER {event} ON main.{table} BEGIN {change}; END"
+            )
+
+
+def _sums(db: sqlite3.Connection) -> dict[str, str]:
+    """Return the sum of every table as its rows are now."""
+    found = {}
+    for table, columns in _known_columns().items():
+        rows = db.execute(f"SELECT {', '.join(columns)} FROM {table}")  # noqa: S608  # our own names
+        found[table] = f"{sum(int(_row_sum(*row), 16) for row in rows) % (1 << 128):032x}"
+    return found
+
+
+def _check_sums(db: sqlite3.Connection) -> None:
+    """Refuse rows that are not those that were written."""
+    kept = {row[0]: row[1] for row in db.execute("SELECT name, value FROM sums")}
+    for table, value in _sums(db).items():
+        if kept.get(table) != value:
+            raise sqlite3.DatabaseError(f"the rows of {table} are not those that were written")
+
+
+def _begin_sums(db: sqlite3.Connection) -> None:
+    """Write the sums of a new file, or of one of version 1, which had none."""
+    db.execute("BEGIN IMMEDIATE")
+    db.execute(_SUMS)
+    db.executemany("INSERT INTO sums VALUES (?, ?)", _sums(db).items())
+    db.execute(f"PRAGMA user_version={VERSION}")
+    db.execute("COMMIT")
+
+
 class Store:
-    """Connections to one study file: one for all who write, and as many as read at the same time."""
+    """Connections to one project file: one shared by all writers, and one for each concurrent reader."""
 
     def __init__(self, path: str | Path, *, create: bool = False) -> None:
         self.path = Path(path)
         if not create and not self.path.is_file():
-            raise DataError("no study here", file=self.path)
+            raise DataError("no annotation project here", file=self.path)
         self._open: list[sqlite3.Connection] = []
         self._idle: list[sqlite3.Connection] = []
         self._writer: sqlite3.Connection | None = None
@@ -85,24 +176,36 @@ class Store:
         self._turn, self._committing = threading.Lock(), threading.Lock()
         try:
             self._prepare(create)
-        except sqlite3.DatabaseError as error:
+        except _DAMAGE as error:
             self.close()
-            raise DataError(f"not a study: {error}", file=self.path) from None
+            raise self._damage("damaged, or not an annotation project", error) from None
         except DataError:
             self.close()
             raise
+
+    def _damage(self, what: str, error: Exception) -> DataError:
+        why = str(error).partition("\n")[0]  # a message may quote a schema of many lines
+        return DataError(f"{what}: {why}", file=self.path, fix="restore a copy")
 
     def _prepare(self, create: bool) -> None:
         if create:
             self.path.touch(mode=0o600)
         db = self._connect()
         if create:
-            db.executescript(f"PRAGMA user_version={VERSION};BEGIN;{_TABLES}COMMIT;")
+            db.executescript(f"BEGIN;{_TABLES}COMMIT;")
         found = db.execute("PRAGMA user_version").fetchone()[0]
+        if create or found == 1:
+            _begin_sums(db)
+            found = VERSION
         if found != VERSION:
             raise DataError(
-                f"a study of version {found}; this is dialeval for version {VERSION}", file=self.path
+                f"a project of version {found}; this is dialeval for version {VERSION}", file=self.path
             )
+        if not create:
+            db.execute("BEGIN")  # others may write meanwhile
+            _check_tables(db)
+            _check_sums(db)
+            db.execute("ROLLBACK")
         self._idle.append(db)
 
     def _connect(self) -> sqlite3.Connection:
@@ -115,7 +218,7 @@ class Store:
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
-        """See one consistent state, whatever others write meanwhile."""
+        """Read one consistent state, whatever others write meanwhile."""
         try:
             db = self._idle.pop()
         except IndexError:
@@ -123,6 +226,8 @@ class Store:
         db.execute("BEGIN")
         try:
             yield db
+        except _DAMAGE as error:
+            raise self._damage("damaged", error) from None
         finally:
             db.execute("ROLLBACK")
             self._idle.append(db)
@@ -151,6 +256,7 @@ class Store:
     def _joined(self) -> tuple["_Batch", sqlite3.Connection]:
         if self._writer is None:
             self._writer = self._connect()
+            _keep_sums(self._writer)
         if self._batch is None:
             self._writer.execute("BEGIN IMMEDIATE")
             self._batch = _Batch()
@@ -164,7 +270,7 @@ class Store:
             batch.error, batch.is_settled, self._batch = error, True, None
 
     def _settle(self, batch: "_Batch") -> None:
-        """Commit once for all who have joined; the first to come does it, the others find it done."""
+        """Commit once for all writers of a batch; the first to arrive commits, the others find it done."""
         with self._committing:
             if not batch.is_settled:
                 with self._turn:

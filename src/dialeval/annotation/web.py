@@ -1,26 +1,33 @@
-"""The door of every page that people open: who may come in, from where, with how much.
+"""The web layer that all servers of dialeval share: annotation and chat pages, and the scoring service.
 
-`Door.app` makes an application of plain functions, and keeps watch around them:
+`guarded_app` puts routes behind a `RequestGuard`:
 
 - the `Host` header must be one of the names the server goes by, so that no other site can borrow it;
+- a body larger than the limit, or slower than allowed, is refused before it reaches a route;
+- every answer forbids all content but the server's own, framing, sniffing, caching, and sending addresses
+  away;
+- a `Refusal` raised anywhere becomes an answer.
+
+`PersonalLinks` makes an application of pages that only invited people can open:
+
 - everybody needs a personal link with a token of 128 bits, compared in constant time; the link leaves it in a
   cookie that scripts cannot read. There are no passwords and nobody can register;
 - every form carries a code made from its owner's token; a post without it, or from another origin, is
-  refused;
-- a body larger than `limit` is refused before it is read, and only forms are read;
-- every answer forbids all content but the server's own, framing, sniffing, caching, and sending addresses
-  away.
+  refused, and only forms are read.
 
-A handler is a function from `Visit` to a Starlette response. It runs in a thread, so it may wait for the
-disk.
+A handler of a page is a function from `Visit` to a Starlette response. It runs in a thread, so it may wait
+for the disk. `listen` and `serve` run an application; `connections.py` bounds the connections themselves.
 """
 
 import asyncio
 import hashlib
 import hmac
+import ipaddress
+import logging
+import socket
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from starlette.applications import Starlette
@@ -30,9 +37,11 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
-from dialeval.annotation.server import host_name
+from dialeval.errors import UsageError
 
 LIMIT = 256 * 1024
+SECONDS = 20.0
+_LOGGERS = ("asyncio", "uvicorn.error", "dialeval.serving")
 _FIELDS = 5_000
 _FORM = "application/x-www-form-urlencoded"
 _LOCAL = frozenset({"localhost", "127.0.0.1", "::1"})
@@ -47,20 +56,22 @@ _HEADERS = {
     "permissions-policy": "camera=(), geolocation=(), microphone=()",
     "cache-control": "no-store",
 }
-Scope = Any
+Show = Callable[["Refusal"], Response]
 
 
 class Refusal(Exception):  # noqa: N818  # not an error of ours: an answer to somebody
-    """A request that is turned down, with words for whoever sent it."""
+    """A request that is turned down: the status, what is wrong, where, and what to do about it."""
 
-    def __init__(self, status: int, title: str, message: str) -> None:
+    def __init__(
+        self, status: int, title: str, message: str = "", *, field: str | None = None, fix: str | None = None
+    ) -> None:
         super().__init__(title)
-        self.status, self.title, self.message = status, title, message
+        self.status, self.title, self.message, self.field, self.fix = status, title, message, field, fix
 
 
 @dataclass(frozen=True, slots=True)
 class Person:
-    """Who sent a request, as their token says."""
+    """The sender of a request, known by the token."""
 
     name: str
     role: str
@@ -96,52 +107,44 @@ class Page:
 
 
 @dataclass(frozen=True, slots=True)
-class Door:
-    """What an application needs to know to keep the wrong people out.
+class PersonalLinks:
+    """Pages for invited people: who they are, where their links lead, and how a refusal looks.
 
     Args:
         people: Gives everybody who has a link: name to role and token. Asked each time, so that a new rater
             can come in at once.
         secret: What codes of forms are made with.
-        name: Tells this application's cookie from others on the same machine.
         hosts: Names the server goes by, beside those of this machine to itself.
-        show: Makes a page of a status, a title and a message.
+        show: Makes a page of a refusal.
         home: Where a link leads, by role.
         is_secure: Whether people reach it by HTTPS, through a proxy: then the cookie goes no other way.
-        limit: The most bytes of a form.
-        seconds: The longest a form may take to arrive.
+        errors: Exceptions of handlers that are answered by a refusal (a full disk): status, title, message.
     """
 
     people: Callable[[], Mapping[str, tuple[str, str]]]
     secret: bytes
-    name: str
-    show: Callable[[int, str, str], Response]
+    show: Show
     home: Mapping[str, str]
     hosts: Collection[str] = ()
     is_secure: bool = False
-    limit: int = LIMIT
-    seconds: float | None = None
+    errors: Mapping[type[Exception], tuple[int, str, str]] = field(default_factory=dict)
 
-    def refused(self, path: str, headers: Mapping[str, str]) -> tuple[int, str, str] | None:
-        """Refuse nobody before it is known who they are."""
-        return None
-
-    def app(self, pages: Sequence[Page], public: Mapping[str, tuple[bytes, str]]) -> "Guard":
-        """Put pages behind the door, and beside it what everybody may have: path to bytes and type."""
+    def app(self, pages: Sequence[Page], public: Mapping[str, tuple[bytes, str]]) -> "RequestGuard":
+        """Return the application of these pages, and of what everybody may have: path to bytes and type."""
         by_path: dict[str, dict[str, Page]] = {}
         for page in pages:
             by_path.setdefault(page.path, {})[page.method] = page
         routes = [Route("/in/{token}", self._enter, methods=["GET"])]
         routes += [Route(path, self._public(*given), methods=["GET"]) for path, given in public.items()]
         routes += [Route(path, self._page(found), methods=list(found)) for path, found in by_path.items()]
-        handlers: Any = {HTTPException: self._http, Refusal: self._refused, Exception: self._failed}
-        return Guard(Starlette(routes=routes, exception_handlers=handlers), self)
+        titles = {404: "There is no such page", 405: "Not that way"}
+        return guarded_app(routes, self.show, self.hosts, titles=titles)
 
     def person(self, token: str) -> Person | None:
-        """Find whose token this is, in a time that does not tell how near it came."""
+        """Return whose token this is, compared in constant time."""
         given, found = token.encode(), None
         for name, (role, known) in self.people().items():
-            if hmac.compare_digest(known.encode(), given):
+            if hmac.compare_digest(known.encode(), given) and given:  # nobody's token is empty
                 found = Person(name, role, known)
         return found
 
@@ -151,8 +154,8 @@ class Door:
 
     @property
     def cookie(self) -> str:
-        """The name of the cookie."""
-        return f"dialeval-{self.name}"
+        """The name of the cookie: one of its own for each application, and no part of the secret."""
+        return f"dialeval-{hmac.new(self.secret, b'cookie', hashlib.sha256).hexdigest()[:12]}"
 
     async def _enter(self, request: Request) -> Response:
         person = await run_in_threadpool(self.person, request.path_params["token"])
@@ -195,7 +198,11 @@ class Door:
             given = next(iter(fields.get("code", ())), "")
             if not hmac.compare_digest(given.encode(), code.encode()):
                 raise Refusal(403, "This form is not genuine", "Open the page again and send it from there.")
-        return page.handler(Visit(person, code, request.path_params, dict(request.query_params), fields))
+        visit = Visit(person, code, request.path_params, dict(request.query_params), fields)
+        try:
+            return page.handler(visit)
+        except tuple(self.errors) as error:
+            raise Refusal(*self.errors[type(error)]) from None
 
     def _form(self, request: Request, body: bytes) -> dict[str, list[str]]:
         origin = request.headers.get("origin")
@@ -211,52 +218,28 @@ class Door:
         except ValueError:
             raise Refusal(400, "Not a form", "What was sent could not be read.") from None
 
-    async def _refused(self, _: Request, refusal: Any) -> Response:
-        return self.show(refusal.status, refusal.title, refusal.message)
 
-    async def _http(self, _: Request, error: Any) -> Response:
-        titles = {404: "There is no such page", 405: "Not that way"}
-        answer = self.show(error.status_code, titles.get(error.status_code, error.detail), "")
-        answer.headers.update(error.headers or {})
-        return answer
+@dataclass(frozen=True, slots=True)
+class RequestGuard:
+    """An application behind the checks that every request passes before a route sees it.
 
-    async def _failed(self, _: Request, __: Exception) -> Response:
-        return self.show(
-            500,
-            "Something went wrong here",
-            "Please try again, and tell the coordinator if it happens again.",
-        )
+    Args:
+        app: The application.
+        show: Makes an answer of a refusal.
+        hosts: Names the server goes by, beside those of this machine to itself.
+        limit: The most bytes of a body.
+        seconds: The longest a body may take to arrive.
+        check: Looks at the path and the headers before the body is read, and returns a refusal or None.
+    """
 
+    app: Starlette
+    show: Show
+    hosts: Collection[str] = ()
+    limit: int = LIMIT
+    seconds: float = SECONDS
+    check: Callable[[str, Mapping[str, str]], Refusal | None] = lambda *_: None
 
-class Gate(Protocol):
-    """What a guard needs to know: see `Door`."""
-
-    @property
-    def hosts(self) -> Collection[str]:
-        """Names the server goes by, beside those of this machine to itself."""
-
-    @property
-    def limit(self) -> int:
-        """The most bytes of a body."""
-
-    @property
-    def seconds(self) -> float | None:
-        """The longest a body may take to arrive."""
-
-    def show(self, status: int, title: str, message: str) -> Response:
-        """Make an answer of a refusal."""
-
-    def refused(self, path: str, headers: Mapping[str, str]) -> tuple[int, str, str] | None:
-        """Say what is wrong with a request of which nothing but its head was read, if anything is."""
-
-
-class Guard:
-    """What stands before an application: names, sizes, and headers of every answer."""
-
-    def __init__(self, app: Starlette, gate: Gate) -> None:
-        self.app, self.gate = app, gate
-
-    async def __call__(self, scope: Scope, receive: Any, send: Any) -> None:
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Answer a request, or turn it down before anything of it is read."""
         if scope["type"] == "lifespan":
             await self.app(scope, receive, send)
@@ -274,7 +257,7 @@ class Guard:
 
         refusal, body = await self._examined(scope, receive)
         if refusal is not None:
-            await self.gate.show(*refusal)(scope, receive, guarded)
+            await self.show(refusal)(scope, receive, guarded)
             return
         parts = iter([{"type": "http.request", "body": body, "more_body": False}])
 
@@ -283,22 +266,21 @@ class Guard:
 
         await self.app(scope, replay, guarded)
 
-    async def _examined(self, scope: Scope, receive: Any) -> tuple[tuple[int, str, str] | None, bytes]:
+    async def _examined(self, scope: Any, receive: Any) -> tuple[Refusal | None, bytes]:
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
-        if host_name(headers.get("host", "")) not in {*_LOCAL, *self.gate.hosts}:
-            return (421, "Not here", "This server does not go by the name that was asked for."), b""
-        if refusal := self.gate.refused(scope["path"], headers):
+        if host_name(headers.get("host", "")) not in {*_LOCAL, *self.hosts}:
+            return Refusal(421, "Not here", "This server does not go by the name that was asked for."), b""
+        if refusal := self.check(scope["path"], headers):
             return refusal, b""
-        large = (413, "Too much", f"At most {self.gate.limit // 1024} KB can be sent at once.")
-        if headers.get("content-length", "0").isdigit() and (
-            int(headers.get("content-length", "0")) > self.gate.limit
-        ):
+        large = Refusal(413, "Too much", f"At most {self.limit // 1024} KB can be sent at once.")
+        length = headers.get("content-length", "0")
+        if length.isdigit() and int(length) > self.limit:
             return large, b""
         try:
-            async with asyncio.timeout(self.gate.seconds):
-                body = await _received(receive, self.gate.limit)
+            async with asyncio.timeout(self.seconds):
+                body = await _received(receive, self.limit)
         except TimeoutError:
-            return (408, "Too slow", "The request did not arrive in time."), b""
+            return Refusal(408, "Too slow", "The request did not arrive in time."), b""
         return (large, b"") if body is None else (None, body)
 
 
@@ -313,3 +295,136 @@ async def _received(receive: Any, limit: int) -> bytes | None:
             return None
         if message["type"] != "http.request" or not message.get("more_body"):
             return b"".join(parts)
+
+
+def guarded_app(
+    routes: Sequence[Route],
+    show: Show,
+    hosts: Collection[str] = (),
+    *,
+    titles: Mapping[int, str] | None = None,
+    lifespan: Any = None,
+    **checks: Any,
+) -> RequestGuard:
+    """Return an application of routes, with everything that is refused or fails answered by `show`.
+
+    Args:
+        routes: Paths and the functions that answer.
+        show: Makes an answer of a refusal.
+        hosts: Names the server goes by, beside those of this machine to itself.
+        titles: What to say for a status of Starlette's own (404, 405) instead of its words.
+        lifespan: Runs while the application does; see Starlette.
+        **checks: Other fields of a `RequestGuard`.
+    """
+
+    async def refused(_: Request, refusal: Any) -> Response:
+        return show(refusal)
+
+    async def unknown(_: Request, error: Any) -> Response:
+        answer = show(Refusal(error.status_code, (titles or {}).get(error.status_code, error.detail)))
+        answer.headers.update(error.headers or {})
+        return answer
+
+    async def failed(_: Request, __: Exception) -> Response:
+        return show(Refusal(500, "Something went wrong here"))
+
+    handlers: Any = {HTTPException: unknown, Refusal: refused, Exception: failed}
+    app = Starlette(routes=list(routes), exception_handlers=handlers, lifespan=lifespan)
+    return RequestGuard(app, show, hosts, **checks)
+
+
+def host_name(host: str) -> str:
+    """Return the name in a Host header, without its port.
+
+    >>> host_name("Localhost:8750"), host_name("[::1]:80"), host_name("evil@127.0.0.1")
+    ('localhost', '::1', '')
+    """
+    if any(character in host for character in "@/\\ ,"):
+        return ""
+    try:
+        return urlsplit(f"//{host}").hostname or ""
+    except ValueError:
+        return ""
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach a server that listens there."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def check_host(host: str, hosts: Collection[str]) -> list[str]:
+    """Return the names a server goes by; to be reached from outside, it must be told at least one."""
+    if host in _LOCAL:
+        return list(hosts)
+    if is_loopback(host):  # 127.0.0.2
+        return [*hosts, host.lower()]
+    try:
+        everywhere = ipaddress.ip_address(host).is_unspecified
+    except ValueError:
+        everywhere = False
+    if everywhere and not hosts:
+        raise UsageError(
+            f"--host {host} lets others reach this server: say under which name, with --allow-host NAME"
+        )
+    return [*hosts, *([] if everywhere else [host.lower()])]
+
+
+def outside(address: str | None) -> tuple[list[str], bool]:
+    """Return the name in the address that people use from outside, and whether it is encrypted.
+
+    >>> outside("https://rate.example.org/"), outside(None)
+    ((['rate.example.org'], True), ([], False))
+    """
+    parts = urlsplit(address or "")
+    if address and (parts.scheme not in ("http", "https") or not parts.hostname):
+        raise UsageError(f"--address {address}: expected https://NAME")
+    return [parts.hostname] if parts.hostname else [], parts.scheme == "https"
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """Return a socket that listens, before its address is announced."""
+    try:
+        family, kind, protocol = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][:3]
+        taken = socket.socket(family, kind, protocol)  # without the protocol asyncio sets no TCP_NODELAY
+    except OSError as error:
+        raise UsageError(f"--host {host}: {error.strerror or error}") from None
+    taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        taken.bind((host, port))
+    except OSError as error:
+        taken.close()
+        raise UsageError(f"cannot listen on {host}:{port}: {error.strerror}; try --port {port + 1}") from None
+    taken.listen(256)
+    return taken
+
+
+def address_of(taken: socket.socket, hosts: Collection[str] = ()) -> str:
+    """Return the address to tell people: the first name the server was given, or its own."""
+    host, port = taken.getsockname()[:2]
+    name = next(iter(hosts), host)
+    return f"http://{f'[{name}]' if ':' in name else name}:{port}"
+
+
+def serve(app: Any, taken: socket.socket, grace: int = 3) -> None:
+    """Serve until somebody ends it with Ctrl-C; answers under way then have `grace` seconds left."""
+    import uvicorn
+
+    from dialeval.annotation.connections import LimitedConnection, SeldomFilter
+
+    config = uvicorn.Config(
+        app,
+        http=LimitedConnection,
+        backlog=max(8, LimitedConnection.most // 8),
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        timeout_keep_alive=30,
+        timeout_graceful_shutdown=grace,
+    )
+    for name in _LOGGERS:
+        logging.getLogger(name).addFilter(SeldomFilter())
+    uvicorn.Server(config).run(sockets=[taken])

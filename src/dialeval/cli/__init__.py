@@ -10,14 +10,26 @@ def main() -> None:
     """Run the command line: exit 0 fine, 1 bad data, 2 bad usage; never a stack trace for those."""
     # Resampling is spread over threads of our own; threads below them would only wait for each other.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    from dialeval import files
+    from dialeval.cli import output
     from dialeval.cli.app import app
 
     try:
-        app()
+        try:
+            app()
+        finally:
+            if sys.stdout is not None:
+                sys.stdout.flush()
     except DialevalError as error:
-        print(f"dialeval: {error}", file=sys.stderr)
+        output.say(f"dialeval: {error}")
         sys.exit(error.exit_code)
     except BrokenPipeError:  # the reader of our output has gone; nobody is left to be told
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
+    except OSError as error:
+        if not files.is_full(error):
+            raise
+        output.say(f"dialeval: standard output or a file of this program: {error.strerror}")
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
     except KeyboardInterrupt:

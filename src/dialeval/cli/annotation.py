@@ -1,28 +1,29 @@
-"""`dialeval annotate`: a study of people, from a file of dialogues to scores."""
+"""`dialeval annotate`: an annotation project, from dialogues to scores."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from dialeval.cli import output
-from dialeval.cli.options import Columns, Format, Json
+from dialeval.cli.options import Columns, Format, Json, open_chats
+from dialeval.cli.serving import Address, AllowHost, Host, Port, print_links, serve_pages, server_names
 
 if TYPE_CHECKING:
-    from dialeval.annotation import Scheme, Study
+    from dialeval.annotation import AnnotationProject, Scheme
 
 
 def annotate(
     chats: Annotated[
         list[str],
-        typer.Argument(help="Dialogues in any known format (two files for pairs), or a study folder."),
+        typer.Argument(help="Dialogues, as score takes them (two sources for pairs), or a project's folder."),
     ],
     scheme: Annotated[
         str | None, typer.Option(help="A ready scheme (see: dialeval list schemes) or a .toml file.")
     ] = None,
-    out: Annotated[Path | None, typer.Option("-o", "--out", help="Folder of the study.")] = None,
+    out: Annotated[Path | None, typer.Option("-o", "--out", help="Folder of the annotation project.")] = None,
     raters: Annotated[
-        str, typer.Option(help="Names of the raters, with commas; new ones are added to a study.")
+        str, typer.Option(help="Names of the raters, with commas; new ones are added to a project.")
     ] = "",
     experts: Annotated[
         str, typer.Option(help="Experts, whose daily samples the raters are compared with.")
@@ -31,13 +32,16 @@ def annotate(
         Path | None,
         typer.Option(help="What wizards choose from: a .txt file, one utterance a line, or dialogues."),
     ] = None,
+    speaker: Annotated[
+        str | None, typer.Option(help="Whose turns are judged, or chosen, in place of the assistant's.")
+    ] = None,
     overlap: Annotated[int | None, typer.Option(min=1, help="Raters for each item.")] = None,
     per_rater: Annotated[int | None, typer.Option(min=1, help="The most items a rater gets.")] = None,
     items: Annotated[int | None, typer.Option(min=1, help="Draw so many items at random.")] = None,
     seed: Annotated[int, typer.Option(help="Seed of draw, assignment and order.")] = 0,
     earlier: Annotated[
         list[str] | None,
-        typer.Option(help="An earlier study, or a file of votes: warn where a judge was a wizard."),
+        typer.Option(help="An earlier project, or a file of votes: warn where a judge was a wizard."),
     ] = None,
     answers: Annotated[
         list[Path] | None, typer.Option(help="Take answers from a Label Studio or Potato file.")
@@ -46,19 +50,17 @@ def annotate(
         list[Path] | None,
         typer.Option(help="Write what has been answered: scores.parquet, votes.jsonl, label-studio.json, …"),
     ] = None,
-    links: Annotated[bool, typer.Option("--links", help="Print the links and end.")] = False,
-    host: Annotated[
-        str, typer.Option(help="Where to listen; by default only for this machine.")
-    ] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 takes a free one.")] = 8750,
-    allow_host: Annotated[
-        list[str] | None,
-        typer.Option(help="A name by which others reach this server; needed with --host 0.0.0.0."),
-    ] = None,
-    address: Annotated[
+    kind: Annotated[
         str | None,
-        typer.Option(help="What people open, if a proxy stands before it: https://rating.example.org"),
+        typer.Option(
+            "--as", help="What --export writes, where the name does not say: scores, votes, acts, …"
+        ),
     ] = None,
+    links: Annotated[bool, typer.Option("--links", help="Print the links and end.")] = False,
+    host: Host = "127.0.0.1",
+    port: Port = 8750,
+    allow_host: AllowHost = None,
+    address: Address = None,
     format: Format = None,
     columns: Columns = None,
     json: Json = False,
@@ -69,37 +71,42 @@ def annotate(
 
     Example: dialeval annotate chats.jsonl --scheme turn-quality -o study/ --raters ann,bob,cem
     """
-    from dialeval.annotation import is_study
+    from dialeval.annotation import is_project
+    from dialeval.errors import UsageError
 
-    changes = {"raters_per_item": overlap, "items_per_rater": per_rater, "items": items}
+    if kind is not None and not export:
+        raise UsageError("--as goes with --export")
+    serving = None if export or links else server_names(host, allow_host or [], address)
+    changes: dict[str, int | str | None] = {"raters_per_item": overlap, "items_per_rater": per_rater}
+    changes |= {"items": items, "speaker": speaker}
     people = _names(raters), _names(experts)
-    if len(chats) == 1 and is_study(chats[0]):
-        study = _resumed(Path(chats[0]), people)
+    if len(chats) == 1 and is_project(chats[0]):
+        project = _resumed(Path(chats[0]), people)
     else:
-        study = _made(chats, scheme, out, people, candidates, seed, changes, format, columns)
+        project = _made(chats, scheme, out, people, candidates, seed, changes, format, columns)
     try:
-        _prepare(study, earlier or [], answers or [])
+        _prepare(project, earlier or [], answers or [])
         if export:
-            _export(study, export)
-        elif links:
-            _announce(study, address or f"http://{host}:{port}", json)
+            _export(project, export, kind)
+        elif serving is None:
+            _announce(project, address or f"http://{host}:{port}", json)
         else:
-            _serve(study, host, port, allow_host or [], address, json)
+            _serve(project, host, port, *serving, address, json)
     finally:
-        study.close()
+        project.close()
 
 
 def _names(text: str) -> list[str]:
     return [name for name in (part.strip() for part in text.split(",")) if name]
 
 
-def _resumed(folder: Path, people: tuple[list[str], list[str]]) -> "Study":
-    from dialeval.annotation import Study
+def _resumed(folder: Path, people: tuple[list[str], list[str]]) -> "AnnotationProject":
+    from dialeval.annotation import AnnotationProject
 
-    study = Study(folder)
-    if new := study.add(*people):
+    project = AnnotationProject(folder)
+    if new := project.add(*people):
         output.say(f"added: {', '.join(new)}")
-    return study
+    return project
 
 
 def _made(
@@ -109,46 +116,55 @@ def _made(
     people: tuple[list[str], list[str]],
     candidates: Path | None,
     seed: int,
-    changes: dict[str, int | None],
+    changes: dict[str, int | str | None],
     format: str | None,
     columns: str | None,
-) -> "Study":
-    """Make a study, or go on with the one that is there if it was made of the same things."""
-    from dialeval.annotation import create, is_study
-    from dialeval.annotation.study import fingerprint
-    from dialeval.dialogues import formats
+) -> "AnnotationProject":
+    """Make a project, or resume the one that is there if it was made of the same input."""
+    from dialeval.annotation import create, is_project
+    from dialeval.annotation.project import fingerprint
+    from dialeval.dialogues.formats.opening import digests
+    from dialeval.dialogues.votes import read_candidates
     from dialeval.errors import UsageError
 
     if scheme is None or out is None:
-        raise UsageError("a new study needs --scheme and -o FOLDER; an old one is opened by its folder alone")
+        raise UsageError(
+            "a new project needs --scheme and -o FOLDER; an old one is opened by its folder alone"
+        )
     if "-" in chats:
-        raise UsageError("a study is made of files, so that it can be gone on with: standard input is none")
+        raise UsageError("a project is made of files, so that it can be resumed: standard input is none")
     chosen, text = _scheme(scheme, changes)
-    source = fingerprint([*chats, *([candidates] if candidates else [])], chosen, seed, format, columns)
-    if is_study(out):
-        study = _resumed(out, people)
-        if study.settings["source"] != source:
-            study.close()
+    given = digests([*chats, *([candidates] if candidates else [])])
+    source = fingerprint(given, chosen, seed, format, columns)
+    if is_project(out):
+        project = _resumed(out, people)
+        if project.settings["source"] != source:
+            project.close()
             raise UsageError(
                 f"{out} was made of other dialogues or another scheme; go on with it: dialeval annotate {out}"
             )
-        return study
-    read = formats.TurnColumns.parse(columns) if columns else None
-    dialogues = [one for path in chats for one in formats.read(path, format, read)]
-    return create(
+        return project
+    dialogues = [one for source in chats for one in open_chats([source], format, columns)]
+    project = create(
         out,
         chosen,
         dialogues,
         people[0],
         experts=people[1],
-        candidates=_candidates(candidates) if candidates else None,
+        candidates=read_candidates(candidates, chosen.speaker) if candidates else None,
         source=source,
         text=text,
         seed=seed,
     )
+    if project.numbered:
+        output.say(
+            f"warning: {project.numbered} dialogues share their id and system with another one; their scores "
+            "carry a number (d1@0) and join with no other scores: give the dialogues a system"
+        )
+    return project
 
 
-def _scheme(source: str, changes: dict[str, int | None]) -> tuple["Scheme", str]:
+def _scheme(source: str, changes: dict[str, int | str | None]) -> tuple["Scheme", str]:
     import msgspec
 
     from dialeval.annotation.scheme import parse_scheme, scheme_text
@@ -158,82 +174,56 @@ def _scheme(source: str, changes: dict[str, int | None]) -> tuple["Scheme", str]
     return msgspec.structs.replace(parse_scheme(text, name), **given), text
 
 
-def _candidates(path: Path) -> list[str]:
-    from dialeval import files
-    from dialeval.annotation.study import replies
-    from dialeval.dialogues import formats
-    from dialeval.errors import DataError
-
-    if path.suffix.lower() != ".txt":
-        return replies(formats.read(path))
-    with files.open_binary(path) as file:
-        try:
-            lines = file.read().decode("utf-8-sig").splitlines()
-        except UnicodeDecodeError as error:
-            raise DataError(f"not UTF-8 text: {error}", file=path) from None
-    return [line.strip() for line in lines if line.strip()]
-
-
-def _prepare(study: "Study", earlier: list[str], answers: list[Path]) -> None:
+def _prepare(project: "AnnotationProject", earlier: list[str], answers: list[Path]) -> None:
     from dialeval.annotation.earlier import overlaps, record
-    from dialeval.annotation.exchange import load
+    from dialeval.annotation.interchange import load_answers
 
     if earlier:
-        record(study, earlier)
-    for one in overlaps(study):
+        record(project, earlier)
+    for one in overlaps(project):
         output.say(f"warning: {one}")
     for path in answers:
-        taken, there = load(study, path)
+        taken, there = load_answers(project, path)
         output.say(f"{path}: {output.counted(taken, 'answer')} taken, {there} were there already")
 
 
-def _export(study: "Study", paths: list[Path]) -> None:
-    from dialeval.annotation.export import write
-    from dialeval.annotation.snapshot import snapshot
+def _export(project: "AnnotationProject", paths: list[Path], kind: str | None) -> None:
+    from dialeval.annotation.export import export_of, write
+    from dialeval.annotation.project import snapshot
 
-    seen = snapshot(study)
+    for path in paths:  # all names are looked at before the first file is written
+        export_of(project.scheme, path, kind)
+    seen = snapshot(project)
     for path in paths:
-        write(seen, path)
-        output.say(f"written: {path}")
+        name = write(seen, path, kind)
+        output.say(f"written: {path} ({name.rpartition('.')[0]})")
 
 
-def _announce(study: "Study", address: str, json: bool) -> None:
-    import sys
-
-    from dialeval import files
-    from dialeval.dialogues.visibility import visible
-
-    rows = [(name, role, f"{address}/in/{token}") for name, (role, token) in study.people().items()]
-    if json:
-        output.print_json([dict(zip(("name", "role", "link"), row, strict=True)) for row in rows])
-    elif files.is_terminal(sys.stdout):  # a table would break the links
-        for name, role, link in rows:
-            print(f"{visible(name)}{f' ({role})' if role == 'expert' else ''}\n  {link}")
-    else:
-        output.print_table("Links", ("name", "role", "link"), rows)
-
-
-def _serve(study: "Study", host: str, port: int, hosts: list[str], address: str | None, json: bool) -> None:
-    """Print everybody's link, then serve until Ctrl-C."""
-    import contextlib
-    import sys
-
-    from dialeval.annotation.server import address_of, check_host, listen, outside, serve
-    from dialeval.errors import UsageError
-
-    try:
-        from dialeval.annotation.app import make_app
-    except ModuleNotFoundError as error:
-        raise UsageError(f"{error.name} is missing: pip install 'dialeval[serve]'") from None
-    known, is_secure = outside(address)
-    names = check_host(host, [name.lower() for name in [*hosts, *known]])
-    app: Any = make_app(study, names, is_secure=is_secure)
-    taken = listen(host, port)
-    _announce(study, address.rstrip("/") if address else address_of(taken, names), json)
-    output.say(
-        "Give each rater their own link; it is their key. Ctrl-C ends; run the command again to go on."
+def _announce(project: "AnnotationProject", address: str, json: bool) -> None:
+    people = project.people().items()
+    print_links(
+        [{"name": name, "role": role, "link": f"{address}/in/{token}"} for name, (role, token) in people],
+        json,
     )
-    sys.stdout.flush()
-    with contextlib.suppress(KeyboardInterrupt):
-        serve(app, taken)
-    output.say(f"ended; everything is in {study.folder}")
+
+
+def _serve(
+    project: "AnnotationProject",
+    host: str,
+    port: int,
+    names: list[str],
+    is_secure: bool,
+    address: str | None,
+    json: bool,
+) -> None:
+    """Print everybody's link, then serve until Ctrl-C."""
+    from dialeval.annotation.app import make_app
+
+    def announce(found: str) -> None:
+        _announce(project, found, json)
+        output.say(
+            "Give each rater their own link; it is their key. Ctrl-C ends; run the command again to go on."
+        )
+
+    serve_pages(make_app(project, names, is_secure=is_secure), host, port, names, address, announce)
+    output.say(f"ended; everything is in {project.folder}")

@@ -101,18 +101,14 @@ def _show_plan(planned: Any, quiet: bool, json: bool) -> None:
         "dialogues": sum(shard.dialogues for shard in planned.plan.shards),
         "turns": planned.plan.turns,
     }
-    if json:
-        output.print_json(figures)
-    elif not quiet:
-        output.print_table("Plan", list(figures), [list(figures.values())])
+    if json or not quiet:
+        output.print_records("Plan", figures, json)
 
 
 def _show_shard(done: dict[str, Any], quiet: bool, json: bool) -> None:
     figures = {key: done[key] for key in ("shard", "dialogues", "turns", "rows", "bytes", "seconds")}
-    if json:
-        output.print_json(figures)
-    elif not quiet:
-        output.print_table("Shard", list(figures), [list(figures.values())])
+    if json or not quiet:
+        output.print_records("Shard", figures, json)
 
 
 def _show(planned: Any, quiet: bool, json: bool) -> None:
@@ -129,7 +125,7 @@ def _show(planned: Any, quiet: bool, json: bool) -> None:
 
 
 def _end(planned: Any, outcome: Any, out: str, quiet: bool) -> None:
-    """Say what is there and what is not; exit 1 if something is not."""
+    """Print what is there and what is missing; exit 1 if something is."""
     for number, why in sorted(outcome.failed.items()):
         output.say(f"shard {number} failed three times: {why}")
     if outcome.stopped:

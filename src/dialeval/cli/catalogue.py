@@ -1,27 +1,78 @@
-"""`dialeval list`: what there is."""
+"""`dialeval list`, `demo` and `verify`: what there is, and whether it works."""
 
-from typing import Any
+from pathlib import Path
+from typing import Annotated, Any
 
-from dialeval.cli import output
+import typer
+
+from dialeval.cli import output, tables
+from dialeval.cli.options import Json
 from dialeval.errors import UsageError
 
 
-def show(what: str, download: str | None, json: bool) -> None:
-    """Print metrics, sets, formats or schemes."""
-    tables = {"metrics": _metrics, "sets": _sets, "formats": _formats, "schemes": _schemes}
-    if what not in tables:
-        raise UsageError(f"list {what}: expected {', '.join(tables)}")
-    if download:
-        if what != "sets":
-            raise UsageError(f"list {what} --download: only sets can be downloaded")
-        _download(download)
-    rows = tables[what]()
+def demo(
+    out: Annotated[Path, typer.Option("-o", "--out", help="Folder to write.")] = Path("demo"),
+) -> None:
+    """Score the bundled examples and write a report to look at.
+
+    Example: dialeval demo
+    """
+    from dialeval.jobs.demo import run_demo
+
+    found = run_demo(out, watch=lambda step: output.say(f"{step} …"))
+    tables.show_correlations(found)
+    output.say(f"The report: {out / 'report.html'}")
+
+
+def verify(
+    accept: Annotated[
+        bool, typer.Option("--accept", help="Add golden scores of new metrics (for maintainers).")
+    ] = False,
+    json: Json = False,
+) -> None:
+    """Recompute the golden scores of every shipped metric on this machine.
+
+    Example: dialeval verify
+    """
+    from dialeval.jobs import verify as job
+
+    if accept:
+        output.say(f"added: {', '.join(job.accept()) or 'nothing new'}")
+    rows = job.verify()
     if json:
         output.print_json(rows)
-    elif rows:
-        output.print_table(
-            what.capitalize(), list(rows[0]), [[_text(cell) for cell in row.values()] for row in rows]
-        )
+    else:
+        header = ("metric", "scores", "differing", "largest difference")
+        shown = [(row["metric"], row["n"], row["differing"], row["largest_difference"]) for row in rows]
+        output.print_table("Golden scores", header, shown)
+    if any(row["differing"] for row in rows):
+        raise typer.Exit(1)
+
+
+def list_(
+    what: Annotated[
+        str | None, typer.Argument(help="metrics, sets, formats or schemes; by default metrics.")
+    ] = None,
+    download: Annotated[
+        str | None, typer.Option(help="Fetch this public set from its home, then list sets.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """List metrics, public sets, formats or schemes.
+
+    Example: dialeval list sets
+    """
+    known = {"metrics": _metrics, "sets": _sets, "formats": _formats, "schemes": _schemes}
+    what = what or ("sets" if download else "metrics")
+    if what not in known:
+        raise UsageError(f"list {what}: expected {', '.join(known)}")
+    if download:
+        if what != "sets":
+            raise UsageError(f"list {what} --download {download}: only sets can be downloaded")
+        _download(download)
+    rows = known[what]()
+    shown = rows if json else [{name: _text(cell) for name, cell in row.items()} for row in rows]
+    output.print_records(what.capitalize(), shown, json)
 
 
 def _text(value: Any) -> Any:
@@ -57,15 +108,9 @@ def _sets() -> list[dict[str, Any]]:
 
 
 def _formats() -> list[dict[str, Any]]:
-    return [
-        {"name": "messages", "what": "ours and OpenAI's chat JSONL: messages with role and content"},
-        {"name": "sharegpt", "what": "ShareGPT: conversations with from and value"},
-        {"name": "convlab", "what": "ConvLab unified: turns with speaker and utterance"},
-        {"name": "parlai", "what": "ParlAI conversations: dialog with id and text"},
-        {"name": "predictions", "what": "a task-oriented system's replies: {id: [{response, state, …}]}"},
-        {"name": "table", "what": "CSV, TSV or Parquet with one turn a row; name columns with --columns"},
-        {"name": "text", "what": "plain text with User: and System: lines, a blank line between dialogues"},
-    ]
+    from dialeval.dialogues.formats import FORMATS
+
+    return [{"name": name, "what": what} for name, what in FORMATS.items()]
 
 
 def _schemes() -> list[dict[str, Any]]:
@@ -85,10 +130,17 @@ def _schemes() -> list[dict[str, Any]]:
 
 
 def _download(name: str) -> None:
-    from dialeval.dialogues.datasets import public_set
+    from dialeval.dialogues.datasets import NAMES, data_folder, public_set
 
     chosen = public_set(name)
     if not chosen.downloads:
-        raise UsageError(f"{name} cannot be downloaded by itself: get it from {chosen.home}")
-    for path in chosen.download():
+        able = ", ".join(other for other in NAMES if public_set(other).downloads)
+        raise UsageError(
+            f"{name} has no fixed address to download from: get it from {chosen.home} and put its files into "
+            f"{data_folder() / chosen.folder} (sets that are downloaded by name: {able})"
+        )
+    found = chosen.download()
+    for path in found:
         output.say(f"downloaded: {path}")
+    if not found:
+        output.say(f"{name} is there already: {data_folder() / chosen.folder}")

@@ -8,23 +8,26 @@ import typer
 from dialeval.cli import output, tables
 from dialeval.cli.options import (
     Cache,
+    Chats,
     Columns,
     Confidence,
     Format,
     Json,
     Metrics,
     Overwrite,
+    Part,
     Resamples,
     Seed,
     Threads,
+    open_chats,
 )
 
 if TYPE_CHECKING:
-    from dialeval.jobs.contrast import Contrast
+    from dialeval.jobs.contrast import ContrastResult
 
 
 def contrast(
-    chats: Annotated[str, typer.Argument(help="Dialogues in any known format, or the name of a public set.")],
+    chats: Chats,
     metric: Metrics = None,
     negatives: Annotated[
         list[str] | None,
@@ -41,9 +44,7 @@ def contrast(
         ),
     ] = None,
     sample: Annotated[int, typer.Option(min=0, help="Replies to take for negatives; 0: all.")] = 2000,
-    part: Annotated[
-        str | None, typer.Option(help="Part of a public set; by default test of the split manifest.")
-    ] = None,
+    part: Part = None,
     resamples: Resamples = 1000,
     confidence: Confidence = 0.95,
     seed: Seed = 0,
@@ -62,7 +63,6 @@ def contrast(
 
     Example: dialeval contrast chats.jsonl -m dialoguescore -m similarity --negatives session
     """
-    from dialeval.cli.coverage import read_dialogues
     from dialeval.errors import UsageError
     from dialeval.jobs import contrast as job
 
@@ -70,7 +70,7 @@ def contrast(
         raise UsageError("one at a time: --negatives or --systems")
     if out and not systems:
         raise UsageError("-o goes with --systems")
-    logged = list(read_dialogues(chats, part, format, columns))
+    logged = list(open_chats(chats, format, columns, part, ("test", "all")))
     draws = job.Draws(resamples, confidence, seed)
     with output.progress("dialogues scored") as watch:
         if systems:
@@ -106,7 +106,7 @@ def _files(path: Path) -> list[Path]:
     return found
 
 
-def _show_negatives(found: "Contrast", _: dict[str, Any]) -> None:
+def _show_negatives(found: "ContrastResult", _: dict[str, Any]) -> None:
     rows = [
         (
             row["negatives"],
@@ -123,7 +123,7 @@ def _show_negatives(found: "Contrast", _: dict[str, Any]) -> None:
     output.print_table("True replies against negatives (chance is .5)", header, rows)
 
 
-def _show_systems(found: "Contrast", ranked: dict[str, Any]) -> None:
+def _show_systems(found: "ContrastResult", ranked: dict[str, Any]) -> None:
     """Print a row for each system and dimension, the best systems first."""
     columns = list(dict.fromkeys((row["source"], row["dimension"]) for row in found.rows))
     rows: list[tuple[object, ...]] = []

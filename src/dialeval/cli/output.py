@@ -1,22 +1,55 @@
 """How results are shown: tables and JSON on standard output, progress on standard error for people only."""
 
 import contextlib
+import dataclasses
 import json
+import re
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from dialeval import files
+
+if TYPE_CHECKING:
+    from dialeval.statistics import Estimate
+
+_HIDDEN = (
+    "\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069"  # escapes of eight bits, and what turns a line round
+)
+_OBEYED = re.compile(f"[{_HIDDEN}]")
+_BREAK = re.compile(r"[\t\n\r\x0b\x0c\x85\u2028\u2029]+")
+
+
+def plain(text: object) -> str:
+    r"""Write a text on one line, in characters that a terminal shows and does not obey.
+
+    >>> plain("bot\x1b[2J\nwritten: run")
+    'bot␛[2J written: run'
+    """
+    from dialeval.dialogues.visibility import visible
+
+    return _OBEYED.sub("\ufffd", visible(_BREAK.sub(" ", str(text))))
 
 
 def say(message: str) -> None:
     """Tell a person something beside the data."""
-    print(message, file=sys.stderr)
+    print(plain(message), file=sys.stderr)
+
+
+def print_lines(lines: Iterable[str]) -> None:
+    """Print lines for people on standard output."""
+    for line in lines:
+        print(plain(line))
 
 
 def print_json(value: Any) -> None:
     """Print a value as JSON that never holds NaN."""
-    print(json.dumps(value, ensure_ascii=False, indent=1, allow_nan=False))
+    print_json_text(json.dumps(value, ensure_ascii=False, indent=1, allow_nan=False))
+
+
+def print_json_text(text: str) -> None:
+    """Print JSON with escapes in place of the control characters that JSON lets through."""
+    print(_OBEYED.sub(lambda found: f"\\u{ord(found[0]):04x}", text).rstrip("\n"))
 
 
 def print_table(
@@ -25,8 +58,8 @@ def print_table(
     """Print a table: drawn on a terminal, tab-separated in a pipe, where a further one has its title."""
     if not files.is_terminal(sys.stdout):
         if further:
-            print(f"\n# {title}")
-        print("\t".join(header))
+            print(f"\n# {plain(title)}")
+        print("\t".join(map(plain, header)))
         for row in rows:
             print("\t".join(cell(item) for item in row))
         return
@@ -34,12 +67,23 @@ def print_table(
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(title=Text(title), title_justify="left", header_style="bold")
+    table = Table(title=Text(plain(title)), title_justify="left", header_style="bold")
     for number, name in enumerate(header):
-        table.add_column(Text(name), justify="right" if rows and _is_number(rows[0][number]) else "left")
+        table.add_column(
+            Text(plain(name)), justify="right" if rows and _is_number(rows[0][number]) else "left"
+        )
     for row in rows:
         table.add_row(*(Text(cell(item)) for item in row))
     Console().print(table)
+
+
+def print_records(title: str, records: "dict[str, Any] | list[dict[str, Any]]", json: bool) -> None:
+    """Print a record, or several with the same fields: as JSON, or as a table with a row for each."""
+    rows = [records] if isinstance(records, dict) else records
+    if json:
+        print_json(records)
+    elif rows:
+        print_table(title, list(rows[0]), [list(row.values()) for row in rows])
 
 
 def counted(count: int, noun: str) -> str:
@@ -52,25 +96,26 @@ def counted(count: int, noun: str) -> str:
 
 
 def cell(item: object) -> str:
-    """Write one cell: numbers to three decimals, nothing as a dash, no line breaks."""
+    """Write one cell: numbers to three decimals, nothing as a dash, no line breaks or control characters."""
     if item is None:
         return "-"
     if isinstance(item, float):
         return f"{item:.3f}"
-    return " ".join(str(item).split()) or "-"
+    return plain(" ".join(str(item).split())) or "-"
 
 
-def interval(estimate: dict[str, Any]) -> str:
+def interval(estimate: "Estimate | Mapping[str, Any]") -> str:
     """Write an estimate with its interval, or why there is none.
 
     >>> interval({"value": 0.30571, "low": 0.14, "high": 0.4512, "reason": None})
     '.306 [.140, .451]'
     """
-    if estimate["value"] is None:
-        return f"- ({estimate['reason']})"
-    if estimate["low"] is None:
-        return short(estimate["value"])
-    return f"{short(estimate['value'])} [{short(estimate['low'])}, {short(estimate['high'])}]"
+    told = estimate if isinstance(estimate, Mapping) else dataclasses.asdict(estimate)
+    if told["value"] is None:
+        return f"- ({told['reason']})"
+    if told["low"] is None:
+        return short(told["value"])
+    return f"{short(told['value'])} [{short(told['low'])}, {short(told['high'])}]"
 
 
 def short(value: float) -> str:
@@ -83,10 +128,15 @@ def _is_number(item: object) -> bool:
     return isinstance(item, int | float) or (isinstance(item, str) and item.lstrip("-.")[:1].isdigit())
 
 
+def is_watched() -> bool:
+    """Return whether somebody sees the progress: standard error is a terminal."""
+    return files.is_terminal(sys.stderr)
+
+
 @contextlib.contextmanager
 def progress(what: str, total: int | None = None, *, quiet: bool = False) -> Iterator[Callable[[int], None]]:
     """Show a counter on a terminal's standard error, with the time left if a total is known, else nothing."""
-    if quiet or not files.is_terminal(sys.stderr):
+    if quiet or not is_watched():
         yield lambda _: None
         return
     from rich import progress as rich

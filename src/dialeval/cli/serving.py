@@ -1,26 +1,85 @@
-"""`dialeval serve`: scores over HTTP."""
+"""`dialeval serve`: scores over HTTP; and the options and steps that all verbs with a server share."""
 
 import contextlib
-from typing import Annotated
+import os
+import signal
+import sys
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any
 
 import typer
 
 from dialeval.cli import output
 from dialeval.cli.options import Cache, Metrics, Threads
 
-PORT = 8000
+Host = Annotated[str, typer.Option(help="Where to listen; by default only for this machine.")]
+Port = Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 takes a free one.")]
+AllowHost = Annotated[
+    list[str] | None,
+    typer.Option(help="A name by which others reach this server; needed with --host 0.0.0.0."),
+]
+Address = Annotated[
+    str | None,
+    typer.Option(help="What people open, if a proxy stands before it: https://rating.example.org"),
+]
+
+
+def require_extra(*more: str) -> None:
+    """Refuse where the libraries of the extra `serve` are missing, before anything is written."""
+    import importlib
+
+    from dialeval.errors import UsageError
+
+    try:
+        for name in ("starlette", "uvicorn", *more):
+            importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        raise UsageError(f"{error.name} is missing: pip install 'dialeval[serve]'") from None
+
+
+def server_names(host: str, allow_host: Sequence[str], address: str | None) -> tuple[list[str], bool]:
+    """Return the names that pages are reached by, and whether by HTTPS; needs the extra `serve`."""
+    require_extra()
+    from dialeval.annotation.web import check_host, outside
+
+    known, is_secure = outside(address)
+    return check_host(host, [name.lower() for name in [*allow_host, *known]]), is_secure
+
+
+def serve_pages(
+    app: Any, host: str, port: int, names: Sequence[str], address: str | None, announce: Callable[[str], None]
+) -> None:
+    """Listen, announce the address that people open, and serve until Ctrl-C."""
+    from dialeval.annotation.web import address_of, listen
+    from dialeval.annotation.web import serve as run
+
+    taken = listen(host, port)
+    announce(address.rstrip("/") if address else address_of(taken, names))
+    sys.stdout.flush()
+    with contextlib.suppress(KeyboardInterrupt):
+        run(app, taken)
+
+
+def print_links(rows: Sequence[dict[str, str]], json: bool) -> None:
+    """Print everybody's link: as JSON, for people on a terminal, or as a table."""
+    from dialeval import files
+
+    if json:
+        output.print_json(list(rows))
+    elif files.is_terminal(sys.stdout):  # a table would break the links
+        for row in rows:
+            role = " (expert)" if row.get("role") == "expert" else ""
+            output.print_lines([f"{row['name']}{role}", f"  {row['link']}"])
+    else:
+        header = tuple(rows[0]) if rows else ()
+        output.print_table("Links", header, [tuple(row.values()) for row in rows])
 
 
 def serve(
     metric: Metrics = None,
-    host: Annotated[
-        str, typer.Option(help="Where to listen; by default only for this machine.")
-    ] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 takes a free one.")] = PORT,
-    allow_host: Annotated[
-        list[str] | None,
-        typer.Option(help="A name by which others reach this server; needed with --host 0.0.0.0."),
-    ] = None,
+    host: Host = "127.0.0.1",
+    port: Port = 8000,
+    allow_host: AllowHost = None,
     max_body: Annotated[float, typer.Option(min=0.001, help="The most megabytes of one request.")] = 8,
     max_turns: Annotated[int, typer.Option(min=1, help="The most turns of one request.")] = 5_000,
     max_waiting: Annotated[
@@ -38,16 +97,13 @@ def serve(
 
     Example: dialeval serve -m turn-quality --port 8000
     """
-    from dialeval.annotation.server import address_of, check_host, listen
-    from dialeval.annotation.server import serve as run
-    from dialeval.errors import UsageError
+    require_extra("prometheus_client")
+    from dialeval.annotation.web import address_of, check_host, listen
+    from dialeval.annotation.web import serve as run
     from dialeval.jobs.scoring import build_all
-    from dialeval.jobs.serving.limits import Limits
+    from dialeval.jobs.serving.requests import Limits
+    from dialeval.jobs.serving.service import make_service, warm_up
 
-    try:
-        from dialeval.jobs.serving.service import make_service, warm_up
-    except ModuleNotFoundError as error:
-        raise UsageError(f"{error.name} is missing: pip install 'dialeval[serve]'") from None
     names = check_host(host, [name.lower() for name in allow_host or []])
     limits = Limits(int(max_body * (1 << 20)), max_turns, max_waiting, timeout, together)
     token, is_new = _token(host)
@@ -56,18 +112,20 @@ def serve(
     app = make_service(metrics, limits, names, token)
     taken = listen(host, port)
     _announce(address_of(taken, names), list(metrics), token if is_new else None)
-    _end_quietly()
+    # SIGTERM ends the server and not the program: the server passes it on after its last answer.
+    signal.signal(signal.SIGTERM, lambda *_: None)
     with contextlib.suppress(KeyboardInterrupt):
         run(app, taken, int(timeout) + 5)
     output.say("ended; everything that was accepted was answered")
+    if app.batches.is_scoring:  # for nobody; the interpreter would wait for native code, or crash in it
+        os._exit(0)
 
 
 def _token(host: str) -> tuple[str | None, bool]:
     """Return the token that is needed, if one is, and whether it was made just now."""
-    import os
     import secrets
 
-    from dialeval.annotation.server import is_loopback
+    from dialeval.annotation.web import is_loopback
     from dialeval.jobs.serving.service import check_token
 
     if given := os.environ.get("DIALEVAL_TOKEN"):
@@ -80,10 +138,3 @@ def _announce(address: str, sources: list[str], token: str | None) -> None:
     if token is not None:
         output.say(f"token: {token} (Authorization: Bearer …; DIALEVAL_TOKEN sets one that stays)")
     output.say("Ctrl-C or SIGTERM ends it, after what was accepted is answered.")
-
-
-def _end_quietly() -> None:
-    """Let SIGTERM end the server and not the program: the server passes it on after its last answer."""
-    import signal
-
-    signal.signal(signal.SIGTERM, lambda *_: None)

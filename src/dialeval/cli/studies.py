@@ -5,12 +5,14 @@ from typing import Annotated, Literal
 
 import typer
 
-from dialeval.cli import output, tables, task_tables
+from dialeval.cli import output, tables
 from dialeval.cli.options import (
     Cache,
     Confidence,
     Json,
     Level,
+    Map,
+    Method,
     Metrics,
     Overwrite,
     Resamples,
@@ -33,13 +35,7 @@ Classes = Annotated[
 
 def study(
     inputs: Annotated[list[Path], typer.Argument(help="Run folders and tables of scores or ratings.")],
-    map: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--map",
-            help="A foreign score column: FILE:id=COLUMN,value=COLUMN[,turn=,source=,rater=,dimension=]",
-        ),
-    ] = None,
+    map: Map = None,
     gold: Annotated[
         str, typer.Option(help="What to compare with: human, or the name of a source.")
     ] = "human",
@@ -63,9 +59,7 @@ def study(
     context: Annotated[
         str | None, typer.Option(help="How contexts came about, for the record: static or dynamic.")
     ] = None,
-    method: Annotated[
-        str, typer.Option(help="Correlation that ranks and tests: pearson, spearman, kendall.")
-    ] = "spearman",
+    method: Method = "spearman",
     against: Against = None,
     resamples: Resamples = 10_000,
     confidence: Confidence = 0.95,
@@ -80,22 +74,19 @@ def study(
 
     Example: dialeval study run/ ratings.csv --map judge.csv:id=conversation,value=score,source=gpt-4
     """
+    from msgspec.structs import replace
+
     from dialeval.jobs import runs
-    from dialeval.scores import Scores
+    from dialeval.models.tokenization import default_threads
     from dialeval.studies import study as make_study
 
-    run = next((runs.Run(path) for path in inputs if path.is_dir()), None)
-    rest = [path for path in inputs if run is None or path != run.path]
-    joined = runs.load_scores(rest, map or ())
-    if run is not None and not fresh:
-        given, joined = joined.sources, run.joined_with(joined)
-        if earlier := [name for name in joined.sources if name not in given]:
-            output.say(
-                f"also used, joined to {run.path} earlier (--fresh leaves it out): {', '.join(earlier)}"
-            )
-    scores = Scores.concat([run.own_scores(), joined]) if run is not None else joined
+    given = runs.study_input(inputs, map or (), fresh=fresh)
+    run = given.run
+    if run is not None and given.earlier:
+        names = ", ".join(given.earlier)
+        output.say(f"also used, joined to {run.path} earlier (--fresh leaves it out): {names}")
     found = make_study(
-        scores,
+        given.scores,
         gold,
         level,  # type: ignore[arg-type]  # checked by the study, with a message of its own
         dimension=dimension,
@@ -112,15 +103,16 @@ def study(
         permutations=resamples,
         confidence=confidence,
         seed=seed,
-        workers=2,
+        workers=default_threads(),
     )
-    if out:
-        found.save(out)
+    found = replace(found, runs=given.runs)
     if run is not None:
-        run.add(found, joined)
+        run.add(found, given.joined)
         output.say(f"written: {run.path / runs.STUDY}")
+    if out:
+        found.save(out)  # last: it may be the same file
     if json:
-        print(found.to_json(), end="")
+        output.print_json_text(found.to_json())
     else:
         tables.show_study(found, against, classes=classes)
 
@@ -141,29 +133,9 @@ def report(
 
     Example: dialeval report run/ -o report.html -o tables.tex
     """
-    from dialeval.errors import UsageError
-    from dialeval.jobs import runs
-    from dialeval.reports import ENDINGS, write_report
-    from dialeval.studies import study as make_study
+    from dialeval.jobs.reporting import report_run
 
-    wrong = [path for path in out or () if path.suffix.lower() not in ENDINGS]
-    if wrong:
-        raise UsageError(f"cannot write a report to {wrong[0]}: the name must end in {', '.join(ENDINGS)}")
-    folder = runs.Run(run)
-    scores = folder.scores()
-    found = folder.study() or make_study(scores)
-    for path in out or [run / runs.REPORT]:
-        shown = title or f"dialeval report: {folder.info().get('input') or run.name}"
-        with folder.showing_study():
-            write_report(
-                found,
-                scores,
-                folder.dialogues(),
-                path,
-                title=shown,
-                illustrative=found.illustrative,
-                explanations=folder.explanations(),
-            )
+    for path in report_run(run, out or (), title=title, say=output.say):
         output.say(f"written: {path}")
 
 
@@ -197,9 +169,7 @@ def benchmark(
     combine: Annotated[
         list[str] | None, typer.Option(help="A new source: name=mean|zmean|fit|line:part+part")
     ] = None,
-    method: Annotated[
-        str, typer.Option(help="Correlation that ranks and tests: pearson, spearman, kendall.")
-    ] = "spearman",
+    method: Method = "spearman",
     against: Against = None,
     resamples: Resamples = 10_000,
     confidence: Confidence = 0.95,
@@ -218,13 +188,14 @@ def benchmark(
     """
     from dialeval.errors import UsageError
     from dialeval.jobs.benchmark import benchmark as run_benchmark
+    from dialeval.models.tokenization import default_threads
 
     if set == "multiwoz":
         if peers or level or dimension or part or where or combine or against or out:
             raise UsageError(
                 "benchmark multiwoz takes -m multiwoz:…, --predictions and --json: nobody rated it"
             )
-        return task_tables.show(metric or (), predictions or (), json)
+        return tables.show_task_table(metric or (), predictions or (), json)
     if predictions:
         raise UsageError("--predictions goes with multiwoz")
     with output.progress("dialogues scored") as watch:
@@ -249,7 +220,7 @@ def benchmark(
             permutations=resamples,
             confidence=confidence,
             seed=seed,
-            workers=2,
+            workers=default_threads(),
         )
     if out:
         report(out, None, f"{set}: metrics against human ratings")
@@ -270,6 +241,62 @@ def benchmark(
     tables.say_signatures(found.study.signatures)
 
 
+def compare(
+    versions: Annotated[
+        list[str],
+        typer.Argument(
+            help="Dialogues, run folders or scores as [name=]FILE, the old one first; one alone: its systems."
+        ),
+    ],
+    metric: Metrics = None,
+    source: Annotated[str | None, typer.Option(help="Compare only this source.")] = None,
+    dimension: Annotated[str | None, typer.Option(help="Compare only this dimension.")] = None,
+    level: Annotated[Literal["turn", "dialogue"], typer.Option(help="What is compared.")] = "dialogue",
+    alpha: Annotated[
+        float, typer.Option(min=1e-6, max=0.5, help="Significance level, Holm-corrected.")
+    ] = 0.05,
+    resamples: Resamples = 10_000,
+    seed: Seed = 0,
+    out: Annotated[
+        list[Path] | None,
+        typer.Option("-o", "--out", help="report.html, table.md or comparison.json; repeat for more."),
+    ] = None,
+    threads: Threads = None,
+    cache: Cache = None,
+    json: Json = False,
+) -> None:
+    """Say whether a new version is better: differences with tests, and the turns to read.
+
+    Example: dialeval compare old.jsonl new.jsonl -o report.html
+    """
+    from dialeval.jobs.comparing import compare as compare_versions
+    from dialeval.reports import write_comparison
+    from dialeval.reports.comparison_page import refuse_endings
+
+    refuse_endings(out or ())
+    given = [("", "", one) if Path(one).exists() else one.rpartition("=") for one in versions]
+    with output.progress("dialogues scored") as watch:
+        found = compare_versions(
+            *(place for _, _, place in given),
+            names=[name for name, _, _ in given],
+            metrics=tuple(metric or ()),
+            source=source,
+            dimension=dimension,
+            level=level,
+            alpha=alpha,
+            resamples=resamples,
+            seed=seed,
+            watch=watch,
+        )
+    for path in out or ():
+        write_comparison(found, path)
+        output.say(f"written: {path}")
+    if json:
+        output.print_json(found.to_dict())
+    else:
+        tables.show_comparison(found)
+
+
 def check(
     new: Annotated[Path, typer.Argument(help="The new run folder or table of scores.")],
     against: Annotated[Path, typer.Option(help="The old one.")],
@@ -281,6 +308,9 @@ def check(
     alpha: Annotated[
         float, typer.Option(min=1e-6, max=0.5, help="Significance level, Holm-corrected.")
     ] = 0.05,
+    fail_on_unscored: Annotated[
+        bool, typer.Option("--fail-on-unscored", help="Exit 1 as well if significantly more is unscored.")
+    ] = False,
     resamples: Resamples = 10_000,
     seed: Seed = 0,
     json: Json = False,
@@ -289,7 +319,7 @@ def check(
 
     Example: dialeval check runs/new --against runs/released --source repetition
     """
-    from dialeval.jobs.gate import check_runs, describe
+    from dialeval.jobs.gate import check_runs, describe, passes
 
     verdict = check_runs(
         new,
@@ -301,11 +331,10 @@ def check(
         resamples=resamples,
         seed=seed,
     )
+    passed = passes(verdict, fail_on_unscored=fail_on_unscored)
     if json:
-        import dataclasses
-
-        output.print_json({"passed": verdict.passed, **dataclasses.asdict(verdict)})
+        output.print_json({**verdict.to_dict(), "passed": passed})
     else:
-        print("\n".join(describe(verdict)))
-    if not verdict.passed:
+        output.print_lines(describe(verdict))
+    if not passed:
         raise typer.Exit(1)

@@ -1,13 +1,18 @@
-"""Scores and studies as tables on the terminal."""
+"""Scores, studies and figures of task-oriented systems as tables on the terminal."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from dialeval.cli import output
+from dialeval.errors import UsageError
 
 if TYPE_CHECKING:
     from dialeval.jobs.scoring import Summary
-    from dialeval.studies import Study
+    from dialeval.jobs.task_figures import SystemFigures, TaskTable
+    from dialeval.studies import Comparison, Study
+
+METHODS = ("pearson", "spearman", "kendall")
+_TASK_FIGURES = ("Inform", "Success", "BLEU", "Combined")
 
 
 def show_summary(summary: "Summary") -> None:
@@ -25,50 +30,31 @@ def show_study(study: "Study", against: str | None = None, *, classes: bool = Fa
         show_against(study, against)
     if classes:
         show_classes(study)
-    if study.systems:
-        rows = [
-            (r["system"], r["source"], r["dimension"], output.interval(r["mean"]), r["n"], r["n_unscored"])
-            for r in study.systems
-        ]
-        output.print_table(
-            "Means", ("system", "source", "dimension", "mean", "n", "unscored"), rows, further=True
-        )
-    if study.agreement:
-        rows = [
-            (
-                r["level"],
-                r["dimension"],
-                r["raters"],
-                r["n_units"],
-                output.interval(r["alpha"]["ordinal"]),
-                output.interval(r["fleiss"]),
-            )
-            for r in study.agreement
-        ]
-        output.print_table(
-            "Agreement",
-            ("level", "dimension", "raters", "n", "alpha (ordinal)", "Fleiss' kappa"),
-            rows,
-            further=True,
-        )
-    if study.lines:
-        rows = [
-            (
-                r["name"],
-                r["source"],
-                *(output.interval(r[part]) for part in ("intercept", "slope")),
-                r["slope"]["p"],
-                r["r_squared"],
-                r["n"],
-            )
-            for r in study.lines
-        ]
-        header = ("line", "through", "intercept", "slope", "p of the slope", "R squared", "n")
-        output.print_table("Lines, fitted to all ratings", header, rows, further=True)
+    rows: list[tuple[Any, ...]] = [
+        (r.system, r.source, r.dimension, output.interval(r.mean), r.n, r.n_unscored) for r in study.systems
+    ]
+    _show_further("Means", ("system", "source", "dimension", "mean", "n", "unscored"), rows)
+    rows = [
+        (r.level, r.dimension, r.raters, r.n_units, *map(output.interval, (r.alpha["ordinal"], r.fleiss)))
+        for r in study.agreement
+    ]
+    header = ("level", "dimension", "raters", "n", "alpha (ordinal)", "Fleiss' kappa")
+    _show_further("Agreement", header, rows)
+    rows = [
+        (r.name, r.source, *map(output.interval, (r.intercept, r.slope)), r.slope.p, r.r_squared, r.n)
+        for r in study.lines
+    ]
+    lines = ("line", "through", "intercept", "slope", "p of the slope", "R squared", "n")
+    _show_further("Lines, fitted to all ratings", lines, rows)
     show_subsets(study)
     for note in study.notes:
         output.say(note)
     say_signatures(study.signatures)
+
+
+def _show_further(title: str, header: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+    if rows:
+        output.print_table(title, header, rows, further=True)
 
 
 def show_correlations(study: "Study", published: list[dict[str, Any]] | None = None) -> None:
@@ -77,27 +63,26 @@ def show_correlations(study: "Study", published: list[dict[str, Any]] | None = N
 
     if study.gold is None:
         return
-    ways = [better(study.signatures, r["source"], r["dimension"]) for r in study.correlations]
+    ways = [better(study.signatures, r.source, r.dimension) for r in study.correlations]
     rows = [
         (
-            r["label"] + (" (lower is better)" if way == "lower" else ""),
-            study.clusters.get(r["label"]),
-            r["n"],
-            r["n_unscored"],
-            *(output.interval(r[m]) for m in ("pearson", "spearman", "kendall")),
+            r.label + (" (lower is better)" if way == "lower" else ""),
+            study.group(r.label),
+            r.n,
+            r.n_unscored,
+            *(output.interval(r.of(m)) for m in METHODS),
         )
         for r, way in zip(study.correlations, ways, strict=True)
     ]
-    ceiling = {row["method"]: row["ceiling"] for row in study.ceiling}
-    if ceiling:
-        cells = (output.interval(ceiling[m]) for m in ("pearson", "spearman", "kendall"))
-        rows.append(("(one rater)", None, ceiling["pearson"]["n"], None, *cells))
+    if study.ceiling:
+        cells = [output.interval(study.ceiling[m]) for m in METHODS]
+        rows.append(("(one rater)", None, study.ceiling["pearson"].n, None, *cells))
     for row in published or ():
-        cells = (output.short(row[m]) if m in row else "-" for m in ("pearson", "spearman", "kendall"))
+        cells = [output.short(row[m]) if m in row else "-" for m in METHODS]
         rows.append((f"{row['source']} (published)", None, row.get("n"), None, *cells))
     gold = study.gold
-    title = f"Correlation with {gold['source']} {gold['dimension']} at {study.settings['level']} level"
-    output.print_table(title, ("source", "cluster", "n", "unscored", "Pearson", "Spearman", "Kendall"), rows)
+    title = f"Correlation with {gold.source} {gold.dimension} at {study.level} level"
+    output.print_table(title, ("source", "group", "n", "unscored", "Pearson", "Spearman", "Kendall"), rows)
     if study.illustrative:
         output.say("The ratings are illustrative: made up, they measure nothing.")
     papers = sorted({row["paper"] for row in published or ()})
@@ -107,37 +92,60 @@ def show_correlations(study: "Study", published: list[dict[str, Any]] | None = N
 
 def show_against(study: "Study", source: str) -> None:
     """Print by how much the correlation of each source is above that of one of them."""
-    from dialeval.errors import UsageError
-
-    labels = [row["label"] for row in study.correlations]
+    labels = [row.label for row in study.correlations]
     if source not in labels:
         raise UsageError(f"no source {source!r} to hold the others against; there are: {', '.join(labels)}")
     found: dict[str, tuple[str, int, float | None]] = {}
     for row in study.differences:
-        gap = row["difference"]
-        if source in (row["first"], row["second"]):
-            other = row["second"] if row["first"] == source else row["first"]
-            shown = _turned(gap) if row["first"] == source else gap
-            found[other] = output.interval(shown), row["n"], row["permutation"].get("p_holm")
+        if source in (row.first, row.second):
+            first = row.first == source
+            shown = output.interval(row.difference.turned() if first else row.difference)
+            found[row.second if first else row.first] = shown, row.n, row.permutation_holm
     rows = [(label, *found[label]) for label in labels if label in found]
-    title = f"{study.settings['method'].capitalize()} above that of {source}, on what both scored"
+    title = f"{study.method.capitalize()} above that of {source}, on what both scored"
     output.print_table(title, ("source", "difference", "n", "p (Holm)"), rows, further=True)
+
+
+def show_comparison(found: "Comparison") -> None:
+    """Print the verdicts on new versions, and the turns to read."""
+    from dialeval.studies.comparison import HEADER
+
+    output.print_lines([found.summary, ""])
+    output.print_table("Versions", HEADER, found.rows())
+    turns = [
+        (
+            one.system,
+            one.dialogue_id,
+            one.reply.number,
+            one.reasons[0],
+            ", ".join(one.faults),
+            one.reply.text[:80],
+        )
+        for one in found.turns
+    ]
+    if turns:
+        header = ("version", "dialogue", "turn", "why", "faults", "reply")
+        output.print_table("Turns to read", header, turns, further=True)
+    for version in found.versions[1:]:
+        if version.partners:
+            output.say(f"{version.name}: partners found: {version.partners}")
+    for one in found.unscored:
+        if one.verdict == "worse":
+            output.say(
+                f"{one.version}: more of {one.short} is unscored: {one.old.value:.1%} → {one.new.value:.1%}"
+            )
+    say_signatures(found.signatures)
 
 
 def show_subsets(study: "Study") -> None:
     """Print the correlations inside each system, or with each dimension."""
     if not study.subsets:
         return
-    by = study.subsets[0]["by"]
+    by = study.subsets[0].by
     rows = [
-        (
-            subset["subset"],
-            row["label"],
-            row["n"],
-            *(output.interval(row[m]) for m in ("pearson", "spearman", "kendall")),
-        )
+        (subset.name, row.label, row.n, *(output.interval(row.of(m)) for m in METHODS))
         for subset in study.subsets
-        for row in subset["correlations"]
+        for row in subset.correlations
     ]
     header = (by, "source", "n", "Pearson", "Spearman", "Kendall")
     output.print_table(f"By {by}", header, rows, further=True)
@@ -146,61 +154,122 @@ def show_subsets(study: "Study") -> None:
 def show_classes(study: "Study") -> None:
     """Print the classes of the gold, AUC and best line of each source, and its scores in each class."""
     labels = study.labels
-    if not labels.get("classes"):
+    if not labels.classes:
         output.say("no classes: nothing was rated")
         return
-    members = [
-        (
-            one["name"],
-            one["n"],
-            output.interval(one["share"]),
-            {True: "upper", False: "lower"}.get(one["upper"]),
-        )
-        for one in labels["classes"]
-    ]
+    sides = {True: "upper", False: "lower", None: None}
+    members = [(one.name, one.n, output.interval(one.share), sides[one.upper]) for one in labels.classes]
     output.print_table("Classes", ("class", "n", "share", "side"), members, further=True)
-    if labels["rule"] == "halves":
-        output.say(f"many values: the ratings are split at their median, {labels['median']:.4g}")
-    if labels["n_unlabelled"]:
-        output.say(f"rated units without a majority, in no class: {labels['n_unlabelled']}")
-    if labels["reason"]:
-        output.say(f"no AUC and no threshold: {labels['reason']}")
+    if labels.rule == "halves":
+        output.say(f"many values: the ratings are split at their median, {labels.median:.4g}")
+    if labels.n_unlabelled:
+        output.say(f"rated units without a majority, in no class: {labels.n_unlabelled}")
+    if labels.reason:
+        output.say(f"no AUC and no threshold: {labels.reason}")
     if study.classes:
         _show_lines(study)
 
 
 def _show_lines(study: "Study") -> None:
-    cut, names = study.labels["cut"], {one["label"]: one["name"] for one in study.labels["classes"]}
-    lines = []
+    cut, lines = study.labels.cut, []
     for row in study.classes:
-        line, at_cut = row["threshold"], next(one["auc"] for one in row["cuts"] if one["at"] == cut)
-        side = "<=" if line["upper"] == "below" else ">="
-        shown = None if line["value"] is None else f"{side} {line['value']:.3f}"
-        lines.append(
-            (row["label"], at_cut["n"], output.interval(at_cut), shown, output.interval(line["accuracy"]))
-        )
-    title = f"Upper against lower: {'upper half' if study.labels['rule'] == 'halves' else f'{cut:g} and up'}"
+        line, at_cut = row.threshold, row.at(cut)
+        side = "<=" if line.upper == "below" else ">="
+        shown = None if line.value is None else f"{side} {line.value:.3f}"
+        lines.append((row.label, at_cut.n, output.interval(at_cut), shown, output.interval(line.accuracy)))
+    title = f"Upper against lower: {'upper half' if study.labels.rule == 'halves' else f'{cut:g} and up'}"
     header = ("source", "n", "AUC", "threshold", "balanced accuracy, held out")
     output.print_table(title, header, lines, further=True)
     spread = [
-        (row["label"], names[one["label"]], one["n"], one["mean"], *one["quantiles"][1:4])
+        (row.label, one.name, one.n, one.mean, *one.quantiles[1:4])
         for row in study.classes
-        for one in row["distributions"]
+        for one in row.distributions
     ]
     heads = ("source", "class", "n", "mean", "lower quartile", "median", "upper quartile")
     output.print_table("Scores in each class", heads, spread, further=True)
 
 
-def _turned(gap: dict[str, Any]) -> dict[str, Any]:
-    value, low, high = (None if gap[end] is None else -gap[end] for end in ("value", "high", "low"))
-    return {"value": value, "low": low, "high": high, "reason": gap["reason"]}
-
-
 def say_signatures(signatures: Mapping[str, object]) -> None:
-    """Tell how each number was made."""
+    """Print how each number was made, on standard error."""
     groups: dict[str, list[str]] = {}
     for source, signature in signatures.items():
         if not source.startswith("human"):
             groups.setdefault(str(signature), []).append(source)
     for text, sources in groups.items():
         output.say(f"{', '.join(sources)}: {text}")
+
+
+def show_task_table(metrics: Sequence[str], predictions: Sequence[str], json: bool) -> None:
+    """Print Inform, Success, BLEU and Combined of every system, best on top, beside published figures."""
+    from dialeval.jobs.task_figures import task_table
+
+    if len(metrics) > 1:
+        raise UsageError("benchmark multiwoz: one metric, multiwoz, with its fields: -m multiwoz:states=gold")
+    with output.progress("dialogues judged") as watch:
+        found = task_table(metrics[0] if metrics else "multiwoz", predictions, watch)
+    if json:
+        output.print_json(found.to_dict())
+        return
+    _show_task_systems(found)
+    _show_domains(found)
+    _say_remarks(found)
+
+
+def _show_task_systems(found: "TaskTable") -> None:
+    published = any(row.published for row in found.systems)
+    header: tuple[str, ...] = ("system", "setting", "n", "unscored", "missing", *_TASK_FIGURES)
+    rows = [
+        (row.system, row.published.get("table"), row.n, row.n_unscored, row.n_missing, *_cells(row))
+        for row in found.systems
+    ]
+    if published:
+        header += tuple(f"{name} (published)" for name in _TASK_FIGURES)
+        rows = [(*cells, *_published(row)) for cells, row in zip(rows, found.systems, strict=True)]
+    output.print_table("Systems", header, rows)
+
+
+def _cells(row: "SystemFigures") -> tuple[str, ...]:
+    return tuple(map(_figure, (row.inform.value, row.success.value, row.bleu, row.combined)))
+
+
+def _published(row: "SystemFigures") -> tuple[str, ...]:
+    return tuple(_figure(row.published.get(name.lower())) for name in _TASK_FIGURES)
+
+
+def _figure(value: float | None) -> str:
+    return "-" if value is None else f"{value:.1f}"
+
+
+def _show_domains(found: "TaskTable") -> None:
+    """Print Inform / Success of each domain."""
+    names = sorted({name for row in found.systems for name in row.domains})
+    rows: list[tuple[Any, ...]] = [
+        (row.system, *(_pair(row.domains.get(name)) for name in names)) for row in found.systems
+    ]
+    if names:
+        output.print_table("Inform / Success by domain", ("system", *names), rows, further=True)
+
+
+def _pair(figures: dict[str, Any] | None) -> str:
+    return "-" if figures is None else f"{figures['inform']:.1f} / {figures['success']:.1f}"
+
+
+def _say_remarks(found: "TaskTable") -> None:
+    from dialeval.jobs.task_figures import GOLD
+
+    for row in found.systems:
+        for remark in row.remarks:
+            output.say(f"{row.system}: {remark}")
+    if any(row.system == GOLD for row in found.systems):
+        output.say(f"{GOLD}: the references with gold states, the ceiling of Inform and Success")
+    if any(row.published for row in found.systems):
+        output.say("published BLEU is against other references (MultiWOZ 2.2), so it and Combined differ")
+    for row in found.systems:
+        if row.published_sum is not None:
+            output.say(
+                f"{row.system}: the published Combined is not (Inform + Success) / 2 + BLEU of the published "
+                f"figures, which is {row.published_sum:.1f}"
+            )
+    if found.references:
+        output.say(f"BLEU: {found.references}, lower case, placeholders by one name; sacrebleu {found.bleu}")
+    output.say(f"multiwoz: {found.signature}")

@@ -1,21 +1,22 @@
-"""`dialeval train`: from dialogues to a scorer of one's own."""
+"""`dialeval train`, `tune` and `blend`: models from dialogues, fields and weights from ratings."""
 
 import contextlib
+import json as jsons
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
 from dialeval.cli import output
 from dialeval.cli.models import Storage
-from dialeval.cli.options import Cache, Json, Threads
+from dialeval.cli.options import Cache, Columns, Confidence, Format, Json, Map, Resamples, Seed, Threads
 from dialeval.errors import UsageError
 
 
 def _list(wanted: bool) -> None:
     if wanted:
-        from dialeval.metrics.recipes import describe_recipe, recipe_names
+        from dialeval.training.registry import describe_recipe, recipe_names
 
         rows = [describe_recipe(name) for name in recipe_names()]
         output.print_table("Recipes", ["name", "what"], [list(row.values()) for row in rows])
@@ -29,16 +30,16 @@ def train(
     data: Annotated[
         list[str],
         typer.Argument(
-            help="Dialogues: files in any known format, run folders, a folder of ActDial, set:NAME "
-            "(the training part of a public set), set:NAME/dev or set:NAME/text."
+            help="Dialogues: files, folders, patterns, run folders, a folder of ActDial, or NAME "
+            "(the training portion of a public set), NAME/dev or NAME/text; set:NAME is NAME."
         ),
     ],
     out: Annotated[Path, typer.Option("-o", "--out", help="Folder of the artefact.")],
     dev: Annotated[
         list[str] | None,
         typer.Option(
-            help="Dialogues to choose the best weights by; repeat for more. By default what the data set "
-            "aside for that, else one dialogue in ten."
+            help="Dev dialogues, by which the best weights are kept; repeat for more. By default the dev "
+            "portions of the data, else one dialogue in ten."
         ),
     ] = None,
     encoder: Annotated[
@@ -50,7 +51,9 @@ def train(
     ] = None,
     share: Annotated[
         float,
-        typer.Option(min=0.001, max=1.0, help="Learn from this share of the dialogues only, for a curve."),
+        typer.Option(
+            min=0.001, max=1.0, help="Train on this share of the dialogues only, for a learning curve."
+        ),
     ] = 1.0,
     storage: Storage = "fp32",
     device: Annotated[
@@ -73,7 +76,7 @@ def train(
         bool, typer.Option("--list", callback=_list, is_eager=True, help="List the recipes.")
     ] = False,
 ) -> None:
-    """Train a model by a recipe; the same command again resumes. Needs the extra [train].
+    """Train a model by a recipe; the same command again resumes. Networks need the extra [train].
 
     Example: dialeval train segment-act actdial/ --encoder roberta-large -o acts
     """
@@ -98,7 +101,7 @@ def train(
     if json:
         output.print_json(made)
     else:
-        _show(made)
+        _show_trained(made)
 
 
 def _pairs(given: Sequence[str]) -> dict[str, str]:
@@ -126,10 +129,10 @@ def _stages() -> Iterator[Callable[[str, int], None]]:
         yield watch
 
 
-def _show(made: dict[str, Any]) -> None:
+def _show_trained(made: dict[str, Any]) -> None:
     if made["in_dev_too"]:
         told = output.counted(made["in_dev_too"], "dialogue")
-        output.say(f"{told} not learned from: the text is among what is chosen by")
+        output.say(f"{told} left out of the training set: the text is in the dev set")
     guarded = f"test data here ({', '.join(made['guarded']) or 'none'})"
     told = output.counted(made["dropped"], "dialogue")
     output.say(
@@ -142,4 +145,237 @@ def _show(made: dict[str, Any]) -> None:
     header = ("recipe", "examples", "dev examples", "dropped", made["figure"], "steps", "folder", "sha")
     cells = ("recipe", "examples", "dev_examples", "dropped", "dev", "steps", "folder")
     output.print_table("Trained", header, [[*(made[cell] for cell in cells), made["sha"][:12]]])
-    output.say(f"checkpoints: {made['folder'].rstrip('/')}.training; delete them when you are content")
+    if made["steps"]:
+        output.say(f"checkpoints: {made['folder'].rstrip('/')}.training; delete them when you are content")
+
+
+def tune(
+    metric: Annotated[str, typer.Argument(help="A metric, as name[:field=value,…].")],
+    data: Annotated[
+        list[str],
+        typer.Argument(help="A public set with a part for tuning, or dialogues and tables of ratings."),
+    ],
+    tried: Annotated[
+        list[str] | None,
+        typer.Option("--try", help="A field and the values to try: field=value,value; repeat for more."),
+    ] = None,
+    fixed: Annotated[
+        list[str] | None, typer.Option("--fix", help="A field that is the same in all: field=value.")
+    ] = None,
+    of: Annotated[
+        str | None, typer.Option(help="Which dimension of the metric; by default its first.")
+    ] = None,
+    level: Annotated[
+        Literal["turn", "dialogue"] | None, typer.Option(help="By default where the ratings are.")
+    ] = None,
+    dimension: Annotated[str | None, typer.Option(help="Which ratings; by default the gold.")] = None,
+    map: Map = None,
+    method: Annotated[
+        Literal["pearson", "spearman", "kendall"],
+        typer.Option("--method", "--statistic", help="Correlation that is compared."),
+    ] = "spearman",
+    flat: Annotated[
+        float,
+        typer.Option(min=0.5, max=0.999, help="Confidence of a difference that counts as more than noise."),
+    ] = 0.68,
+    resamples: Resamples = 10_000,
+    confidence: Confidence = 0.95,
+    seed: Seed = 0,
+    format: Format = None,
+    columns: Columns = None,
+    out: Annotated[Path | None, typer.Option("-o", "--out", help="Write the record as JSON here.")] = None,
+    threads: Threads = None,
+    cache: Cache = None,
+    json: Json = False,
+) -> None:
+    """Choose a metric's fields: try combinations on rated dialogues, take the middle of what is flat.
+
+    Example: dialeval tune floweval controllable --try w=0,0.1,0.2,0.3,0.5 --try idf=true,false
+    """
+    from dialeval import files
+    from dialeval.training import tuning
+    from dialeval.training.trials import TuningSettings
+
+    if out and out.suffix.lower() != ".json":
+        raise UsageError(f"cannot write the record to {out}: the name must end in .json")
+    tries = tuning.parse_fields(tried or (), "--try")
+    fixes = _single(tuning.parse_fields(fixed or (), "--fix"))
+    chats, ratings, at, gold = _rated_dialogues(data, map or (), format, columns, level, dimension)
+    settings = TuningSettings(method, flat, resamples, confidence, seed)
+    with output.progress("dialogues scored") as watch:
+        found = tuning.tune(
+            metric,
+            chats,
+            ratings,
+            tries,
+            fixes,
+            of=of,
+            level=at,
+            dimension=gold,
+            settings=settings,
+            watch=watch,
+        )
+    record = found.to_dict(data=data)
+    if out:
+        files.write_text(out, jsons.dumps(record, ensure_ascii=False, indent=1, allow_nan=False) + "\n")
+    if json:
+        output.print_json(record)
+    else:
+        _show_tuned(found)
+    if out:
+        output.say(f"written: {out}")
+
+
+def _single(fields: dict[str, tuple[str, ...]]) -> dict[str, str]:
+    for field, values in fields.items():
+        if len(values) > 1:
+            raise UsageError(f"--fix {field}: one value; --try takes several")
+    return {field: values[0] for field, values in fields.items()}
+
+
+def _rated_dialogues(
+    data: list[str],
+    maps: list[str] | tuple[()],
+    format: str | None,
+    columns: str | None,
+    level: Any,
+    dimension: str | None,
+) -> tuple[Any, Any, Any, str | None]:
+    """Return dialogues, ratings, and the level and name of the gold, as far as they are known."""
+    from dialeval.dialogues import formats
+    from dialeval.jobs import runs
+    from dialeval.training import tuning
+
+    chats, *tables = data
+    if chosen := formats.public_part(chats):
+        if tables or maps:
+            raise UsageError(f"{chats} has ratings of its own: it takes no others")
+        if chosen[1]:
+            raise UsageError(
+                f"{chats}: the part to tune on is chosen by the split manifest; take {chosen[0]}"
+            )
+        return tuning.tuning_part(chosen[0], level, dimension)
+    if not tables and not maps:
+        raise UsageError(f"no ratings of {chats}: name a table of them too, or a public set instead")
+    return (
+        formats.read(chats, format, columns, note=output.say),
+        runs.load_scores(tables, maps),
+        level,
+        dimension,
+    )
+
+
+def _show_tuned(found: Any) -> None:
+    """Print trials, regions and choice."""
+    gold, method = found.gold, found.settings["method"].capitalize()
+    title = f"{found.metric} {found.dimension} against human {gold['dimension']} at {gold['level']} level"
+    rows = [
+        (
+            ",".join(f"{field}={_text(value)}" for field, value in trial.fields.items()),
+            trial.figure.n,
+            trial.n_unscored,
+            output.interval(trial.figure),
+            output.interval(trial.below),
+            _mark(trial, found.chosen),
+        )
+        for trial in found.trials
+    ]
+    below = f"below the best [{found.settings['flat']:.0%}]"
+    output.print_table(title, ("tried", "n", "unscored", method, below, "mark"), rows)
+    shown = [
+        (region.field, _texts(region.tried), _texts(region.flat), _text(region.chosen), region.note)
+        for region in found.regions
+    ]
+    output.print_table("Flat regions", ("field", "tried", "flat", "chosen", "note"), shown, further=True)
+    chosen = found.chosen
+    use = [(f"-m {chosen.spec}", output.interval(chosen.figure), chosen.signature)]
+    output.print_table("Use", ("use", method, "signature"), use, further=True)
+    for note in found.notes:
+        output.say(note)
+    if found.n_dropped:
+        count = output.counted(found.n_dropped, "dialogue")
+        output.say(f"left out, because found in a test set: {count}")
+
+
+def _mark(trial: Any, chosen: Any) -> str:
+    marks = [
+        *(["best"] if trial.below.value == 0 else ["flat"] if trial.flat else []),
+        *(["chosen"] if trial.spec == chosen.spec else []),
+    ]
+    return ", ".join(marks)
+
+
+def _text(value: object) -> str:
+    return "none" if value is None else "+".join(map(str, value)) if isinstance(value, tuple) else str(value)
+
+
+def _texts(values: Any) -> str:
+    return ", ".join(map(_text, values))
+
+
+def blend(
+    out: Annotated[Path, typer.Option("-o", "--out", help="Folder for the weights.")],
+    sources: Annotated[
+        list[str] | None,
+        typer.Argument(
+            help="Public sets by name, and run folders whose study has ratings; by default those that the "
+            "shipped weights come from."
+        ),
+    ] = None,
+    without: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Leave this set out, with all that share its text, to measure on it; repeat for more."
+        ),
+    ] = None,
+    turn_quality: Annotated[
+        str | None, typer.Option(help="Model for this part, in place of the shipped one.")
+    ] = None,
+    coherence: Annotated[
+        str | None, typer.Option(help="Model for this part, in place of the shipped one.")
+    ] = None,
+    reactions: Annotated[
+        str | None, typer.Option(help="Model for mood and tone, in place of the shipped one.")
+    ] = None,
+    followup: Annotated[
+        str | None, typer.Option(help="Model for this part, in place of the shipped one.")
+    ] = None,
+    licence: Annotated[str | None, typer.Option(help="Of the weights, for their card.")] = None,
+    threads: Threads = None,
+    cache: Cache = None,
+    json: Json = False,
+) -> None:
+    """Weigh the parts of the metric quality by ratings of public sets, or of your own dialogues.
+
+    Example: dialeval blend conture fed my-run/ -o my-quality/
+    """
+    from dialeval.jobs.runs import Run, is_run
+    from dialeval.metrics.quality_parts import PartReader
+    from dialeval.training.blending import Rated, blend_to
+
+    shipped = PartReader()
+    reader = PartReader(
+        turn_quality or shipped.turn_quality,
+        coherence or shipped.coherence,
+        reactions or shipped.reactions,
+        followup or shipped.followup,
+    )
+    given: list[str | Rated] = [
+        Rated.of_scores(source, Run(source).dialogues(), Run(source).scores()) if is_run(source) else source
+        for source in sources or ()
+    ]
+    with output.progress("dialogues read") as watch:
+        found = blend_to(given, out, without=without or (), reader=reader, licence=licence, watch=watch)
+    if json:
+        output.print_json(found)
+        return
+    rows = [
+        (level, term["part"], term["mean"], term["scale"], term["weight"])
+        for level, terms in found["levels"].items()
+        for term in terms
+    ]
+    output.print_table("Weights", ("level", "part", "mean", "scale", "weight"), rows)
+    for level, counts in found["rated"].items():
+        told = ", ".join(f"{name} {count:,}" for name, count in counts.items() if count)
+        output.say(f"{level}s rated: {told or 'none, so the shipped weights stay'}")
+    output.say(f"quality:blend={out} uses them; sha {found['sha'][:12]}")

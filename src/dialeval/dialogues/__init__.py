@@ -1,5 +1,31 @@
 """Dialogues: the data model, the formats they come in, and the public sets known by name."""
 
-from dialeval.dialogues.dialogue import Dialogue, Turn, dialogue, scored_turns, takes_part
+from dialeval.dialogues.dialogue import (
+    Dialogue,
+    Passage,
+    ToolCall,
+    Turn,
+    context_of,
+    dialogue,
+    evidence_before,
+    instructions_of,
+    is_step,
+    scored_turns,
+    steps_before,
+    takes_part,
+)
 
-__all__ = ["Dialogue", "Turn", "dialogue", "scored_turns", "takes_part"]
+__all__ = [
+    "Dialogue",
+    "Passage",
+    "ToolCall",
+    "Turn",
+    "context_of",
+    "dialogue",
+    "evidence_before",
+    "instructions_of",
+    "is_step",
+    "scored_turns",
+    "steps_before",
+    "takes_part",
+]

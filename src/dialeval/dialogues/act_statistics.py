@@ -1,13 +1,28 @@
-"""How often each act occurs in an annotated corpus: the figures of FlowEval's Table 4, for any of them."""
+"""How often each act occurs in an annotated corpus: the figures of FlowEval's Table 4, for any of them.
+
+Many raters, one act: a majority of votes in rounds, and how far raters and experts agree.
+
+As in FlowEval's appendix A.2: three raters label a segment; if no two agree, others do in a further round,
+until one act has more votes than any other, and at least two. Votes of all rounds count together. A rater who
+skips (None) has no vote. A segment's votes are one list; the first three are the first round.
+
+Agreement is measured on the first round alone: later rounds exist only where people disagreed.
+"""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
+import numpy as np
+
 from dialeval.dialogues.acts import ACTS, acts, annotations, canonical
 from dialeval.dialogues.dialogue import Dialogue, takes_part
-from dialeval.errors import DataError
+from dialeval.dialogues.formats.actdial import indexed
+from dialeval.dialogues.votes import majority_of
+from dialeval.errors import DataError, UsageError
+from dialeval.statistics import Estimate, agreement_interval, share
 
 
 @dataclass(frozen=True)
@@ -119,3 +134,150 @@ def count_acts(dialogues: Iterable[Dialogue]) -> ActStatistics:
             uncut += not found
             segments += len(found or ())
     return ActStatistics(total, turns, uncut, segments, {act: counts[act] for act in ACTS})
+
+
+ROUND = 3
+Vote = str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Voted:
+    """A segment, by its index, with its votes, its act as it stands, and what the votes decide, if so."""
+
+    index: str
+    votes: tuple[Vote, ...]
+    act: str | None = None
+    decided: str | None = None
+
+
+def decide(rounds: Sequence[Sequence[Vote]]) -> str | None:
+    """Return the act that has a majority, or None if another round is needed.
+
+    Rounds after the one that decided do not count.
+
+    >>> decide([["inform", "question", "inform"]])
+    'inform'
+    >>> decide([["inform", "question", "directive"]]) is None
+    True
+    >>> decide([["inform", "question", "directive"], ["question", None, "apology"]])
+    'question'
+    """
+    return majority_of([[canonical(vote) if vote else None for vote in votes] for votes in rounds])
+
+
+def rounds_of(votes: Sequence[Vote], size: int = ROUND) -> list[Sequence[Vote]]:
+    """Cut a list of votes into rounds of this many.
+
+    >>> rounds_of(["inform", None, "question", "inform"])
+    [['inform', None, 'question'], ['inform']]
+    """
+    if size < 1:
+        raise UsageError("a round has at least one vote")
+    return [votes[start : start + size] for start in range(0, len(votes), size)]
+
+
+def settle(dialogue: Dialogue) -> Dialogue:
+    """Return the dialogue with the act of the majority for each segment that has votes but no act.
+
+    >>> from dialeval.dialogues import Turn, dialogue
+    >>> one = {"text": "Hm.", "act": None, "votes": ["inform", "inform", None]}
+    >>> settle(dialogue([Turn("user", "Hm.", {"segments": [one]})], "d1")).turns[0].meta["segments"][0]["act"]
+    'inform'
+    """
+    turns = []
+    for turn in dialogue.turns:
+        found = annotations(turn) or []
+        if any(one.act is None and one.votes for one in found):
+            acts = [one.act or decide(rounds_of(one.votes or ())) for one in found]
+            given = [{**raw, "act": act} for raw, act in zip(turn.meta["segments"], acts, strict=True)]
+            turns.append(msgspec.structs.replace(turn, meta={**turn.meta, "segments": given}))
+        else:
+            turns.append(turn)
+    return msgspec.structs.replace(dialogue, turns=tuple(turns))
+
+
+def voted(dialogues: Iterable[Dialogue]) -> Iterator[Voted]:
+    """Yield every segment that somebody voted on, with the decision.
+
+    >>> from dialeval.dialogues import Turn, dialogue
+    >>> one = {"text": "Huh?", "act": None, "votes": ["question", "backchannel_failure", "apology"]}
+    >>> (found,) = voted([dialogue([Turn("user", "Huh?", {"segments": [one]})], "d1")])
+    >>> found.index, found.decided is None
+    ('d1_0_0', True)
+    """
+    for dialogue in dialogues:
+        for index, one in indexed(dialogue):
+            if one.votes is None:
+                continue
+            try:
+                votes = tuple(canonical(vote) if vote else None for vote in one.votes)
+                act = None if one.act is None else canonical(one.act)
+            except DataError as error:
+                raise DataError(f"{index}: {error}") from None
+            yield Voted(index, votes, act, decide(rounds_of(votes)))
+
+
+@dataclass(frozen=True, slots=True)
+class ActAgreement:
+    """How far the first round agrees: Fleiss' kappa, also without all votes for the most frequent act."""
+
+    segments: int
+    dominant: str | None
+    kappa: Estimate
+    kappa_without_dominant: Estimate
+
+
+def agreement(segments: Sequence[Voted], resamples: int = 500, seed: int = 0) -> ActAgreement:
+    """Measure how far raters agree before anybody looked again; intervals come from resampling dialogues.
+
+    >>> votes = [("inform",) * 3, ("inform", "inform", "question"), ("question",) * 3, ("apology",) * 3]
+    >>> found = agreement([Voted(f"d_0_{i}", v) for i, v in enumerate(votes)])
+    >>> found.dominant, round(found.kappa.value, 3), found.kappa_without_dominant.value
+    ('inform', 0.745, 1.0)
+    """
+    rounds = [one.votes[:ROUND] for one in segments]
+    counts = Counter(vote for votes in rounds for vote in votes if vote)
+    dominant = max(ACTS, key=lambda act: counts[act]) if counts else None
+    ratings = np.full((len(rounds), ROUND), np.nan)
+    for row, votes in enumerate(rounds):
+        for seat, vote in enumerate(votes):
+            if vote:
+                ratings[row, seat] = ACTS.index(vote)
+    names = np.array([one.index.rsplit("_", 2)[0] for one in segments], dtype=str)
+
+    def kappa(exclude: float | None = None) -> Estimate:
+        return agreement_interval(
+            ratings, "fleiss_kappa", names, exclude=exclude, resamples=resamples, seed=seed
+        )
+
+    without = kappa(None if dominant is None else float(ACTS.index(dominant)))
+    return ActAgreement(len(rounds), dominant, kappa(), without)
+
+
+def accuracy(labels: Mapping[str, Vote], expert: Mapping[str, str], confidence: float = 0.95) -> Estimate:
+    """Share of the expert's sample, index to act, that the labels got right, with Wilson's interval.
+
+    What has no label (no majority yet, or a rater who skipped) is left out: `n` counts the rest.
+
+    >>> found = accuracy(dict.fromkeys("abcdefghij", "inform"), dict.fromkeys("abcdefgh", "inform"))
+    >>> found.value, found.n, round(found.low, 3)
+    (1.0, 8, 0.676)
+    """
+    pairs = [(label, act) for index, act in expert.items() if (label := labels.get(index)) is not None]
+    if not pairs:
+        return Estimate.undefined("no overlap")
+    return share(sum(canonical(label) == canonical(act) for label, act in pairs), len(pairs), confidence)
+
+
+def accuracies(segments: Sequence[Voted], expert: Mapping[str, str]) -> dict[str, Estimate]:
+    """Compare with an expert's sample: the majority first, then each seat of the first round.
+
+    >>> one = Voted("d_0_0", ("inform", "apology", "inform"), None, "inform")
+    >>> {who: found.value for who, found in accuracies([one], {"d_0_0": "inform"}).items()}
+    {'majority': 1.0, 'rater 1': 1.0, 'rater 2': 0.0, 'rater 3': 1.0}
+    """
+    found = {"majority": accuracy({one.index: one.decided for one in segments}, expert)}
+    for seat in range(min(ROUND, max((len(one.votes) for one in segments), default=0))):
+        votes = {one.index: one.votes[seat] for one in segments if seat < len(one.votes)}
+        found[f"rater {seat + 1}"] = accuracy(votes, expert)
+    return found

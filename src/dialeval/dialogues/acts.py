@@ -16,7 +16,7 @@ _TAGSET = Path(__file__).with_name("acts.toml")
 
 
 @dataclass(frozen=True, slots=True)
-class Example:
+class ActExample:
     """A segment, and the turn before it where the act cannot be told without."""
 
     text: str
@@ -30,7 +30,7 @@ class Act:
     name: str
     dimension: str
     definition: str
-    examples: tuple[Example, ...]
+    examples: tuple[ActExample, ...]
 
 
 @cache
@@ -46,7 +46,7 @@ def acts() -> tuple[Act, ...]:
             name,
             entry["dimension"],
             entry["definition"],
-            tuple(Example(example["text"], example.get("before")) for example in entry["examples"]),
+            tuple(ActExample(example["text"], example.get("before")) for example in entry["examples"]),
         )
         for name, entry in found.items()
     )

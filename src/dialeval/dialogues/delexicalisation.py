@@ -53,7 +53,7 @@ _TWICE = re.compile(rf"({re.escape(MARK)})(-?(s|ly)\b)?([ ,-]+{re.escape(MARK)}(
 
 
 def delexicalise(text: str, values: Sequence[str] = ()) -> str:
-    """Write a text in lower case, with one mark for every value in it.
+    """Return a text in lower case, with one mark for every value in it.
 
     Args:
         text: A reply, with placeholders of any spelling or with the values themselves.
@@ -77,7 +77,7 @@ def delexicalise(text: str, values: Sequence[str] = ()) -> str:
 
 
 def values_in(turn: Turn) -> list[str]:
-    """Name the values that the annotation of a turn knows of: in its `acts`, and by place in its `slots`.
+    """Return the values in the annotation of a turn: in its `acts`, and by place in its `slots`.
 
     >>> values_in(Turn("assistant", "The Eagle is cheap.", {"acts": {"Inform": [["Name", "The Eagle"]]}}))
     ['The Eagle']
@@ -110,7 +110,7 @@ def _values(act: object) -> Iterator[str]:
 
 
 def delexicalised(dialogue: Dialogue, speaker: str | None = None) -> Dialogue:
-    """Write the replies of a dialogue without their values; what users say stays as it is.
+    """Return a dialogue whose replies have no values; user turns stay as they are.
 
     >>> from dialeval.dialogues import dialogue
     >>> chat = dialogue([("user", "A train at 9:15?"), ("assistant", "TR2385 leaves at 9:15.")])

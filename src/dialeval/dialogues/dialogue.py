@@ -1,13 +1,28 @@
-"""What was said: a dialogue is a sequence of turns, and a turn's number is its place among all of them."""
+"""A dialogue is a sequence of turns, and a turn's number is its place among all of them."""
 
 import hashlib
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
 
 Meta = Mapping[str, Any]
+
+
+class ToolCall(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True, gc=False):
+    """A call of a tool: its name, the arguments (the text as logged where it is no JSON object), its id."""
+
+    name: str
+    arguments: dict[str, Any] | str = {}
+    id: str | None = None
+
+
+class Passage(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True, gc=False):
+    """A text that a reply had at hand: a retrieved passage, a document, a policy, a tool's result."""
+
+    text: str
+    source: str | None = None
 
 
 class Turn(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True, gc=False):
@@ -16,6 +31,20 @@ class Turn(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_field
     A `msgspec.Struct` rather than a dataclass: as frozen and slotted, and a log of a gigabyte is decoded
     straight into it. On disk the fields are called as in every chat log: `role` and `content`.
 
+    Attributes:
+        speaker: `user`, `assistant`, `system`, `tool`, or a person's name.
+        text: What was said; of a tool, what it returned.
+        meta: All that has no field.
+        tool_calls: The tools that this message calls.
+        tool_call_id: Of a tool's result, the id of the call that it answers.
+        name: The tool's name, or a person's.
+        evidence: Passages that this reply had at hand.
+        finish_reason: Why generation ended, as logged: `stop`, `length`, `content_filter`, …
+        time: When it was said, ISO 8601.
+        model: The model that wrote it.
+        feedback: What its reader made of it: `thumbs` 0 or 1, `rating`, `resolved` 0 or 1, …
+        language: ISO 639-1 code, where it is known.
+
     >>> Turn("user", "Hi!").text
     'Hi!'
     """
@@ -23,10 +52,22 @@ class Turn(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_field
     speaker: str = msgspec.field(name="role")
     text: str = msgspec.field(name="content")
     meta: dict[str, Any] = {}
+    tool_calls: tuple[ToolCall, ...] = ()
+    tool_call_id: str | None = None
+    name: str | None = None
+    evidence: tuple[Passage, ...] = ()
+    finish_reason: str | None = None
+    time: str | None = None
+    model: str | None = None
+    feedback: dict[str, float] = {}
+    language: str | None = None
 
 
 class Dialogue(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True, gc=False):
     """A dialogue: who spoke in which order, which system it was, and human references for some turns.
+
+    `instructions` is a system prompt that is no message of its own (`instructions_of` returns either);
+    `evidence` holds for all replies, `feedback` is about the dialogue as a whole.
 
     >>> chat = Dialogue("d1", (Turn("user", "Hi!"), Turn("assistant", "Hello, how are you?")), system="bot")
     >>> scored_turns(chat)
@@ -38,25 +79,46 @@ class Dialogue(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_f
     system: str | None = None
     references: dict[int, list[str]] = {}
     meta: dict[str, Any] = {}
+    instructions: str | None = None
+    evidence: tuple[Passage, ...] = ()
+    feedback: dict[str, float] = {}
+    language: str | None = None
 
 
 def dialogue(
-    turns: list[tuple[str, str | None]] | list[Turn],
+    turns: Iterable[Turn | tuple[str, str | None] | Meta],
     id: str | None = None,  # the word of the file format
     *,
     system: str | None = None,
     references: Mapping[int, list[str]] | None = None,
     meta: Meta | None = None,
+    instructions: str | None = None,
+    evidence: Iterable[Passage | str] = (),
+    feedback: Mapping[str, float] | None = None,
 ) -> Dialogue:
-    """Build a dialogue from (speaker, text) pairs, with clean text and an id made from the content.
+    """Build a dialogue from (speaker, text) pairs or messages: clean text, an id made from the content.
 
     >>> dialogue([("user", "Hi!"), ("assistant", "Hello!")]).id
     '720f8fca939b132a'
+    >>> dialogue([{"role": "user", "content": "Hi!"}, {"role": "assistant", "content": "Hello!"}]).id
+    '720f8fca939b132a'
     """
-    clean = tuple(turn if isinstance(turn, Turn) else clean_turn(*turn) for turn in turns)
+    clean = tuple(one for number, turn in enumerate(turns) for one in _turns_of(turn, number))
     kept = {number: [clean_text(text)[0] for text in texts] for number, texts in (references or {}).items()}
-    made = Dialogue(id or "", clean, system, kept, dict(meta or {}))
+    passages = tuple(one if isinstance(one, Passage) else Passage(one) for one in evidence)
+    rest = (instructions, passages, dict(feedback or {}))
+    made = Dialogue(id or "", clean, system, kept, dict(meta or {}), *rest)
     return made if id else msgspec.structs.replace(made, id=content_id(made))
+
+
+def _turns_of(given: Turn | tuple[str, str | None] | Meta, number: int) -> list[Turn]:
+    if isinstance(given, Turn):
+        return [given]
+    if isinstance(given, Mapping):
+        from dialeval.dialogues.formats.messages import parse_message
+
+        return parse_message(given, number)
+    return [clean_turn(*given)]
 
 
 def clean_turn(speaker: str, text: str | None, meta: Meta | None = None) -> Turn:
@@ -87,7 +149,7 @@ def clean_text(text: str) -> tuple[str, str | None]:
 
 
 def storable(made: Dialogue) -> Dialogue:
-    r"""Replace lone surrogates in meta, which no file could hold; a dialogue without any stays as it is.
+    r"""Replace lone surrogates, which no file could hold; a dialogue without any stays as it is.
 
     >>> storable(Dialogue("d", (), meta={"seen\ud800": ["\ud800"]})).meta
     {'seen�': ['�']}
@@ -95,8 +157,7 @@ def storable(made: Dialogue) -> Dialogue:
     try:
         msgspec.json.encode(made)
     except UnicodeEncodeError:
-        turns = [msgspec.structs.replace(turn, meta=_sound(turn.meta)) for turn in made.turns]
-        return msgspec.structs.replace(made, turns=tuple(turns), meta=_sound(made.meta))
+        return msgspec.convert(_sound(msgspec.to_builtins(made)), Dialogue)
     return made
 
 
@@ -115,12 +176,27 @@ def content_id(made: Dialogue) -> str:
     return hashlib.sha256(msgspec.json.encode(plain, order="deterministic")).hexdigest()[:16]
 
 
+def is_step(turn: Turn) -> bool:
+    """Whether a message only calls tools: a step on the way to a reply, not an empty reply.
+
+    >>> is_step(Turn("assistant", "", tool_calls=(ToolCall("search", {"query": "refunds"}),)))
+    True
+    """
+    return bool(turn.tool_calls) and not turn.text.strip()
+
+
+def takes_part(turn: Turn) -> bool:
+    """Whether a turn is part of the conversation; a system prompt, a tool call or its result is not."""
+    return turn.speaker not in ("system", "tool") and not is_step(turn)
+
+
 def scored_turns(dialogue: Dialogue, speaker: str | None = None) -> list[int]:
     """Return the numbers of the turns that metrics score.
 
     By default the assistant's turns that follow something; where nobody is called `assistant` (two
     people), every turn but the first. A dialogue whose meta has `scored` (a reply to a fixed context has)
     says itself which turns are meant. A `speaker` overrides all: that speaker's turns that follow something.
+    A message that only calls a tool is no reply, and neither is a tool's result or a system prompt.
 
     >>> scored_turns(dialogue([("A", "Hi"), ("B", "Hi"), ("A", "So?")]))
     [1, 2]
@@ -132,17 +208,58 @@ def scored_turns(dialogue: Dialogue, speaker: str | None = None) -> list[int]:
     if speaker is None and isinstance(named := dialogue.meta.get("scored"), list):
         return [number for number in range(len(dialogue.turns)) if number in named]
     wanted = speaker or "assistant"
-    numbers = [number for number, turn in enumerate(dialogue.turns) if number and turn.speaker == wanted]
-    if numbers or speaker or any(turn.speaker == wanted for turn in dialogue.turns):
-        return numbers
-    return list(range(1, len(dialogue.turns)))
-
-
-def takes_part(turn: Turn) -> bool:
-    """Say whether a turn is part of the conversation; a system prompt or a tool's answer is not."""
-    return turn.speaker not in ("system", "tool")
+    if speaker or any(turn.speaker == wanted for turn in dialogue.turns):
+        mine = (number for number, turn in enumerate(dialogue.turns) if number and turn.speaker == wanted)
+        return [number for number in mine if not is_step(dialogue.turns[number])]
+    return [number for number, turn in enumerate(dialogue.turns) if number and takes_part(turn)]
 
 
 def context_of(dialogue: Dialogue, turn: int) -> tuple[Turn, ...]:
-    """Return what was said before a turn, system prompts and tools' answers left out."""
+    """Return what was said before a turn, system prompts, tool calls and their results left out."""
     return tuple(filter(takes_part, dialogue.turns[:turn]))
+
+
+def steps_before(dialogue: Dialogue, turn: int) -> list[int]:
+    """Return the tool calls and results that led to a turn: those since anything was last said.
+
+    >>> call = Turn("assistant", "", tool_calls=(ToolCall("stock", {"item": "lamp"}, "c1"),))
+    >>> seen = [Turn("user", "Any lamps?"), call, Turn("tool", "3 left", tool_call_id="c1")]
+    >>> steps_before(dialogue([*seen, Turn("assistant", "Three.")]), 3)
+    [1, 2]
+    """
+    first = turn
+    while first and not takes_part(dialogue.turns[first - 1]):
+        first -= 1
+    return [number for number in range(first, turn) if dialogue.turns[number].speaker != "system"]
+
+
+def instructions_of(dialogue: Dialogue) -> str | None:
+    """Return the system prompt: the dialogue's own, then those among its messages; None without any.
+
+    >>> instructions_of(dialogue([("system", "Be brief."), ("user", "Hi!")]))
+    'Be brief.'
+    """
+    messages = [turn.text for turn in dialogue.turns if turn.speaker == "system" and turn.text.strip()]
+    return "\n\n".join([*([dialogue.instructions] if dialogue.instructions else ()), *messages]) or None
+
+
+def evidence_before(dialogue: Dialogue, turn: int) -> list[Passage]:
+    """Return what a reply could rest on, in the order it came.
+
+    That is the dialogue's evidence, every tool result before the reply, the passages that came with the user
+    turn or the steps right before it, and its own. Passages of earlier replies are not among them: a system
+    that retrieves for each reply no longer has those.
+
+    >>> said = [("user", "Fee?"), ("tool", "fee: 5"), ("assistant", "5.")]
+    >>> chat = dialogue(said, evidence=["Fees are fixed."])
+    >>> [passage.text for passage in evidence_before(chat, 2)]
+    ['Fees are fixed.', 'fee: 5']
+    """
+    found = list(dialogue.evidence)
+    replies = [number for number in range(turn) if dialogue.turns[number].speaker == "assistant"]
+    last = next((number for number in reversed(replies) if not is_step(dialogue.turns[number])), -1)
+    for number, one in enumerate(dialogue.turns[: turn + 1]):
+        found += one.evidence if number > last else ()
+        if one.speaker == "tool" and number < turn and one.text.strip():
+            found.append(Passage(one.text, one.name))
+    return found

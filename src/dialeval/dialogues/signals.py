@@ -1,4 +1,4 @@
-"""What the user did next: the turn that answers a reply, and whether the user went on after it.
+"""The user's next step: the turn that answers a reply, and whether the user went on after it.
 
 A log without labels still says something about every reply: what came back. The signals here need no model;
 how pleased the answer sounds is `models.reactions`.
@@ -26,14 +26,14 @@ _STOP = re.compile(
 
 
 class Next(NamedTuple):
-    """What follows a reply: the user's next turn, if there is one, and whether the user went on after it."""
+    """The answer to a reply: the user's next turn, if there is one, and whether the user went on after it."""
 
     turn: int | None
     goes_on: bool
 
 
 def next_turns(dialogue: Dialogue) -> list[Next]:
-    """Say for every turn what somebody else said next, and whether they had more to say after that.
+    """Return for every turn the next one of somebody else, and whether they had more to say after that.
 
     The user ends a dialogue with a last turn, with an explicit "stop", or where the log says so.
 
@@ -61,7 +61,7 @@ def next_turns(dialogue: Dialogue) -> list[Next]:
 
 
 def ends_here(turn: Turn) -> bool:
-    """Say whether a user turn ends the dialogue: by its words, or by what the log says of it.
+    """Whether a user turn ends the dialogue: by its words, or by what the log says of it.
 
     >>> ends_here(Turn("user", "please stop talking")), ends_here(Turn("user", "the bus stop was empty"))
     (True, False)

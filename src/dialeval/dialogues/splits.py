@@ -1,4 +1,4 @@
-"""What is train, dev and test in every public set, which sets overlap, and how to keep test data out.
+"""Train, dev and test portions of every public set, which sets overlap, and how to keep test data out.
 
 The manifest is `splits.toml`, beside this file. A list there names parts of a set as its reader does; a
 part that has no published split is cut by the dialogues' ids: `test#8-9` are those of the part `test`
@@ -200,7 +200,7 @@ def leave_out(dialogues: Iterable[Dialogue], against: Iterable[Dialogue]) -> tup
 
 @dataclass(frozen=True, slots=True)
 class Fingerprints:
-    """What is needed of a collection to say whether a dialogue is among it: hashes, no text.
+    """Hashes of a collection by which a dialogue is found to be among it; no text is kept.
 
     For a stream too long for `leave_out`: `(d for d in logs if not known.match(d))`.
     """
@@ -227,8 +227,12 @@ class Fingerprints:
         self.pieces.update(_pieces(said))
         self.shorts.update(_short(said))
 
+    def copy(self) -> "Fingerprints":
+        """Return a collection of its own with the same fingerprints."""
+        return Fingerprints(set(self.wholes), set(self.runs), set(self.pieces), set(self.shorts))
+
     def match(self, dialogue: Dialogue) -> bool:
-        """Say whether the text of a dialogue, or a telling run of its turns, is in the collection."""
+        """Whether the text of a dialogue, or a telling run of its turns, is in the collection."""
         said = _said(dialogue)
         return (
             any(run in self.runs for run in _runs(said))

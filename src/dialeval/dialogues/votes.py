@@ -4,11 +4,15 @@ A wizard marks *all* utterances that would do at a turn of a dialogue, so there 
 for one turn. The same choice twice is one vote.
 
     {"dialogue_id": "d1", "turn": 1, "rater": "ann", "utterance": "Hello! How can I help?"}
+
+A wizard who says that none of the utterances fits is a record too, with `null` for the utterance: where all
+did, every reply has no vote, which is not the same as a turn that nobody was asked about.
 """
 
 import functools
 import json
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -24,7 +28,7 @@ _FIX = '{"dialogue_id": "…", "turn": 1, "rater": "…", "utterance": "…"}'
 
 @dataclass(frozen=True, slots=True)
 class Vote:
-    """One rater chose one utterance as an appropriate reply at one turn of one dialogue.
+    """One rater chose one utterance as an appropriate reply at one turn of one dialogue, or (None) none.
 
     >>> Vote("d1", 1, "ann", "Hello!").utterance
     'Hello!'
@@ -33,7 +37,7 @@ class Vote:
     dialogue_id: str
     turn: int
     rater: str
-    utterance: str
+    utterance: str | None
 
 
 def read_votes(path: str | Path) -> list[Vote]:
@@ -43,7 +47,7 @@ def read_votes(path: str | Path) -> list[Vote]:
         DataError: With file, line and field.
     """
     with files.open_binary(path) as file:
-        return list(dict.fromkeys(_votes(path, file)))
+        return list(dict.fromkeys(_votes(path, files.lines(file, path))))
 
 
 def _votes(path: str | Path, lines: Iterable[bytes]) -> Iterator[Vote]:
@@ -70,6 +74,8 @@ def _vote(record: dict[str, Any], path: str | Path, line: int) -> Vote:
         if field not in record:
             raise DataError("missing", file=path, line=line, field=field, fix=_FIX)
     for field in _TEXTS:
+        if field == "utterance" and record[field] is None:
+            continue
         if not isinstance(record[field], str):
             raise DataError("text is expected", file=path, line=line, field=field, fix=_FIX)
         if field != "utterance" and not record[field]:
@@ -79,8 +85,9 @@ def _vote(record: dict[str, Any], path: str | Path, line: int) -> Vote:
         raise DataError(
             "a turn's number is expected", file=path, line=line, field="turn", fix="turns are counted from 0"
         )
-    name, rater, utterance = (clean_text(record[field])[0] for field in _TEXTS)
-    return Vote(name, turn, rater, utterance)
+    name, rater = (clean_text(record[field])[0] for field in _TEXTS[:2])
+    chosen = record["utterance"]
+    return Vote(name, turn, rater, None if chosen is None else clean_text(chosen)[0])
 
 
 def write_votes(votes: Iterable[Vote], path: str | Path) -> int:
@@ -92,6 +99,27 @@ def write_votes(votes: Iterable[Vote], path: str | Path) -> int:
     lines = [json.dumps(asdict(vote), ensure_ascii=False) + "\n" for vote in votes]
     files.write_text(path, "".join(lines))
     return len(lines)
+
+
+def read_candidates(path: str | Path, speaker: str | None = None) -> list[str]:
+    """Read what wizards and selecting systems choose from: a `.txt` file, one utterance a line, or replies.
+
+    Args:
+        path: A text file, or dialogues, whose replies are taken, each once.
+        speaker: Whose turns are replies, in place of the assistant's.
+    """
+    from dialeval.dialogues.dialogue import scored_turns
+    from dialeval.dialogues.formats import read
+
+    if Path(path).suffix.lower() != ".txt":
+        said = (one.turns[turn].text for one in read(path) for turn in scored_turns(one, speaker))
+        return list(dict.fromkeys(text for text in said if text.strip()))
+    with files.open_binary(path) as file:
+        try:
+            lines = file.read().decode("utf-8-sig").splitlines()
+        except UnicodeDecodeError as error:
+            raise DataError(f"not UTF-8 text: {error}", file=path) from None
+    return list(dict.fromkeys(line.strip() for line in lines if line.strip()))
 
 
 def load_votes(name: str) -> tuple[Vote, ...]:
@@ -129,3 +157,18 @@ def _loaded(path: str, _: tuple[int, int] | None) -> tuple[Vote, ...]:
 @functools.lru_cache(maxsize=16)
 def _hashed(path: str, _: tuple[int, int]) -> str:
     return files.sha256(path)
+
+
+def majority_of(rounds: Sequence[Sequence[str | None]]) -> str | None:
+    """Return the answer with more votes than any other, and at least two, after the first round that has one.
+
+    >>> majority_of([["yes", "no", None], ["no"]])
+    'no'
+    """
+    counts: Counter[str] = Counter()
+    for votes in rounds:
+        counts.update(vote for vote in votes if vote)
+        first, second = [*(count for _, count in counts.most_common(2)), 0, 0][:2]
+        if first >= 2 and first > second:
+            return counts.most_common(1)[0][0]
+    return None

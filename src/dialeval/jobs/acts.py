@@ -1,4 +1,4 @@
-"""Give the segments of dialogues their acts, write them, and say how often each act occurs."""
+"""Label the segments of dialogues with their acts, write them, and count how often each act occurs."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
@@ -9,15 +9,24 @@ from typing import Any
 import msgspec
 
 from dialeval.dialogues import Dialogue, Turn, datasets, formats, takes_part
-from dialeval.dialogues.act_statistics import ActStatistics, count_acts
-from dialeval.dialogues.act_votes import Agreement, Voted, accuracies, accuracy, agreement, settle, voted
+from dialeval.dialogues.act_statistics import (
+    ActAgreement,
+    ActStatistics,
+    Voted,
+    accuracies,
+    accuracy,
+    agreement,
+    count_acts,
+    settle,
+    voted,
+)
 from dialeval.dialogues.acts import Annotation, annotations, canonical
-from dialeval.dialogues.datasets import actdial
 from dialeval.dialogues.datasets.publicset import MissingPartError
+from dialeval.dialogues.formats import actdial
+from dialeval.dialogues.formats.opening import is_one_of, read_public, source_files
 from dialeval.dialogues.formats.writing import ENDINGS
-from dialeval.dialogues.segmentation import DEFAULT_SPLITTER, SPLITTERS, Splitter
+from dialeval.dialogues.segments import DEFAULT_SPLITTER, SPLITTERS, Splitter
 from dialeval.errors import DataError, UsageError
-from dialeval.jobs import runs
 from dialeval.statistics import Estimate
 
 _BLOCK = 256  # dialogues that a classifier sees at once
@@ -26,11 +35,11 @@ Parts = Iterator[tuple[str, Dialogue]]
 
 @dataclass
 class ActReport:
-    """What was found: statistics by part, votes and agreement, accuracy by an expert's sample, the model."""
+    """The result: statistics by part, votes and agreement, accuracy by an expert's sample, the model."""
 
     parts: dict[str, ActStatistics] = field(default_factory=dict)
     votes: list[Voted] = field(default_factory=list)
-    agreement: Agreement | None = None
+    agreement: ActAgreement | None = None
     expert: dict[str, Estimate] = field(default_factory=dict)
     model: str | None = None
     by_model: int = 0
@@ -64,12 +73,12 @@ class ActReport:
 
 
 def annotate_acts(
-    chats: str,
+    chats: Sequence[str],
     out: str | None = None,
     *,
     format: str | None = None,
     columns: str | None = None,
-    part: str = "all",
+    part: str | None = None,
     splitter: Splitter = DEFAULT_SPLITTER,
     model: str | None = None,
     expert: Path | None = None,
@@ -81,11 +90,11 @@ def annotate_acts(
     without a majority stays open.
 
     Args:
-        chats: Dialogues in any known format, a run folder, a file or folder of segments, a public set's name.
+        chats: Whatever `formats.read` takes, each.
         out: `.json` for a list of segments (ActDial), or what `formats.write` takes; None writes nothing.
         format: How to read; `actdial` for a list of segments.
         columns: Columns of a turn table.
-        part: Part of a public set.
+        part: Part of a public set; by default all.
         splitter: How turns are cut that come without segments.
         model: Classifier of segments; by default the shipped one.
         expert: Segments with an expert's acts, to compare with.
@@ -113,7 +122,7 @@ def annotate_acts(
     try:
         found.notes += _write(stream(), out)
     except DataError as error:
-        raise error if error.file is not None else DataError(str(error), file=chats) from None
+        raise error if error.file is not None else DataError(str(error), file=", ".join(chats)) from None
     found.model, found.by_model = labeller.name, labeller.count
     if found.votes:
         found.agreement = agreement(found.votes)
@@ -125,43 +134,38 @@ def annotate_acts(
     return found
 
 
-def _check_out(chats: str, out: str | None) -> None:
+def _check_out(chats: Sequence[str], out: str | None) -> None:
     if out is None or out == "-":
         return
     if Path(out).suffix.lower() not in (".json", *ENDINGS):
         raise UsageError(f"cannot write {out}: use one of .json (segments), {', '.join(ENDINGS)}")
-    if Path(chats).is_file() and Path(out).is_file() and Path(out).samefile(chats):
+    if is_one_of(out, chats):
         raise UsageError(f"{out} is what is read: choose another name to write")
 
 
-def _read(chats: str, format: str | None, columns: str | None, part: str) -> Parts:
-    path = Path(chats)
-    if chats in datasets.NAMES and not path.exists():
-        yield from _read_public(chats, part)
-        return
-    if part != "all":
+def _read(chats: Sequence[str], format: str | None, columns: str | None, part: str | None) -> Parts:
+    """Yield dialogues with the part they belong to: of a public set, or of ActDial by their names."""
+    public = {one: found for one in chats if (found := formats.public_part(one))}
+    if part and not public:
         raise UsageError("--part goes with a public set")
-    if format == "actdial" or (format is None and chats != "-" and _is_actdial(path)):
-        for dialogue in actdial.read_dialogues(path):
-            yield actdial.part_of(dialogue.id) or "all", dialogue
-        return
-    if chats != "-" and runs.is_run(chats):
-        read = runs.Run(chats).dialogues()
-    else:
-        read = formats.read(chats, format, formats.TurnColumns.parse(columns) if columns else None)
-    for dialogue in read:
-        yield "all", dialogue
-
-
-def _is_actdial(path: Path) -> bool:
-    return actdial.holds_segments(path) or (path.is_dir() and not runs.is_run(path))
+    for name, own in public.values():
+        yield from _read_public(name, own or part or "all")
+    others = [one for one in chats if one not in public]
+    segments = format == "actdial" or (
+        format is None and "-" not in others and all(map(actdial.holds_segments, source_files(others)))
+    )
+    for dialogue in formats.read(others, format, columns):
+        yield (actdial.part_of(dialogue.id) if segments else None) or "all", dialogue
 
 
 def _read_public(name: str, part: str) -> Parts:
+    if part != "all":
+        yield from ((part, dialogue) for dialogue in read_public(name, part))
+        return
     chosen = datasets.public_set(name)
     missing: MissingPartError | None = None
     empty = True
-    for one in chosen.parts if part == "all" else (part,):
+    for one in chosen.parts:
         try:
             for dialogue in chosen.dialogues(one):
                 empty = False

@@ -14,6 +14,7 @@ from dialeval.dialogues.splits import ROLES, overlap_group, portion, selected, s
 from dialeval.errors import UsageError
 from dialeval.jobs import runs
 from dialeval.jobs.scoring import Summary, build_all, estimates, score_stream, score_to
+from dialeval.metrics.training_data import training_data
 from dialeval.scores import Score, Scores, Signature, is_human
 from dialeval.studies import Study, study
 from dialeval.studies.units import Level, align, human_columns, mean_over
@@ -24,7 +25,7 @@ BASELINES = ("repetition", "length", "turns")
 
 @dataclass(frozen=True)
 class Benchmark:
-    """What a benchmark found: the study, published figures, and what each metric had seen before."""
+    """The findings of a benchmark: the study, published figures, and the training data of each metric."""
 
     study: Study
     scores: Scores
@@ -81,10 +82,10 @@ def benchmark(
         joined.append(_turn_ratings(joined[0], name, level))
     specs = specs or BASELINES
     rest, metrics = Scores.concat(joined), build_all(specs)
-    for line in estimates(lambda: dialogues, specs) if say else ():
+    for line in estimates(lambda: dialogues, metrics) if say else ():
         say(line)  # type: ignore[misc]
     if out is not None:
-        score_to(dialogues, specs, out, name=f"{name}/{part}", overwrite=overwrite, watch=watch)
+        score_to(dialogues, metrics, out, name=f"{name}/{part}", overwrite=overwrite, watch=watch)
         own = runs.Run(out).own_scores()
     else:
         own = Scores.concat(scores for _, scores in score_stream(dialogues, metrics, Summary(), watch))
@@ -92,7 +93,7 @@ def benchmark(
     found = study(scores, level=level, dimension=dimension, **settings)
     if out is not None:
         runs.Run(out).add(found, rest)
-    seen = {source: _seen(made, name) for source, made in metrics.items()}
+    seen = {source: seen_sets(made, name, part) for source, made in metrics.items()}
     return Benchmark(found, scores, _published(name, level, dimension), seen)
 
 
@@ -144,19 +145,25 @@ def _turn_ratings(ratings: Scores, name: str, level: Level) -> Scores:
     return Scores.of(rows, {TURN_RATINGS: Signature(f"{TURN_RATINGS}.v1", (("set", name),))})
 
 
-def _seen(made: Any, name: str) -> str:
-    """Say what a metric was trained or tuned on, and mark the set that is being measured."""
-    known = set(getattr(made, "trained_on", ())) | set(getattr(made, "tuned_on", ()))
-    if not known:
-        return "none"
-    overlapping = known & {name, *overlap_group(name)}
-    if overlapping and name in getattr(made, "left_out", ()):
-        return f"{', '.join(sorted(known))}; without the dialogues of {name}"
-    split = split_of(name)
-    if overlapping == {name} and name not in split.overlaps and (split.train or split.dev):
-        return f"{', '.join(sorted(known))}; of {name} another part than the test portion"
-    warning = f"; HAS SEEN {', '.join(sorted(overlapping))}" if overlapping else ""
-    return ", ".join(sorted(known)) + warning
+def seen_sets(metric: Any, name: str, part: str = "test") -> str:
+    """Return what a metric was trained and tuned on, and whether it has seen the portion that is measured."""
+    models, split = training_data(metric), split_of(name)
+    seen: set[str] = set()
+    notes: list[str] = []
+    for model in models:
+        shared = set(model.names) & {name, *overlap_group(name)}
+        if shared and name in model.filtered:
+            notes.append(f"without the dialogues of {name}")
+        elif shared == {name} and name not in split.overlaps and part in set(ROLES) - model.parts_of(name):
+            notes.append(f"of {name} another part than the {part} portion")
+        else:
+            seen |= shared
+    told = ", ".join(sorted({one for model in models for one in model.names})) or "none"
+    if not all(model.recorded for model in models):
+        told += "; a model does not record its data"
+    if seen:
+        return f"{told}; HAS SEEN {', '.join(sorted(seen))}"
+    return "; ".join([told, *dict.fromkeys(notes)])
 
 
 def _published(name: str, level: str, dimension: str) -> list[dict[str, Any]]:

@@ -7,9 +7,9 @@ replies are held against what systems said in their place.
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -17,14 +17,12 @@ import numpy.typing as npt
 
 from dialeval import statistics
 from dialeval.dialogues import Dialogue
-from dialeval.dialogues.datasets import data_folder
-from dialeval.dialogues.datasets.rawfiles import load
-from dialeval.dialogues.negatives import KINDS, Negatives, Place
-from dialeval.dialogues.system_replies import SystemReplies, system_replies
+from dialeval.dialogues.contexts import SystemReplies, system_replies
+from dialeval.dialogues.datasets.task_oriented import published_figures
 from dialeval.errors import UsageError
 from dialeval.jobs.scoring import Summary, build_all, score_stream, score_to
 from dialeval.scores import Scores
-from dialeval.studies.against_gold import plain
+from dialeval.training.negatives import KINDS, Negatives, ReplyPlace
 
 REFERENCE = "reference"
 _WINDOW = 12  # turns before a reply that a metric is shown
@@ -34,7 +32,7 @@ Watch = Callable[[int], None]
 
 @dataclass(frozen=True)
 class Draws:
-    """How intervals are drawn: whole dialogues, so often, with this seed."""
+    """How intervals are resampled: whole dialogues, number of resamples, seed."""
 
     resamples: int = 1000
     confidence: float = 0.95
@@ -42,7 +40,7 @@ class Draws:
 
     def mean(self, values: Sequence[float] | npt.NDArray[Any], dialogues: Sequence[str]) -> dict[str, Any]:
         """Return a mean with its interval."""
-        return plain(
+        return asdict(
             statistics.bootstrap_means(
                 np.asarray(values, np.float64),
                 np.asarray(dialogues),
@@ -53,22 +51,9 @@ class Draws:
         )
 
 
-class _Published(msgspec.Struct):
-    combined: float
-
-
-class _Leaderboard(msgspec.Struct):
-    systems: dict[str, _Published]
-
-
-class _Unit(NamedTuple):
-    dialogue: str
-    turn: int
-
-
 @dataclass(frozen=True)
-class Contrast:
-    """Rows of figures, and what to know about them."""
+class ContrastResult:
+    """Rows of figures, with signatures and notes."""
 
     rows: list[dict[str, Any]]
     signatures: dict[str, Any]
@@ -83,13 +68,13 @@ def contrast_negatives(
     sample: int | None = 2000,
     draws: Draws = Draws(),  # noqa: B008  # frozen
     watch: Watch | None = None,
-) -> Contrast:
-    """Hold true replies against negatives of each kind, by every dimension of every metric.
+) -> ContrastResult:
+    """Compare true replies with negatives of each kind, by every dimension of every metric.
 
     Args:
         dialogues: What replies and negatives are taken from.
         specs: Metrics in command-line notation.
-        kinds: Of negatives, see `dialogues.negatives`.
+        kinds: Of negatives, see `training.negatives`.
         sample: How many replies, chosen by a hash; None: all.
         draws: Of the intervals; negatives have the same seed.
         watch: Called with the number of dialogues scored.
@@ -99,7 +84,7 @@ def contrast_negatives(
     if unknown := [kind for kind in kinds if kind not in KINDS]:
         raise UsageError(f"no negatives of the kind {unknown[0]!r}; known: {', '.join(KINDS)}")
     metrics, drawn, summary = build_all(specs), Negatives(dialogues, draws.seed), Summary()
-    places = [Place(n, turn) for n, turns in enumerate(drawn.replies) for turn in turns]
+    places = [ReplyPlace(n, turn) for n, turns in enumerate(drawn.replies) for turn in turns]
     places.sort(key=lambda one: hashlib.sha256(f"{dialogues[one[0]].id}|{one[1]}".encode()).digest())
     places = places[:sample]
     true = _scored([_placed(drawn, place, place) for place in places], metrics, summary, watch)
@@ -112,14 +97,14 @@ def contrast_negatives(
         false = _scored([_placed(drawn, *pair) for pair in pairs], metrics, summary, watch)
         units = {_key(place): dialogues[place.dialogue].id for place, _ in pairs}
         rows += [{"negatives": kind, **_told(one, true[one], false[one], units, draws)} for one in true]
-    return Contrast(rows, summary.signatures, notes)
+    return ContrastResult(rows, summary.signatures, notes)
 
 
-def _key(place: Place) -> str:
+def _key(place: ReplyPlace) -> str:
     return f"{place.dialogue}:{place.turn}"
 
 
-def _placed(drawn: Negatives, place: Place, chosen: Place) -> Dialogue:
+def _placed(drawn: Negatives, place: ReplyPlace, chosen: ReplyPlace) -> Dialogue:
     """Cut a dialogue around a reply, with the chosen one in its place and the turn after it as the last."""
     own = drawn.dialogues[place.dialogue]
     put = drawn.dialogues[chosen.dialogue].turns[chosen.turn]
@@ -132,12 +117,13 @@ def _placed(drawn: Negatives, place: Place, chosen: Place) -> Dialogue:
 
 
 Column = tuple[str, str]
+Unit = tuple[str, int]
 
 
 def _scored(
     made: list[Dialogue], metrics: dict[str, Any], summary: Summary, watch: Watch | None
 ) -> dict[Column, dict[str, float]]:
-    """Score dialogues and keep what is said of the turn that each is about."""
+    """Score dialogues and keep the scores of the turn that each is about."""
     found: dict[Column, dict[str, float]] = {}
     for chunk, scores in score_stream(made, metrics, summary, watch):
         about = {dialogue.id: dialogue.meta["turn"] for dialogue in chunk}
@@ -154,7 +140,7 @@ def _scored(
 def _told(
     column: Column, true: dict[str, float], false: dict[str, float], units: dict[str, str], draws: Draws
 ) -> dict[str, Any]:
-    """Say how often the true reply is above the negative, of those that both have a score for."""
+    """Return the share of pairs in which the true reply is above the negative, of those with both scores."""
     both = [unit for unit in units if unit in true and unit in false]
     names = [units[unit] for unit in both]
     good, bad = (np.array([some[unit] for unit in both], np.float64) for some in (true, false))
@@ -180,8 +166,8 @@ def contrast_systems(
     overwrite: bool = False,
     draws: Draws = Draws(),  # noqa: B008  # frozen
     watch: Watch | None = None,
-) -> Contrast:
-    """Hold logged replies against those of systems: means, and gaps over the turns that both have.
+) -> ContrastResult:
+    """Compare logged replies with those of systems: means, and differences over the turns that both have.
 
     Args:
         logged: Dialogues with the true replies.
@@ -204,8 +190,8 @@ def contrast_systems(
         said = _by_turn(score_stream(system.dialogues, metrics, summary, watch))
         rows += [{"system": system.system, **_gap(one, said[one], true.get(one), draws)} for one in said]
     if out is not None:
-        score_to(_together(logged, read), specs, out, name=REFERENCE, overwrite=overwrite, watch=watch)
-    return Contrast(rows, summary.signatures, [note for one in read for note in _notes(one)])
+        score_to(_together(logged, read), metrics, out, name=REFERENCE, overwrite=overwrite, watch=watch)
+    return ContrastResult(rows, summary.signatures, [note for one in read for note in _notes(one)])
 
 
 def _together(logged: Iterable[Dialogue], read: Sequence[SystemReplies]) -> Iterator[Dialogue]:
@@ -217,28 +203,28 @@ def _together(logged: Iterable[Dialogue], read: Sequence[SystemReplies]) -> Iter
             yield msgspec.structs.replace(dialogue, id=f"{one.system}/{dialogue.id}")
 
 
-def _by_turn(stream: Iterable[tuple[list[Dialogue], Scores]]) -> dict[Column, dict[_Unit, float]]:
-    found: dict[Column, dict[_Unit, float]] = {}
+def _by_turn(stream: Iterable[tuple[list[Dialogue], Scores]]) -> dict[Column, dict[Unit, float]]:
+    found: dict[Column, dict[Unit, float]] = {}
     for _, scores in stream:
         for row in scores:
             if row.turn is not None and row.value is not None:
                 column = found.setdefault((row.source, row.dimension), {})
-                column[_Unit(row.dialogue_id, row.turn)] = row.value
+                column[row.dialogue_id, row.turn] = row.value
     return found
 
 
 def _gap(
-    column: Column, values: dict[_Unit, float], true: dict[_Unit, float] | None, draws: Draws
+    column: Column, values: dict[Unit, float], true: dict[Unit, float] | None, draws: Draws
 ) -> dict[str, Any]:
-    """Give the mean of a column, and how far it is above that of the true replies, turn by turn."""
+    """Return the mean of a column and its mean difference to the true replies, turn by turn."""
     both = [unit for unit in values if true and unit in true]
     gaps = [values[unit] - true[unit] for unit in both] if true else []
     return {
         "source": column[0],
         "dimension": column[1],
         "n": len(values),
-        "mean": draws.mean(list(values.values()), [unit.dialogue for unit in values]),
-        "gap": draws.mean(gaps, [unit.dialogue for unit in both]) if true else None,
+        "mean": draws.mean(list(values.values()), [name for name, _ in values]),
+        "gap": draws.mean(gaps, [name for name, _ in both]) if true else None,
     }
 
 
@@ -254,24 +240,25 @@ def _notes(one: SystemReplies) -> Iterator[str]:
         yield f"{one.system}: {', '.join(counts)}"
 
 
-def combined(rows: Sequence[dict[str, Any]], path: str | Path | None = None) -> dict[str, Any]:
-    """Hold the means of systems against published Combined figures: each system's, and the rank correlation.
+def combined(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Compare the means of systems, rows of `contrast_systems`, with published Combined figures of MultiWOZ.
 
-    Args:
-        rows: Of `contrast_systems`.
-        path: A `leaderboard.json`; by default that of MultiWOZ, if it is at hand.
+    Returns:
+        `combined`, that of each system, and `spearman`, the rank correlation by dimension; both empty where
+        the published figures are not at hand.
     """
-    path = Path(path or data_folder() / "multiwoz" / "leaderboard.json")
-    if not path.is_file():
-        return {"combined": {}, "spearman": []}
-    figures = {name: one.combined for name, one in load(path, _Leaderboard).systems.items()}
+    figures = {name: one["combined"] for name, one in published_figures().items() if "combined" in one}
     columns: dict[Column, list[tuple[float, float]]] = {}
     for row in rows:
         if row["system"] in figures and row["mean"]["value"] is not None:
             pairs = columns.setdefault((row["source"], row["dimension"]), [])
             pairs.append((row["mean"]["value"], figures[row["system"]]))
     found = [
-        {"source": c[0], "dimension": c[1], "spearman": plain(statistics.spearman(*zip(*pairs, strict=True)))}
+        {
+            "source": c[0],
+            "dimension": c[1],
+            "spearman": asdict(statistics.spearman(*zip(*pairs, strict=True))),
+        }
         for c, pairs in columns.items()
     ]
     return {"combined": figures, "spearman": found}

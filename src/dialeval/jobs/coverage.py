@@ -9,29 +9,32 @@ Distances are those of the search, 1 - cosine, in all dimensions; the picture is
 """
 
 import dataclasses
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dialeval import __version__
 from dialeval.dialogues import Dialogue
 from dialeval.dialogues.splits import fingerprint
 from dialeval.errors import DataError, UsageError
-from dialeval.jobs.geometry import Floats, Rows, nearest, principal_axes
 from dialeval.models.index import Index
 from dialeval.models.index.dense import unit
 from dialeval.statistics import Estimate, share
 
+Floats: TypeAlias = NDArray[np.floating[Any]]
+RowNumbers: TypeAlias = NDArray[np.intp]
 Features: TypeAlias = Callable[[Sequence[Dialogue]], Floats]
 Maker: TypeAlias = Callable[[Index, str | None], tuple[str, Features]]
 SAMPLE = 2_000  # dialogues of the corpus whose own neighbours are looked for
 SHOWN = 3_000  # points of either kind that a picture shows
 _DIALOGUES = 500  # read and described at a time
 _LAYERS = 49  # more than any encoder at hand has
+_QUERIES, _ROWS = 256, 8_192  # compared at a time
 _ROUNDING = 1e-6  # two equal vectors are this far apart in single precision
 
 
@@ -39,7 +42,7 @@ def _text(index: Index, encoder: str | None) -> tuple[str, Features]:
     """Make the column `text` as `Index.of_dialogues` does."""
     from dialeval.models.encoder import DEFAULT, Encoder
     from dialeval.models.index import features
-    from dialeval.models.index.origin import check_encoder
+    from dialeval.models.index.layout import check_encoder
 
     chosen = Encoder.load(encoder or (index.encoder.name if index.encoder else DEFAULT))
     check_encoder(index.folder, index.encoder, chosen)
@@ -67,14 +70,14 @@ MAKERS: dict[str, Maker] = {
     "content": _described("content", "l"),
     "text": _text,
 }
-"""What makes a column for new dialogues: its name in an index (`acts`, or `acts-` and a mark) and a function.
+"""The makers of columns for new dialogues: a name in an index (`acts`, or `acts-` and a mark), a function.
 
 The first that an index has is the one that is shown.
 """
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class CoveragePoint:
     """A test dialogue: where the picture shows it, and its nearest dialogue in the corpus."""
 
     id: str
@@ -106,7 +109,7 @@ class Coverage:
     share: Estimate
     confidence: float
     explained: tuple[float, float]
-    places: list[Place]
+    places: list[CoveragePoint]
     corpus: list[tuple[float, float]]
     notes: list[str]
 
@@ -141,8 +144,9 @@ def cover(
     named = corpus_folder(str(corpus))
     index = Index.open(named if not Path(corpus).exists() and named.is_dir() else corpus)
     column, make = _column(index, column, encoder, features)
-    ids, said, vectors = _placed(dialogues, make, column, index.vectors(column).shape[1])
-    stored, (kept, equal, notes) = index.vectors(column), _kept(index, column, said)
+    stored = index.vectors(column)
+    ids, said, vectors = _placed(dialogues, make, column, stored.shape[1])
+    kept, equal, notes = _kept(index, stored, said)
     there = np.flatnonzero(vectors.any(axis=1))
     if len(kept) < 2 or not len(there):
         what = "no test dialogue has" if len(kept) > 1 else "fewer than two dialogues of the corpus have"
@@ -156,7 +160,7 @@ def cover(
     covered = share(int(near.sum()), len(there), confidence)
     spots, names = project(queries), index.ids
     places = [
-        Place(ids[at], names[int(row)], float(gap), bool(is_near), float(x), float(y))
+        CoveragePoint(ids[at], names[int(row)], float(gap), bool(is_near), float(x), float(y))
         for at, row, gap, is_near, (x, y) in zip(there, rows, distances, near, spots, strict=True)
     ]
     shown = [(float(x), float(y)) for x, y in project(stored[_sample(kept, SHOWN, seed)])]
@@ -208,12 +212,12 @@ def _placed(
     return ids, said, np.concatenate(parts).astype(np.float32)
 
 
-def _kept(index: Index, column: str, said: set[str]) -> tuple[Rows, int, list[str]]:
+def _kept(index: Index, stored: Floats, said: set[str]) -> tuple[RowNumbers, int, list[str]]:
     """Return the rows of a corpus to compare with, how many were equal to a test dialogue, and notes.
 
     A dialogue without features (nothing was said) is near to nothing and far from nothing: it has no say.
     """
-    stored, ids = index.vectors(column), index.ids
+    ids = index.ids
     parts, equal, notes, readable = [np.empty(0, np.intp)], 0, [], True
     for start in range(0, len(index), _DIALOGUES):
         keep = np.asarray(stored[start : start + _DIALOGUES]).any(axis=1)
@@ -229,9 +233,81 @@ def _kept(index: Index, column: str, said: set[str]) -> tuple[Rows, int, list[st
     return np.concatenate(parts), equal, notes
 
 
-def _sample(rows: Rows, most: int, seed: int) -> Rows:
+def _sample(rows: RowNumbers, most: int, seed: int) -> RowNumbers:
     """Draw rows at random, the same for the same seed, and keep their order."""
     if len(rows) <= most:
         return rows
-    chosen: Rows = np.sort(np.random.default_rng(seed).choice(rows, most, replace=False))
+    chosen: RowNumbers = np.sort(np.random.default_rng(seed).choice(rows, most, replace=False))
     return chosen
+
+
+# --- nearest neighbours and the two axes of the picture, block by block -------------------------------------
+
+
+def nearest(
+    stored: Floats, rows: RowNumbers, queries: Floats, own: RowNumbers | None = None
+) -> tuple[Floats, RowNumbers]:
+    """Return the distance (1 - cosine) of each query to the nearest of some rows, and that row.
+
+    Compared block by block: memory depends neither on the number of queries nor on that of rows.
+
+    Args:
+        stored: Vectors of length 1.
+        rows: Which of them to look at; of equals the first is found.
+        queries: Vectors of length 1.
+        own: The row that each query is itself, which is not its own neighbour.
+
+    >>> corner = np.array([[1, 0], [0.6, 0.8], [0, 1]])
+    >>> [found.tolist() for found in nearest(corner, np.arange(3), corner, own=np.arange(3))]
+    [[0.4, 0.2, 0.2], [1, 2, 1]]
+    """
+    best: NDArray[np.float64] = np.full(len(queries), -np.inf)
+    found = np.zeros(len(queries), np.intp)
+    for start in range(0, len(rows), _ROWS):
+        these = rows[start : start + _ROWS]
+        block = stored[these]
+        for first in range(0, len(queries), _QUERIES):
+            part = slice(first, first + _QUERIES)
+            cosines = queries[part] @ block.T
+            if own is not None:
+                cosines[own[part, None] == these[None]] = -np.inf
+            place = cosines.argmax(axis=1)
+            top = cosines[np.arange(len(place)), place].astype(np.float64)
+            better = top > best[part]
+            best[part] = np.where(better, top, best[part])
+            found[part] = np.where(better, these[place], found[part])
+    return np.maximum(0, np.round(1 - best, 7)), found
+
+
+def principal_axes(
+    stored: Floats, rows: RowNumbers, others: Floats
+) -> tuple[Callable[[Floats], Floats], tuple[float, float]]:
+    """Fit two principal axes to rows and others together; return how to project, and the share of each axis.
+
+    The singular vectors are those of the scatter matrix, which is summed block by block. They are only
+    known up to their sign: the largest weight of each is made positive, so that pictures do not flip.
+
+    >>> line = np.array([[0, 0], [3, 4], [6, 8]])
+    >>> project, explained = principal_axes(line, np.arange(3), line[:0])
+    >>> project(line)[:, 0].round(6).tolist(), explained
+    ([-5.0, 0.0, 5.0], (1.0, 0.0))
+    """
+
+    def parts() -> Iterator[Floats]:
+        yield others
+        for start in range(0, len(rows), _ROWS):
+            yield stored[rows[start : start + _ROWS]]
+
+    middle = sum(part.sum(axis=0, dtype=np.float64) for part in parts()) / (len(rows) + len(others))
+    scatter = np.zeros((stored.shape[1], stored.shape[1]))
+    for part in parts():
+        offset = part.astype(np.float64) - middle
+        scatter += offset.T @ offset
+    axes, sizes, _ = np.linalg.svd(scatter)
+    axes = axes[:, :2]
+    if axes.shape[1] < 2:
+        axes, sizes = np.column_stack([axes, 0 * axes]), np.append(sizes, 0)
+    largest = np.take_along_axis(axes, np.abs(axes).argmax(axis=0)[None], axis=0)
+    axes = axes * np.where(largest < 0, -1, 1)
+    shares = np.round(sizes[:2] / (sizes.sum() or 1), 12)
+    return (lambda vectors: (vectors - middle) @ axes), (float(shares[0]), float(shares[1]))

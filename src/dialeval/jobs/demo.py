@@ -7,14 +7,16 @@ from pathlib import Path
 from dialeval import __version__
 from dialeval.dialogues import Dialogue, formats
 from dialeval.dialogues.tasks import SHIPPED
+from dialeval.errors import UsageError
 from dialeval.jobs import runs
+from dialeval.jobs.reporting import report_run
 from dialeval.jobs.scoring import score_to
-from dialeval.reports import write_report
 from dialeval.scores import Scores, Signature
 from dialeval.studies import Study, study
 
 METRICS = (
     "quality",
+    "faults",
     "floweval:corpus=examples",
     "similarity",
     "repetition",
@@ -24,6 +26,7 @@ METRICS = (
     "bleu",
     "chrf",
 )
+_INPUT = "bundled examples"
 TITLE = "Three imaginary bots"
 
 
@@ -55,21 +58,15 @@ def run_demo(out: str | Path, *, overwrite: bool = True, watch: Callable[[str], 
         watch: Called with the name of each step.
     """
     say = watch or (lambda _: None)
+    if runs.is_run(out) and runs.Run(out).info().get("input") != _INPUT:
+        raise UsageError(f"{out} is a run of your own: choose another name for the demo")
     say("scoring")
-    score_to(example_dialogues(), METRICS, out, name="bundled examples", overwrite=overwrite, explain=True)
+    score_to(example_dialogues(), METRICS, out, name=_INPUT, overwrite=overwrite, explain=True)
     run, ratings = runs.Run(out), example_ratings()
     ratings.write(run.path / "ratings.csv")
     say("studying")
     found = study(Scores.concat([run.own_scores(), ratings]), by="system")
     run.add(found, ratings)
     say("reporting")
-    write_report(
-        found,
-        run.scores(),
-        run.dialogues(),
-        run.path / runs.REPORT,
-        title=TITLE,
-        illustrative=found.illustrative,
-        explanations=run.explanations(),
-    )
+    report_run(out, title=TITLE)
     return found

@@ -1,25 +1,25 @@
 """A gate for releases: `dialeval check`, and the same as an assertion for pytest."""
 
+import warnings
 from pathlib import Path
 from typing import Any
 
-from dialeval.jobs.runs import Run
-from dialeval.scores import Scores
-from dialeval.studies import Verdict, check
+from dialeval.jobs.comparing import read_scores
+from dialeval.studies import Comparison, check
+from dialeval.studies.comparison import ComparedColumn
 
 
-def check_runs(new: str | Path, against: str | Path, **options: Any) -> Verdict:
-    """Compare two run folders or tables of scores; options are those of `dialeval.studies.check`."""
-    return check(_scores(new), _scores(against), **options)
+def check_runs(new: str | Path, against: str | Path, **options: Any) -> Comparison:
+    """Compare two run folders or tables of scores; options are those of `dialeval.studies.compare`."""
+    return check(read_scores(new), read_scores(against), **options)
 
 
-def _scores(path: str | Path) -> Scores:
-    """Read a table, or everything a run folder knows: its own scores and the ratings joined to it."""
-    return Run(path).scores() if Path(path).is_dir() else Scores.read(path)
-
-
-def assert_no_drop(new: str | Path, against: str | Path, **options: Any) -> Verdict:
+def assert_no_drop(
+    new: str | Path, against: str | Path, *, fail_on_unscored: bool = False, **options: Any
+) -> Comparison:
     """Fail a test if the new run is significantly worse than the old one.
+
+    A significant rise of the share of unscored rows is a `UserWarning`, or a failure on request.
 
         def test_the_bot_did_not_get_worse():
             dialeval.assert_no_drop("runs/new", against="runs/released", source="repetition")
@@ -27,30 +27,52 @@ def assert_no_drop(new: str | Path, against: str | Path, **options: Any) -> Verd
     Args:
         new: A run folder or a table of scores.
         against: The one to hold it against.
+        fail_on_unscored: Whether a significant rise of the share of unscored rows fails as well.
         **options: `source`, `dimension`, `level` (turn or dialogue), `alpha`, `resamples`, `seed`.
 
     Raises:
         AssertionError: Naming each source that dropped, by how much, and the p-value.
     """
     verdict = check_runs(new, against, **options)
-    if not verdict.passed:
+    if not passes(verdict, fail_on_unscored=fail_on_unscored):
         raise AssertionError("\n".join(describe(verdict)))
+    for line in describe_unscored(verdict):
+        warnings.warn(line, stacklevel=2)
     return verdict
 
 
-def describe(verdict: Verdict) -> list[str]:
-    """Say in one line for each column what happened; p is Holm-corrected over the columns."""
-    lines = []
-    for one, p in zip(verdict.comparisons, verdict.adjusted, strict=True):
-        kind = "paired" if one.paired else "unpaired"
-        mark = "DROP" if one.label in verdict.worse else "ok"
-        means = f"{_figure(one.second.value)} → {_figure(one.first.value)}"
-        n = f"n={one.first.n}" if one.first.n == one.second.n else f"n={one.second.n} and {one.first.n}"
-        lines.append(
-            f"{mark:4} {one.label}: {means}, difference {_figure(one.difference.value)}, "
-            f"p={_figure(p)} ({kind}, {n}, {verdict.level} level)"
-        )
-    return lines
+def passes(verdict: Comparison, *, fail_on_unscored: bool = False) -> bool:
+    """Return whether nothing dropped and, on request, no share of unscored rows rose significantly."""
+    return verdict.passed and not (fail_on_unscored and verdict.more_unscored)
+
+
+def describe(verdict: Comparison) -> list[str]:
+    """Return a line for each column, and one for each significant rise of unscored rows.
+
+    The p-values are Holm-corrected over the columns.
+    """
+    return [
+        f"{'DROP' if one.verdict == 'worse' else 'ok':4} {one.label}: {_figure(one.old.value)} → "
+        f"{_figure(one.new.value)}, difference {_figure(one.difference.value)}, "
+        f"p={_figure(one.p_holm)} ({_sample(one)}, {verdict.level} level)"
+        for one in verdict.columns
+    ] + describe_unscored(verdict)
+
+
+def describe_unscored(verdict: Comparison) -> list[str]:
+    """Return a line for each column whose share of unscored rows rose significantly."""
+    return [
+        f"WARN {one.label}: unscored rows {one.old.value:.1%} → {one.new.value:.1%}, "
+        f"p={_figure(one.p_holm)} ({_sample(one)} rows)"
+        for one in verdict.unscored
+        if one.verdict == "worse"
+    ]
+
+
+def _sample(one: ComparedColumn) -> str:
+    """Return whether items are paired, and how many there are on each side."""
+    n = f"n={one.new.n}" if one.new.n == one.old.n else f"n={one.old.n} and {one.new.n}"
+    return f"{'paired' if one.paired else 'unpaired'}, {n}"
 
 
 def _figure(value: float | None) -> str:

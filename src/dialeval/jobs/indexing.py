@@ -8,7 +8,7 @@ from typing import Any
 from dialeval.dialogues import Dialogue
 from dialeval.dialogues.splits import fingerprint
 from dialeval.errors import UsageError
-from dialeval.models.consensus import Description, corpus_blocks, corpus_folder
+from dialeval.models.consensus import Description, corpus_blocks
 from dialeval.models.encoder import DEFAULT, Encoder
 from dialeval.models.index import Index
 
@@ -21,6 +21,8 @@ def index_to(
     plain: bool = False,
     layer: int | None = None,
     acts_layer: int | None = None,
+    acts: str | None = None,
+    splitter: str | None = None,
     add: bool = False,
     overwrite: bool = False,
     watch: Callable[[int], None] | None = None,
@@ -34,6 +36,9 @@ def index_to(
         plain: Whether vectors and words are enough: to search in, but not for consensus metrics.
         layer: Of the encoder, for the content of dialogues; by default the one that metrics ask for.
         acts_layer: Of ActBERT, for their acts; by default the one that metrics ask for.
+        acts: The classifier of segment acts; by default the one that metrics ask for.
+        splitter: How turns are cut into segments: `punkt`, `punkt+comma` or a segmenter; by default the way
+            that metrics ask for.
         add: Whether to add to the index that is there, which must have been made with the same encoder.
         overwrite: Whether an index that is there may be replaced.
         watch: Called with the number of dialogues after each block.
@@ -47,6 +52,8 @@ def index_to(
         usual,
         l=usual.l if layer is None else layer,
         h=usual.h if acts_layer is None else acts_layer,
+        acts=acts or usual.acts,
+        splitter=splitter or usual.splitter,
     )
     left_out: list[str] = []
     different = _different(dialogues, left_out)
@@ -67,16 +74,25 @@ def index_to(
         made = Index.of_dialogues(out, different, chosen, progress=tell)
     else:
         made = Index.build_from(out, corpus_blocks(different, how, tell), encoder=chosen)
-    return {**_summary(made, out), "copies_left_out": len(left_out)}
-
-
-def default_folder(name: str) -> Path:
-    """Say where the index of a public set goes if nothing else is said: where metrics look for it."""
-    return corpus_folder(name)
+    search = {
+        name: found.method
+        if found.recall_at_50 is None
+        else f"{found.method}, recall@50 {found.recall_at_50:.3f}"
+        for name, found in made.approximate.items()
+    }
+    return {
+        "folder": str(out),
+        "dialogues": len(made),
+        "columns": made.columns,
+        "encoder": None if made.encoder is None else f"{made.encoder.name} {made.encoder.sha[:12]}",
+        "search": search or "exact",
+        "sha": made.sha[:12],
+        "copies_left_out": len(left_out),
+    }
 
 
 def _different(dialogues: Iterable[Dialogue], left_out: list[str]) -> Iterator[Dialogue]:
-    """Give each dialogue once, by what is said in it; ids of copies are noted."""
+    """Yield each dialogue once, by what is said in it; ids of copies are noted."""
     seen: set[str] = set()
     for dialogue in dialogues:
         said = fingerprint(dialogue)
@@ -85,20 +101,3 @@ def _different(dialogues: Iterable[Dialogue], left_out: list[str]) -> Iterator[D
         else:
             seen.add(said)
             yield dialogue
-
-
-def _summary(made: Index, out: Path) -> dict[str, Any]:
-    return {
-        "folder": str(out),
-        "dialogues": len(made),
-        "columns": made.columns,
-        "encoder": None if made.encoder is None else f"{made.encoder.name} {made.encoder.sha[:12]}",
-        "search": {
-            name: found.method
-            if found.recall_at_50 is None
-            else f"{found.method}, recall@50 {found.recall_at_50:.3f}"
-            for name, found in made.approximate.items()
-        }
-        or "exact",
-        "sha": made.sha[:12],
-    }

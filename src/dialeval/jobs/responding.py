@@ -18,19 +18,18 @@ from typing import Any, BinaryIO
 from dialeval import files
 from dialeval.dialogues import Dialogue, formats
 from dialeval.dialogues.contexts import Context, answered, contexts, failure_of
-from dialeval.dialogues.formats.records import parse_record
+from dialeval.dialogues.formats.shapes import parse_record
 from dialeval.dialogues.formats.writing import to_json
 from dialeval.errors import DataError, UsageError
 from dialeval.systems import System
-from dialeval.systems.conversation import reason
-from dialeval.systems.wizards import Wizards
+from dialeval.systems.system import reason
 
 Watch = Callable[[int], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Summary:
-    """What came of it: contexts asked, those wizards know nothing of, answers, failures and why."""
+class ReplySummary:
+    """Counts of a run: contexts asked, contexts without votes left out, replies, failures and why."""
 
     system: str
     signature: str
@@ -57,16 +56,16 @@ def respond_to(
     overwrite: bool = False,
     give_up: int = 20,
     watch: Watch | None = None,
-) -> Summary:
-    """Let a system answer, and write one dialogue a reply.
+) -> ReplySummary:
+    """Let a system answer contexts, and write one dialogue for each reply.
 
     Args:
-        dialogues: What people said to each other.
-        system: Who answers.
+        dialogues: Where the contexts come from.
+        system: The system under test.
         out: A `.jsonl` file.
         speaker: Whose turns the system plays; by default those that metrics score.
         retry: Ask again where the system failed before.
-        overwrite: Begin anew, whatever is there.
+        overwrite: Delete an output or a journal that is there, and start again.
         give_up: Stop after so many failures in a row; what was answered stays.
         watch: Called with the number of contexts asked.
 
@@ -77,7 +76,8 @@ def respond_to(
     if target.suffix.lower() != ".jsonl":
         raise UsageError(f"cannot write {out}: the name must end in .jsonl")
     every = list(contexts(dialogues, speaker))
-    asked = [one for one in every if not isinstance(system, Wizards) or system.knows(one)]
+    knows = getattr(system, "knows", lambda _: True)  # wizards' votes exist for some contexts only
+    asked = [one for one in every if knows(one)]
     if overwrite:
         for path in (target, journal):
             path.unlink(missing_ok=True)
@@ -98,7 +98,7 @@ def respond_to(
         if why := failure_of(one):
             failures[why] = failures.get(why, 0) + 1
     failed = sum(failures.values())
-    return Summary(
+    return ReplySummary(
         system=system.name,
         signature=str(system.signature),
         contexts=len(asked),
@@ -112,7 +112,7 @@ def respond_to(
 
 
 def _earlier(asked: Sequence[Context], system: System, target: Path, journal: Path) -> dict[str, Dialogue]:
-    """Read what an earlier run has left, the journal last; what is not of this run is refused."""
+    """Read the replies of an earlier run, the journal last; those of another run are refused."""
     wanted, found = {one.name: one for one in asked}, {}
     for path in (target, journal):
         for one in _lines(path) if path.is_file() else ():
@@ -138,13 +138,13 @@ def _lines(path: Path) -> Iterator[Dialogue]:
                 if not line.endswith(b"\n"):
                     return
                 raise DataError("not a reply", file=path, line=number, fix="--overwrite") from None
-            yield parse_record(record, None, path, number)[0]
+            yield parse_record(record, None, path, number)[0][0]
 
 
 def _ask(
     todo: Sequence[Context], system: System, journal: BinaryIO, give_up: int, watch: Watch | None
 ) -> Iterator[Dialogue]:
-    """Ask for replies, a few at a time; write each down before it is passed on."""
+    """Ask for replies, a few at a time; each is in the journal before it is yielded."""
     by, in_a_row, synced = {"by": str(system.signature)}, 0, time.monotonic()
 
     def ask(context: Context) -> Dialogue:

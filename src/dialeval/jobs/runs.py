@@ -4,35 +4,43 @@ run/
   dialogues.jsonl     what was scored, in canonical form
   scores.parquet      what the metrics said
   run.json            input, signatures, counts
-  explanations.jsonl  why, where `score --explain` asked and the metric can say
+  explanations.jsonl  why, if `score --explain` was asked for
   joined.parquet      ratings and foreign columns that `study` joined
-  study.json          what `study` found
-  report.html         what `report` made of it
+  study.json          what `study` found, and the run folders it was made of
+  trust.json          how far the scores can be trusted, as `trust` found
+  report.html         the report
+  SHA256SUMS          the hash of each of these but the report; a file is compared with it when it is read
 
 The folder of a batch that has ended well is one, too: its scores lie in parts (`scores/`), and its dialogues
 where they were (see `jobs/batch/folder.py`).
 """
 
 import contextlib
+import io
 import json
-from collections.abc import Iterable, Iterator
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from dialeval import files
 from dialeval.dialogues import Dialogue, formats
 from dialeval.errors import DataError
+from dialeval.manifests import check_listed, write_listed
 from dialeval.metrics.explanation import Explanation, read_explanations
 from dialeval.scores import ColumnMap, Scores, read_columns
 from dialeval.studies import Study
+from dialeval.studies.trust_findings import Trust
 
-DIALOGUES, SCORES, RUN, EXPLANATIONS, JOINED, STUDY, REPORT = (
+DIALOGUES, SCORES, RUN, EXPLANATIONS, JOINED, STUDY, TRUST, REPORT = (
     "dialogues.jsonl",
     "scores.parquet",
     "run.json",
     "explanations.jsonl",
     "joined.parquet",
     "study.json",
+    "trust.json",
     "report.html",
 )
 PARTS, DONE, SUCCESS = "scores", "done", "_SUCCESS"  # of a batch: scores in parts, what is known of each, end
@@ -53,36 +61,38 @@ class Run:
 
     def dialogues(self) -> Iterator[Dialogue]:
         """Yield the dialogues that were scored."""
-        if is_batch(self.path):
-            from dialeval.jobs.batch.shards import batch_dialogues
-
-            return batch_dialogues(self.path)
-        return formats.read(self.path / DIALOGUES)
+        return formats.read(self.path if is_batch(self.path) else self.checked(DIALOGUES))
 
     def scores(self) -> Scores:
         """Return everything known about them: the run's own scores and what was joined to it."""
-        parts = [self.own_scores()]
-        if (self.path / JOINED).is_file():
-            parts.append(Scores.read(self.path / JOINED))
-        return Scores.concat(parts)
+        return Scores.concat([self.own_scores(), *self._joined()])
 
     def own_scores(self) -> Scores:
         """Return the run's own scores alone."""
         if is_batch(self.path):
-            return Scores.read(self.path / PARTS)
-        return Scores.read(self.path / SCORES)
+            from dialeval.jobs.batch.plan import read_scores
+
+            return read_scores(self.path)
+        return Scores.read(self.checked(SCORES))
+
+    def _joined(self) -> list[Scores]:
+        path = self.checked(JOINED)
+        return [Scores.read(path)] if path.is_file() else []
+
+    def checked(self, name: str) -> Path:
+        """Return the path of one of the files, as it was written."""
+        again = "study again with --fresh" if name in (JOINED, STUDY) else "score again"
+        return check_listed(self.path, name, fix=f"restore a copy, or {again}")
 
     def joined_with(self, new: Scores) -> Scores:
         """Return what was joined to the run before and now; a source that comes again replaces the old."""
-        if not (self.path / JOINED).is_file():
-            return new
-        old = Scores.read(self.path / JOINED)
-        return Scores.concat([old.where(source=lambda name: name not in new.sources), new])
+        kept = [old.where(source=lambda name: name not in new.sources) for old in self._joined()]
+        return Scores.concat([*kept, new])
 
     def info(self) -> dict[str, Any]:
         """Return what `run.json` says."""
         try:
-            with files.open_binary(self.path / RUN) as file:
+            with files.open_binary(self.checked(RUN)) as file:
                 info: dict[str, Any] = json.load(file)
         except (ValueError, RecursionError) as error:
             raise DataError(f"broken: {error}", file=self.path / RUN, fix="score again") from None
@@ -92,42 +102,102 @@ class Run:
 
     def explanations(self) -> Iterator[Explanation]:
         """Yield why the dialogues got their scores, in their order; nothing if that was not asked for."""
-        if (self.path / EXPLANATIONS).is_file():
-            yield from read_explanations(self.path / EXPLANATIONS)
+        if (path := self.checked(EXPLANATIONS)).is_file():
+            yield from read_explanations(path)
 
     def study(self) -> Study | None:
         """Return the study made of this run, if there is one."""
-        return Study.load(self.path / STUDY) if (self.path / STUDY).is_file() else None
+        path = self.checked(STUDY)
+        return Study.load(path) if path.is_file() else None
 
-    @contextlib.contextmanager
-    def showing_study(self) -> Iterator[None]:
-        """Take what breaks while a stored study is shown for a fault of its file: it was changed by hand."""
-        try:
-            yield
-        except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
-            if not (self.path / STUDY).is_file():
-                raise
-            message, fix = f"not as a study is written: {error!r}", "run dialeval study again"
-            raise DataError(message, file=self.path / STUDY, fix=fix) from error
+    def trust(self) -> Trust | None:
+        """Return how far its scores can be trusted, if that was asked."""
+        path = self.checked(TRUST)
+        return Trust.load(path) if path.is_file() else None
+
+    def together(self, study: Study) -> tuple[list["Run"], list[Path]]:
+        """Return the run folders that a study kept here was made of, this one first, and those now gone."""
+        others = [path for path in map(self._beside, study.runs) if path != self._beside(".")]
+        return [self, *(Run(path) for path in others if is_run(path))], [p for p in others if not is_run(p)]
+
+    def _beside(self, name: str) -> Path:
+        return Path(os.path.normpath(self.path / name))
 
     def add(self, study: Study, joined: Scores) -> None:
         """Keep a study beside the scores it was made of; an older report no longer fits and goes."""
-        if len(joined):
-            joined.write(self.path / JOINED)
-        else:
-            (self.path / JOINED).unlink(missing_ok=True)
-        study.save(self.path / STUDY)
+        table = io.BytesIO()
+        joined.write_parquet(table)
+        made = {
+            JOINED: table.getvalue() if len(joined) else None,
+            STUDY: study.to_json().encode("utf-8", "replace"),
+        }
+        write_listed(self.path, made)
+        (self.path / REPORT).unlink(missing_ok=True)
+
+    def add_trust(self, found: Trust) -> None:
+        """Keep how far its scores can be trusted; an older report no longer fits and goes."""
+        write_listed(self.path, {TRUST: found.to_json()})
         (self.path / REPORT).unlink(missing_ok=True)
 
 
 def is_run(path: str | Path) -> bool:
-    """Say whether a path is a run folder."""
+    """Whether a path is a run folder."""
     return (Path(path) / RUN).is_file() and ((Path(path) / SCORES).is_file() or is_batch(path))
 
 
 def is_batch(path: str | Path) -> bool:
-    """Say whether a path is the folder of a batch, finished or not."""
+    """Whether a path is the folder of a batch, finished or not."""
     return (Path(path) / RUN).is_file() and (Path(path) / PARTS).is_dir()
+
+
+@dataclass(frozen=True, slots=True)
+class StudyInput:
+    """The input of a study: run folders, tables, and what was joined to the first run folder earlier.
+
+    Attributes:
+        scores: Everything together.
+        run: The first run folder, in which the study is kept.
+        joined: All of it but that folder's own scores.
+        earlier: Sources that were joined in an earlier study and not given again.
+        runs: The run folders, relative to the first.
+    """
+
+    scores: Scores
+    run: Run | None = None
+    joined: Scores = field(default_factory=lambda: Scores.of([]))
+    earlier: tuple[str, ...] = ()
+    runs: tuple[str, ...] = ()
+
+
+def study_input(paths: Sequence[Path], maps: Iterable[str] = (), *, fresh: bool = False) -> StudyInput:
+    """Read run folders and tables for one study.
+
+    Args:
+        paths: Run folders and tables of scores or ratings. Several folders are several systems' replies to
+            the same contexts, or runs over different dialogues; they count as one table.
+        maps: Foreign columns in `--map` notation.
+        fresh: Whether to leave out what was joined to the first folder earlier.
+    """
+    run = next((Run(path) for path in paths if path.is_dir()), None)
+    if run is None:
+        return StudyInput(load_scores(paths, maps))
+    rest = [path for path in paths if path != run.path]
+    given = joined = load_scores(rest, maps)
+    others = tuple(os.path.relpath(path, run.path) for path in rest if path.is_dir())
+    if not fresh:
+        joined = run.joined_with(given)
+        others = others or _remembered(run)
+    earlier = tuple(name for name in joined.sources if name not in given.sources)
+    runs = tuple(dict.fromkeys((".", *others)))
+    return StudyInput(Scores.concat([run.own_scores(), joined]), run, joined, earlier, runs)
+
+
+def _remembered(run: Run) -> tuple[str, ...]:
+    """Return the run folders of the study that is there, unless another version made it."""
+    path = run.checked(STUDY)
+    with contextlib.suppress(DataError):
+        return Study.load(path).runs if path.is_file() else ()
+    return ()
 
 
 def load_scores(paths: Iterable[str | Path], maps: Iterable[str] = ()) -> Scores:

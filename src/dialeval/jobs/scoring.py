@@ -1,10 +1,9 @@
 """Score a stream of dialogues with several metrics, in flat memory, into a table or a run folder."""
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -12,16 +11,18 @@ import pyarrow.compute as pc
 
 from dialeval import __version__
 from dialeval.dialogues import Dialogue
+from dialeval.dialogues.feedback import feedback_scores
 from dialeval.errors import UsageError
 from dialeval.jobs import writing
 from dialeval.jobs.arrivals import Interruption, arrivals
 from dialeval.jobs.writing import Stream
-from dialeval.metrics import build, parse_spec, signature_of
+from dialeval.metrics import DEFAULT_METRICS, build, chunks, needs_of, parse_spec, signature_of
 from dialeval.metrics import explanation as why
+from dialeval.metrics.registry import CHUNK_DIALOGUES
+from dialeval.models.needs import encode_ahead
 from dialeval.scores import Scores, Signature
 
-_CHUNK = 512  # dialogues scored together
-DEFAULT_METRICS = ("quality",)
+_FIRST = 8  # dialogues of the first chunk
 Watch = Callable[[int], None]
 
 
@@ -70,7 +71,7 @@ class Summary:
             total[2] += row["n_unscored"]
 
     def warnings(self) -> list[str]:
-        """Say where most scores of a source carry the same note, such as `truncated`."""
+        """Return where most scores of a source carry the same note, such as `truncated`."""
         totals: Counter[tuple[str, str]] = Counter()
         for row in self.rows():
             totals[row["source"], row["dimension"]] += row["n"]
@@ -82,7 +83,7 @@ class Summary:
         return list(found.values())
 
     def why_silent(self, source: str) -> str:
-        """Say why a source scored nothing, if there is one reason."""
+        """Return why a source scored nothing, if there is one reason."""
         notes = [note for name, note in self.unscored_notes if name == source]
         return notes[0] if len(notes) == 1 else "see the notes of its rows, or its fields"
 
@@ -100,7 +101,7 @@ class Summary:
                 "n_unscored": int(unscored),
             }
             for (source, dimension, level, system), (total, n, unscored) in sorted(
-                self._sums.items(), key=lambda one: places.get(one[0][0], 0)
+                self._sums.items(), key=lambda one: places.get(one[0][0], len(places))
             )
         ]
 
@@ -120,8 +121,10 @@ class Summary:
         }
 
 
-def build_all(specs: Sequence[str]) -> dict[str, Any]:
-    """Make the metrics asked for, by the name of their source."""
+def build_all(specs: Sequence[str] | Mapping[str, Any]) -> dict[str, Any]:
+    """Build the metrics asked for, by the name of their source; built ones stay as they are."""
+    if isinstance(specs, Mapping):
+        return dict(specs)
     metrics: dict[str, Any] = {}
     for spec in specs or DEFAULT_METRICS:
         source = parse_spec(spec)[0]
@@ -131,17 +134,37 @@ def build_all(specs: Sequence[str]) -> dict[str, Any]:
     return metrics
 
 
-def estimates(read: Callable[[], Iterable[Dialogue]] | None, specs: Sequence[str]) -> list[str]:
-    """Say what metrics that cost something will cost, before they start: those with a method `estimate`.
+def estimates(
+    read: Callable[[], Iterable[Dialogue]] | None, specs: Sequence[str] | Mapping[str, Any]
+) -> list[str]:
+    """Return what metrics that cost something will cost, before they start: those with a method `estimate`.
 
     Args:
         read: Opens the dialogues; None where they can be read only once.
-        specs: Metrics in command-line notation.
+        specs: Metrics in command-line notation, or built.
     """
     costly = {source: made for source, made in build_all(specs).items() if hasattr(made, "estimate")}
     if read is None:
         return [f"{source}: what it costs cannot be told before the input is read" for source in costly]
     return [str(made.estimate(read())) for made in costly.values()]
+
+
+def count_dialogues(sources: Sequence[str]) -> int | None:
+    """Count the dialogues of JSONL files by their lines, for a progress bar; None where that cannot be done.
+
+    >>> from dialeval import dialogues
+    >>> examples = Path(dialogues.__file__).parent / "examples"
+    >>> count_dialogues([str(examples / "dialogues.jsonl")]), count_dialogues(["-"])
+    (60, None)
+    """
+    total = 0
+    for source in sources:
+        path = Path(source)
+        if path.suffix != ".jsonl" or not path.is_file():
+            return None
+        with path.open("rb") as file:
+            total += sum(not line.isspace() for line in file)
+    return total
 
 
 def score_stream(
@@ -160,11 +183,11 @@ def score_stream(
     """
     summary.signatures = {source: signature_of(made) for source, made in metrics.items()}
     tallies = {source: made.tally() for source, made in metrics.items() if hasattr(made, "tally")}
-    stream = iter(dialogues)
-    whole = iter(lambda: list(islice(stream, _CHUNK)), [])
-    for chunk in whole if arriving is None else arriving:
+    needs = needs_of(metrics.values())
+    for chunk in chunks(dialogues, _FIRST) if arriving is None else arriving:
+        encode_ahead(chunk, needs)
         parts = {source: made.score(chunk).renamed(source) for source, made in metrics.items()}
-        scores = Scores.concat(parts.values())
+        scores = Scores.concat([*parts.values(), *([rated] if len(rated := feedback_scores(chunk)) else [])])
         summary.add(chunk, scores)
         for source, tally in tallies.items():
             tally.add(chunk, parts[source])
@@ -176,7 +199,7 @@ def score_stream(
 
 def score_to(
     dialogues: Iterable[Dialogue],
-    specs: Sequence[str],
+    specs: Sequence[str] | Mapping[str, Any],
     out: str | Path | None = None,
     *,
     name: str = "",
@@ -192,7 +215,7 @@ def score_to(
 
     Args:
         dialogues: Any stream of dialogues.
-        specs: Metrics in command-line notation.
+        specs: Metrics in command-line notation, or built (`build_all`).
         out: Where to write; None for the summary alone, `-` for JSONL on standard output.
         name: Where the dialogues came from, for the record.
         overwrite: Whether an existing run folder may be replaced.
@@ -207,7 +230,7 @@ def score_to(
     if explain:
         writing.check_explaining(metrics, out)
     patient = str(out) != "-"  # nobody sees a file before its end
-    arriving = arrivals(iter(dialogues), _CHUNK, interruption, patient=patient) if live else None
+    arriving = arrivals(iter(dialogues), CHUNK_DIALOGUES, interruption, patient=patient) if live else None
     stream = score_stream(dialogues, metrics, summary, watch, arriving)
     with interruption.awaited() if live else nullcontext():
         writing.write(stream, metrics, summary, out, name, overwrite, explain, most)

@@ -15,14 +15,13 @@ from typing import Any
 
 from dialeval import __version__
 from dialeval.dialogues import Dialogue, Turn, formats
-from dialeval.dialogues.datasets.multiwoz import canonical_id
-from dialeval.dialogues.datasets.multiwoz_systems import FIGURES, published_figures, system_files
+from dialeval.dialogues.datasets.task_oriented import FIGURES, canonical_id, published_figures, system_files
 from dialeval.dialogues.tasks import Task
-from dialeval.dialogues.tasks.replies import Reader
+from dialeval.dialogues.tasks.task import Reader
 from dialeval.errors import UsageError
 from dialeval.metrics import Rows, build, signature_of
 from dialeval.metrics.multiwoz import INFORM, SUCCESS, MultiWoz
-from dialeval.metrics.task_success import Judged
+from dialeval.metrics.task_success import DialogueOutcome
 from dialeval.statistics import Estimate, share
 
 GOLD = "(gold)"
@@ -52,7 +51,7 @@ class SystemFigures:
 
     @property
     def published_sum(self) -> float | None:
-        """What Combined would be of the other published figures, where it is not what was published."""
+        """Combined as it follows from the other published figures, where another one was published."""
         if not all(key in self.published for key in FIGURES):
             return None
         inform, success, bleu, combined = (float(self.published[key]) for key in FIGURES)
@@ -163,8 +162,8 @@ def _percent(hits: int, n: int) -> Estimate:
     return dataclasses.replace(found, value=value, low=low, high=high)
 
 
-def _by_domain(scored: Iterable[Judged]) -> dict[str, dict[str, Any]]:
-    """Give Inform and Success of each domain over the dialogues whose goal has it."""
+def _by_domain(scored: Iterable[DialogueOutcome]) -> dict[str, dict[str, Any]]:
+    """Return Inform and Success of each domain over the dialogues whose goal has it."""
     found = defaultdict(list)
     for one in scored:
         for domain, verdict in one.verdicts.items():
@@ -179,8 +178,8 @@ def _by_domain(scored: Iterable[Judged]) -> dict[str, dict[str, Any]]:
     }
 
 
-def _remarks(made: MultiWoz, judged: Iterable[Judged]) -> list[str]:
-    """Say what is odd about a file, as `dialeval score` does."""
+def _remarks(made: MultiWoz, judged: Iterable[DialogueOutcome]) -> list[str]:
+    """Return notes on what is odd about a file, as `dialeval score` prints them."""
     tally, rows = made.tally(), Rows(made)
     judged = list(judged)
     for one in judged:

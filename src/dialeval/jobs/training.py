@@ -1,22 +1,20 @@
-"""Train a recipe by its name on whatever dialogues there are, away from all test data that is here."""
+"""Train a recipe by its name on dialogues from any source, without dialogues that are in test data."""
 
 import dataclasses
 import hashlib
 import importlib.util
 import shlex
 import typing
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
-from dialeval.dialogues import Dialogue
 from dialeval.errors import DataError, UsageError
-from dialeval.jobs.material import Guard, Watch, read_material, source_of
-from dialeval.metrics.recipes import recipe
-
-if TYPE_CHECKING:
-    from dialeval.models.tensors import Storage
-    from dialeval.models.training import Recipe, Result, Settings
+from dialeval.models.tensors import Storage
+from dialeval.training.data import TestOverlap, read_split, source_of
+from dialeval.training.recipe import Provenance, Result, Watch, train
+from dialeval.training.registry import recipe
+from dialeval.training.settings import TrainingSettings
 
 SEE_DATA = "see data"
 _LIMITS = ("It was trained with `dialeval train`; no figure but the dev figure was measured.",)
@@ -31,70 +29,78 @@ def train_to(
     encoder: str | None = None,
     settings: Mapping[str, str] | None = None,
     share: float = 1.0,
-    storage: "Storage" = "fp32",
+    storage: Storage = "fp32",
     device: str | None = None,
     fresh: bool = False,
     licence: str | None = None,
     without: Sequence[str] = (),
     watch: Watch | None = None,
 ) -> dict[str, Any]:
-    """Train by a recipe's name, write the artefact, and say what came out.
+    """Train by a recipe's name, write the artefact, and return counts, dev figure and hash.
 
     Args:
-        name: A recipe, see `metrics.recipes`.
-        sources: What to learn from, see `jobs.material`.
+        name: A recipe, see `training.registry`.
+        sources: The training data, see `training.data`.
         out: The artefact's folder; checkpoints go to `<out>.training`.
-        dev: What to choose by, in place of what the sources set aside.
+        dev: The dev data, in place of the dev portions of the sources.
         encoder: In place of the recipe's own.
-        settings: Fields of `Settings` as text, in place of the recipe's.
-        share: Of the dialogues to learn from, by a hash of their ids; a smaller one is part of a larger one.
+        settings: Fields of `TrainingSettings` as text, in place of the recipe's.
+        share: Of the training dialogues, by a hash of their ids; a smaller one is part of a larger one.
         storage: How the artefact keeps its weights.
         device: A name that torch knows; None: a GPU if there is one.
         fresh: Whether to forget a run that was begun; else the same call goes on with it.
         licence: Of the artefact, for its card; None: whoever passes it on must look at its data.
         without: Sources whose dialogues stay out too, whatever portion of a public set they are.
-        watch: Called with what is being done and how many more dialogues; an empty name: counting is over.
+        watch: Called with a stage and how many more dialogues it has done; an empty stage ends the count.
     """
-    need_training(device)
     _check_names(encoder, out)
-    from dialeval.models.training import Provenance, train
-
-    made, watch = recipe(name, encoder).recipe, watch or _ignore
+    made, watch = recipe(name, encoder), watch or (lambda stage, count: None)
     chosen = settings_of(made.settings, settings or {})
+    if chosen.epochs or not made.ridge:
+        need_training(device)
     origins = [source_of(text) for text in sources]
-    material = read_material(origins, [source_of(text) for text in dev], watch)
-    learn = [one for one in material.learn if _falls(one.id) < share]
-    guard = Guard(origins, watch, [source_of(text) for text in without])
+    data = read_split(origins, [source_of(text) for text in dev], watch)
+    kept = [one for one in data.train if _place(one.id) < share]
+    tests = TestOverlap(origins, watch, [source_of(text) for text in without])
+    sets = [one.public for one in (*origins, *map(source_of, dev)) if one.public]
     command = command_of(
         name,
         sources,
         out,
-        dev=dev,
+        dev=list(dev),
+        without=list(without),
         encoder=encoder,
-        settings=settings or {},
+        set=[f"{key}={text}" for key, text in (settings or {}).items()],
         share=share,
         storage=storage,
         device=device,
         licence=licence,
-        without=without,
     )
     result = train(
-        typing.cast("Recipe[Any, Any]", _Watched(made, len(learn), watch)),
-        learn,
+        made,
+        kept,
         out,
-        Provenance(licence or SEE_DATA, command, material.rows, _LIMITS),
-        dev=material.choose or None,
-        unseen=guard.dialogues(),
+        Provenance(
+            licence or SEE_DATA,
+            command,
+            data.rows,
+            _LIMITS,
+            sets=[*dict.fromkeys([*sets, *made.sets])],
+            filtered=[one.removeprefix("set:").partition("/")[0] for one in tests.read],
+        ),
+        dev=data.dev or None,
+        unseen=tests.fingerprints,
         settings=chosen,
         storage=storage,
         resume=not fresh,
         device=device,
+        watch=watch,
     )
-    read = {"recipe": name, "dialogues": len(learn), "in_dev_too": material.in_both}
-    return {**read, **_found(result), "guarded": guard.read, "not_here": guard.absent, "folder": str(out)}
+    read = {"recipe": name, "dialogues": len(kept), "in_dev_too": data.in_dev_too}
+    return {**read, **_found(result), "guarded": tests.read, "not_here": tests.absent, "folder": str(out)}
 
 
-def _found(result: "Result") -> dict[str, Any]:
+def _found(result: Result) -> dict[str, Any]:
     trained = result.trained
     return {
         "dropped": result.dropped,
@@ -112,18 +118,18 @@ def _found(result: "Result") -> dict[str, Any]:
     }
 
 
-def _falls(id: str) -> float:
-    """Put an id somewhere between 0 and 1, always the same."""
+def _place(id: str) -> float:
+    """Map an id to a number between 0 and 1 by its hash."""
     return int.from_bytes(hashlib.sha256(f"share|{id}".encode()).digest()[:6], "big") / 2**48
 
 
-def _ignore(stage: str, count: int) -> None:
-    pass
-
-
 def need_training(device: str | None = None) -> None:
-    """Say how to get what training needs, if it is not there, and whether this machine has the device."""
-    missing = [name for name in ("torch", "transformers") if importlib.util.find_spec(name) is None]
+    """Check that torch and transformers are installed and that this machine has the device.
+
+    Raises:
+        UsageError: With how to install what is missing.
+    """
+    missing = [name for name in ("torch", "transformers") if not _is_installed(name)]
     if missing:
         raise UsageError(f"training needs {' and '.join(missing)}: pip install 'dialeval[train]'")
     if device:
@@ -136,8 +142,15 @@ def need_training(device: str | None = None) -> None:
             raise UsageError(f"--device {device} cannot be used here: {told}") from None
 
 
+def _is_installed(name: str) -> bool:
+    try:
+        return importlib.util.find_spec(name) is not None
+    except ModuleNotFoundError:
+        return False
+
+
 def _check_names(encoder: str | None, out: str | Path) -> None:
-    """Refuse before much is read what cannot work; an encoder that may be a name is looked up later."""
+    """Check folder and encoder before much is read; an encoder that may be a name is looked up later."""
     if Path(out).name in ("", ".."):  # checkpoints are kept beside it
         raise UsageError(f"-o {out}: name a new folder")
     plainly_a_path = encoder and (encoder.startswith((".", "/", "~")) or encoder.endswith("/"))
@@ -145,11 +158,11 @@ def _check_names(encoder: str | None, out: str | Path) -> None:
         raise DataError("no such folder, so no encoder", file=encoder, fix="check the path")
 
 
-def settings_of(recipes: "Settings", given: Mapping[str, str]) -> "Settings":
-    """Put settings given as text in place of a recipe's.
+def settings_of(recipes: TrainingSettings, given: Mapping[str, str]) -> TrainingSettings:
+    """Return a recipe's settings with those replaced that are given as text.
 
-    >>> from dialeval.models.training import Settings
-    >>> changed = settings_of(Settings(), {"batch": "8", "learning_rate": "1e-5", "dropout": "none"})
+    >>> from dialeval.training import TrainingSettings
+    >>> changed = settings_of(TrainingSettings(), {"batch": "8", "learning_rate": "1e-5", "dropout": "none"})
     >>> changed.batch, changed.learning_rate, changed.dropout
     (8, 1e-05, None)
     """
@@ -175,61 +188,15 @@ def _typed(key: str, text: str, hint: Any) -> Any:
         raise UsageError(f"{key}={text}: expected {wanted}") from None
 
 
-def command_of(
-    name: str,
-    sources: Sequence[str],
-    out: str | Path,
-    *,
-    dev: Sequence[str] = (),
-    encoder: str | None = None,
-    settings: Mapping[str, str] | None = None,
-    share: float = 1.0,
-    storage: str = "fp32",
-    device: str | None = None,
-    licence: str | None = None,
-    without: Sequence[str] = (),
-) -> str:
-    """Write the command that trains the same again, for a card.
+def command_of(name: str, sources: Sequence[str], out: str | Path, **options: Any) -> str:
+    """Return the command that trains the same again, for a card; options at their defaults are left out.
 
-    >>> command_of("segment-act", ["my acts/"], "out", settings={"batch": "8"}, licence="mit")
+    >>> command_of("segment-act", ["my acts/"], "out", set=["batch=8"], share=1.0, licence="mit")
     "dialeval train segment-act 'my acts/' --set batch=8 --licence mit -o out"
     """
-    options = [("--dev", path) for path in dev] + [("--without", path) for path in without]
-    options += [("--encoder", encoder)] if encoder else []
-    options += [("--set", f"{key}={text}") for key, text in (settings or {}).items()]
-    options += [("--share", f"{share:g}")] if share < 1 else []
-    options += [("--storage", storage)] if storage != "fp32" else []
-    options += [("--device", device)] if device else []
-    options += [("--licence", licence)] if licence else []
-    words = ["dialeval", "train", name, *sources, *(word for pair in options for word in pair)]
+    words = ["dialeval", "train", name, *sources]
+    for option, value in options.items():
+        for one in value if isinstance(value, list | tuple) else [value]:
+            if one not in (None, 1.0, "fp32"):
+                words += [f"--{option}", f"{one:g}" if isinstance(one, float) else str(one)]
     return shlex.join([*words, "-o", str(out)])
-
-
-class _Watched:
-    """A recipe that tells how far the making of examples is, which may take longer than training."""
-
-    def __init__(self, recipe: "Recipe[Any, Any]", read: int, watch: Watch) -> None:
-        self._recipe, self._read, self._watch = recipe, read, watch
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._recipe, name)
-
-    def examples(self, dialogues: Sequence[Dialogue]) -> Iterable[Any]:
-        """Make examples, if there is anything left to make them of."""
-        if not dialogues:
-            raise DataError(
-                f"of {self._read} dialogues none is left to learn from, or none to choose by: what shares "
-                "its text with a test set is left out, and without --dev one in ten is held out",
-                fix="give more dialogues, or others",
-            )
-        return self._recipe.examples(self._counted(dialogues))
-
-    def _counted(self, dialogues: Iterable[Dialogue]) -> Iterator[Dialogue]:
-        for dialogue in dialogues:
-            yield dialogue
-            self._watch("dialogues made into examples", 1)
-
-    def network(self, *given: Any) -> Any:
-        """Make the network; from here on, the loop itself tells how far it is."""
-        self._watch("", 0)
-        return self._recipe.network(*given)

@@ -19,9 +19,12 @@ from dialeval.scores import Score
 DECIMALS = 4
 ALL = (
     *METRICS,
+    "floweval.v1:corpus=examples",
     "floweval-seg:corpus=examples",
+    "floweval-seg.v1:corpus=examples",
     "consensus-bertscore:corpus=examples",
     "consensus:metric=chrf,corpus=examples",
+    "rules",
     "turn-quality",
     "user-reaction",
     "multiwoz:schema=example",
@@ -31,6 +34,12 @@ ALL = (
     "coherence",
     "student",
     "consensus=student:model=dialeval-consensus-student",
+    "ruber",
+    "bert-ruber",
+    "pone",
+    "predictive-engagement",
+    "dynaeval",
+    "flow-score",
 )
 """The metrics of the demo, and those that would tell little there; a second model has an alias.
 

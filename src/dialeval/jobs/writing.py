@@ -18,15 +18,17 @@ from dialeval.dialogues import Dialogue
 from dialeval.dialogues.formats.writing import to_json
 from dialeval.errors import UsageError
 from dialeval.jobs import runs
+from dialeval.manifests import write_sums
 from dialeval.metrics import explanation as why
 from dialeval.metrics import signature_of
-from dialeval.scores import SCHEMA, Scores, text
+from dialeval.scores import SCHEMA, Scores, columns
 from dialeval.scores.table import metadata
 
 if TYPE_CHECKING:
     from dialeval.jobs.scoring import Summary
 
 _TABLES = (".parquet", ".jsonl", ".csv")
+_ROW_GROUP = 1 << 15  # rows of scores written together
 _NOT_FOLDERS = (".txt", ".json", ".tsv", ".gz", ".html", ".md", ".xlsx")
 Stream = Iterator[tuple[list[Dialogue], Scores]]
 
@@ -83,7 +85,7 @@ def write(
             _by_dialogue(chunk, scores).write("-")
     elif ending in (".jsonl", ".csv"):
         with files.replacing(out) as file:
-            text.write(file, ending, (scores for _, scores in stream))
+            columns.write_tables(file, ending, (scores for _, scores in stream))
     elif ending == ".parquet":
         with files.replacing(out) as file:
             _write_parquet(file, stream, metrics, None)
@@ -118,14 +120,20 @@ def _write_parquet(file: BinaryIO, stream: Stream, metrics: dict[str, Any], copy
     """Write scores row group by row group, and the dialogues beside; return the hash of the dialogues."""
     signatures = {source: signature_of(made) for source, made in metrics.items()}
     digest = hashlib.sha256()
+    held: list[pa.Table] = []
     with pq.ParquetWriter(file, SCHEMA.with_metadata(metadata(signatures)), compression="zstd") as writer:
         for chunk, scores in stream:
-            writer.write_table(scores.table.cast(SCHEMA))
+            held.append(scores.table.cast(SCHEMA))
+            if sum(map(len, held)) >= _ROW_GROUP:
+                writer.write_table(pa.concat_tables(held))
+                held = []
             for dialogue in chunk:
                 line = to_json(dialogue) + b"\n"
                 digest.update(line)
                 if copy is not None:
                     copy.write(line)
+        if held:
+            writer.write_table(pa.concat_tables(held))
     return digest.hexdigest()
 
 
@@ -138,10 +146,8 @@ def _write_run(
     overwrite: bool,
     explain: bool,
 ) -> None:
-    if out.exists() and not (overwrite and runs.is_run(out)):
-        fix = "--overwrite replaces it" if runs.is_run(out) else "it is not a run folder; choose another name"
-        raise UsageError(f"{out} exists: {fix}")
-    with files.replacing_folder(out) as folder:
+    _check_free(out, overwrite)
+    with files.replacing_folder(out, replace=overwrite) as folder:
         with (
             (folder / runs.SCORES).open("wb") as file,
             (folder / runs.DIALOGUES).open("wb") as copy,
@@ -154,3 +160,11 @@ def _write_run(
         info = summary.to_dict(input=name, dialogues_sha256=digest)
         packed = json.dumps(info, ensure_ascii=False, indent=1, allow_nan=False) + "\n"
         (folder / runs.RUN).write_text(packed, encoding="utf-8")
+        write_sums(folder, {runs.DIALOGUES: digest})
+        _check_free(out, overwrite)  # it may have appeared meanwhile
+
+
+def _check_free(out: Path, overwrite: bool) -> None:
+    if out.exists() and not (overwrite and runs.is_run(out)):
+        fix = "--overwrite replaces it" if runs.is_run(out) else "it is not a run folder; choose another name"
+        raise UsageError(f"{out} exists: {fix}")

@@ -7,24 +7,32 @@
 """
 
 from dialeval.metrics.registry import (
+    DEFAULT_METRICS,
+    Better,
     Metric,
     Rows,
     build,
+    chunks,
     describe,
     metric,
     metric_names,
+    needs_of,
     parse_spec,
     score,
     signature_of,
 )
 
 __all__ = [
+    "DEFAULT_METRICS",
+    "Better",
     "Metric",
     "Rows",
     "build",
+    "chunks",
     "describe",
     "metric",
     "metric_names",
+    "needs_of",
     "parse_spec",
     "score",
     "signature_of",

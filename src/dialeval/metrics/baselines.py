@@ -86,7 +86,7 @@ class Repetition:
     better: ClassVar[Better] = "lower"
 
     def score(self, dialogues: Iterable[Dialogue]) -> Scores:
-        """Give one row for each scored turn and one for the dialogue."""
+        """Return one row for each scored turn and one for the dialogue."""
         rows = Rows(self)
         for dialogue in dialogues:
             self._add(rows, dialogue)

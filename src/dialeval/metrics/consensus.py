@@ -2,18 +2,16 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from itertools import islice
 from typing import Any, ClassVar, Literal
 
 from dialeval.dialogues import Dialogue, dialogue
 from dialeval.errors import DialevalError, UsageError
-from dialeval.metrics.registry import Rows, build, metric, signature_of
+from dialeval.metrics.registry import Rows, build, encoded_chunks, metric, needs_of, signature_of
 from dialeval.models import encoder
 from dialeval.models.consensus import Corpus, Description, open_corpus
 from dialeval.models.index.features import said
+from dialeval.models.needs import Need
 from dialeval.scores import Scores
-
-_AT_ONCE = 128
 
 
 @metric("consensus.v1")
@@ -46,8 +44,8 @@ class Consensus:
         """Score each dialogue as one text against its neighbours in the corpus."""
         inner = self._inner()
         corpus, note = open_corpus(self.corpus, self._description())
-        rows, stream = Rows(self), iter(dialogues)
-        while some := list(islice(stream, _AT_ONCE)):
+        rows = Rows(self)
+        for some in encoded_chunks(self, dialogues):
             near = self._references(corpus, some)
             asked = [
                 _as_reply(one, [corpus.dialogue(row) for row in near[number]], str(number))
@@ -67,6 +65,11 @@ class Consensus:
         if self.by == "personas":
             return [corpus.alike_in_personas(one, self.k) for one in dialogues]
         return [found.rows for found in corpus.retrieve(corpus.how.describe(dialogues), 0, self.k)]
+
+    def needs(self) -> list[Need]:
+        """Open the corpus and the metric; return what they read of encoders."""
+        open_corpus(self.corpus, self._description())
+        return [*(self._description().needs() if self.by == "content" else ()), *needs_of([self._inner()])]
 
     def provenance(self) -> dict[str, str]:
         """Name corpus and encoder by their contents, and the metric by its signature."""

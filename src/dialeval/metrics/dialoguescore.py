@@ -1,4 +1,4 @@
-"""Whether replies fit what was said before and after them: `dialoguescore`, `coherence`, and their recipes.
+"""Whether replies fit what was said before and after them: `dialoguescore` and `coherence`.
 
 Nobody has to label anything to train either. A true reply is told from replies that were given elsewhere;
 where those come from is what the two differ in: `dialoguescore` is for task-oriented dialogue, `coherence`
@@ -6,24 +6,27 @@ for talk about anything.
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
-from itertools import islice
-from typing import Any, ClassVar
+from dataclasses import dataclass
+from typing import ClassVar
 
 from dialeval.dialogues import Dialogue
 from dialeval.dialogues.delexicalisation import delexicalised
-from dialeval.dialogues.negatives import KINDS
-from dialeval.errors import DialevalError, UsageError
-from dialeval.metrics.aggregation import Aggregate, aggregate
-from dialeval.metrics.registry import Rows, metric
-from dialeval.models.coherence import Coherence
-from dialeval.models.coherence_pairs import FIGURES, coherence_scorer
+from dialeval.errors import DialevalError
+from dialeval.metrics.registry import (
+    Aggregate,
+    Language,
+    Rows,
+    aggregate,
+    encoded_chunks,
+    known_language,
+    metric,
+)
+from dialeval.models.coherence import FIGURES, Coherence, coherence_scorer
+from dialeval.models.needs import Need
 from dialeval.models.window_features import DIRECTIONS, HISTORIES, MOST, Direction
 from dialeval.scores import Scores
 
 TASKS, CHAT = "dialeval-dialoguescore", "dialeval-coherence"
-_AT_ONCE = 256  # dialogues read together
-_MIXED = {"dialoguescore": ("session", "domain", "state"), "coherence": ("session", "topic", "random")}
 _MISSING: dict[Direction, str] = {"ur": "nothing said before it", "ru": "no follow-up turn"}
 Row = tuple[str, float | None, str | None]
 
@@ -54,18 +57,22 @@ class DialogueScore:
     delexicalise: bool = False
     aggregate: Aggregate = "mean"
     speaker: str | None = None
+    language: Language = known_language()
     dimensions: ClassVar[tuple[str, ...]] = (*FIGURES, *DIRECTIONS)
-    trained_on: ClassVar[tuple[str, ...]] = ("multiwoz", "sgd")
-    left_out: ClassVar[tuple[str, ...]] = ("uss",)
 
     def score(self, dialogues: Iterable[Dialogue]) -> Scores:
         """Judge each reply by what surrounds it."""
-        rows, stream, scorer = Rows(self), iter(dialogues), coherence_scorer(self.model)
-        while some := list(islice(stream, _AT_ONCE)):
+        rows, scorer = Rows(self), coherence_scorer(self.model)
+        for some in encoded_chunks(self, dialogues):
             read = [delexicalised(one, self.speaker) for one in some] if self.delexicalise else some
             for dialogue, found in zip(some, scorer.score(read, self.speaker), strict=True):
                 _add(rows, dialogue, found, self.dimensions, self.aggregate)
         return rows.scores()
+
+    def needs(self) -> list[Need]:
+        """Open the model; return what it reads of an encoder, unless it is made anew from the text."""
+        needs = coherence_scorer(self.model).needs()
+        return [] if self.delexicalise else needs
 
     def provenance(self) -> dict[str, str]:
         """Name the model by its content, not by where it lies."""
@@ -91,18 +98,22 @@ class OpenCoherence:
     model: str = CHAT
     aggregate: Aggregate = "mean"
     speaker: str | None = None
+    language: Language = known_language()
     dimensions: ClassVar[tuple[str, ...]] = DIRECTIONS
-    trained_on: ClassVar[tuple[str, ...]] = ("blended-skill-talk", "dailydialog", "empathetic", "topicalchat")
     tuned_on: ClassVar[tuple[str, ...]] = ("dbdc3",)
     left_out: ClassVar[tuple[str, ...]] = ("dailydialog++",)
 
     def score(self, dialogues: Iterable[Dialogue]) -> Scores:
         """Judge each reply by what surrounds it."""
-        rows, stream, scorer = Rows(self), iter(dialogues), coherence_scorer(self.model)
-        while some := list(islice(stream, _AT_ONCE)):
+        rows, scorer = Rows(self), coherence_scorer(self.model)
+        for some in encoded_chunks(self, dialogues):
             for dialogue, found in zip(some, scorer.score(some, self.speaker), strict=True):
                 _add(rows, dialogue, found, self.dimensions, self.aggregate)
         return rows.scores()
+
+    def needs(self) -> list[Need]:
+        """Open the model; return what it reads of an encoder."""
+        return coherence_scorer(self.model).needs()
 
     def provenance(self) -> dict[str, str]:
         """Name the model by its content, not by where it lies."""
@@ -132,7 +143,7 @@ def _add(
 
 
 def _figures(dialogue: Dialogue, one: Coherence) -> Iterator[Row]:
-    """Give all figures of a reply; what there is of history stands in for what there is not."""
+    """Return all figures of a reply; what there is of history stands in for what there is not."""
     empty = not dialogue.turns[one.turn].text.strip()
     means: list[Row] = []
     for direction in DIRECTIONS:
@@ -153,70 +164,3 @@ def _figures(dialogue: Dialogue, one: Coherence) -> Iterator[Row]:
 def _note(cut: bool, there: int, wanted: int) -> str | None:
     short = f"exchanges of history: {there}, not {wanted}" if there < wanted else None
     return "truncated" if cut and not short else f"truncated; {short}" if cut else short
-
-
-def recipe(
-    encoder: str | None = None,
-    negatives: str = "session+session+domain",
-    figure: str = "all",
-    bare: str = "0.3",
-) -> Any:
-    """Coherence of replies in task-oriented dialogue, learned from true replies and negatives.
-
-    Args:
-        encoder: None: a small head on the vectors of the shipped encoder, for all ten figures. A folder or
-            Hub id, such as `bert-base-uncased`, is fine-tuned as a whole, with the paper's settings.
-        negatives: Kinds joined by `+`, see `dialogues.negatives`; one named twice is drawn twice. `mixed`, as
-            in the paper: session, domain and state, most of which would have been right answers.
-        figure: `all` ten, or one of them (`ur2`) as in the paper, which trains a model for each.
-        bare: The share of replies that are read without their values.
-    """
-    return _recipe("dialoguescore", encoder, negatives, figure, bare)
-
-
-def open_recipe(encoder: str | None = None, negatives: str = "mixed", figure: str = "all") -> Any:
-    """Coherence of replies in talk about anything, learned from true replies and negatives.
-
-    Args:
-        encoder: As for `dialoguescore`.
-        negatives: Kinds joined by `+`; `mixed` is session, topic and random.
-        figure: `all` ten, or one of them.
-    """
-    return _recipe("coherence", encoder, negatives, figure, "0")
-
-
-def _recipe(name: str, encoder: str | None, negatives: str, figure: str, bare: str) -> Any:
-    from dialeval.models.heads import Head
-    from dialeval.models.training import PairRecipe, Settings
-    from dialeval.models.training.coherence_recipe import CoherenceRecipe, Contrasts, pair_examples
-
-    kinds = _MIXED[name] if negatives == "mixed" else tuple(negatives.split("+"))
-    for kind in kinds:
-        if kind not in KINDS:
-            raise UsageError(f"{name}: no negatives {kind!r}; known: mixed, {', '.join(KINDS)}, joined by +")
-    if figure not in ("all", *FIGURES):
-        raise UsageError(f"{name}: no figure {figure!r}; known: all, {', '.join(FIGURES)}")
-    contrasts = Contrasts(kinds, _share(name, bare))
-    if figure != "all":
-        directions = tuple(one for one in DIRECTIONS if figure.startswith(one))
-        contrasts = replace(contrasts, history=int(figure[-1]), directions=directions)
-    about = f"Says how well a reply fits what surrounds it; negatives: {', '.join(kinds)}."
-    if encoder is None:
-        if figure != "all":
-            raise UsageError(f"{name}: a figure of its own is for --encoder; the head answers for all ten")
-        return CoherenceRecipe(name, contrasts, about=about, fields={"negatives": list(kinds)})
-    heads = tuple(Head(one, "binary") for one in FIGURES if figure in ("all", one))
-    paper = Settings(batch=64, learning_rate=2e-5, epochs=3)
-    return PairRecipe(
-        name, heads, lambda given: pair_examples(contrasts, given), "accuracy", paper, encoder, about
-    )
-
-
-def _share(name: str, text: str) -> float:
-    try:
-        share = float(text)
-    except ValueError:
-        share = -1.0
-    if not 0 <= share <= 1:
-        raise UsageError(f"{name}: bare={text} is no share, from 0 to 1")
-    return share

@@ -124,7 +124,7 @@ class Explains(Protocol):
     """A metric that can say why."""
 
     def explain(self, dialogues: Sequence[Dialogue]) -> list[Explanation]:
-        """Give one explanation for each dialogue that has one."""
+        """Return one explanation for each dialogue that has one."""
         ...
 
 
@@ -176,7 +176,7 @@ def _lengths(one: Sequence[str | None], other: Sequence[str | None]) -> list[int
     return rows
 
 
-class Cell(NamedTuple):
+class AlignedCell(NamedTuple):
     """A piece in its place; None for a turn in which nothing was said."""
 
     turn: ExplainedTurn
@@ -184,11 +184,11 @@ class Cell(NamedTuple):
     piece: Piece | None
 
 
-class Line(NamedTuple):
-    """What stands beside each other; `same` where the two correspond."""
+class AlignedLine(NamedTuple):
+    """Two cells that stand beside each other; `same` where the two correspond."""
 
-    own: Cell | None
-    reference: Cell | None
+    own: AlignedCell | None
+    reference: AlignedCell | None
     same: bool
 
     @property
@@ -197,7 +197,7 @@ class Line(NamedTuple):
         return any(cell is not None and cell.opens for cell in (self.own, self.reference))
 
 
-def side_by_side(found: Explanation) -> list[Line]:
+def side_by_side(found: Explanation) -> list[AlignedLine]:
     """Lay both sides out in lines: aligned pieces on one line, what lies between them from the top.
 
     >>> hello, ask = Piece("Hi", "greeting"), Piece("You?", "question")
@@ -214,23 +214,23 @@ def side_by_side(found: Explanation) -> list[Line]:
     for end, other_end in [*ends, (len(own), len(reference))]:
         for step in range(max(end - i, other_end - j)):
             left = own[i + step] if i + step < end else None
-            lines.append(Line(left, reference[j + step] if j + step < other_end else None, False))
+            lines.append(AlignedLine(left, reference[j + step] if j + step < other_end else None, False))
         if end < len(own) and other_end < len(reference):
-            lines.append(Line(own[end], reference[other_end], True))
+            lines.append(AlignedLine(own[end], reference[other_end], True))
         i, j = end + 1, other_end + 1
     return lines
 
 
-def _cells(side: Side) -> tuple[list[Cell], list[int]]:
+def _cells(side: Side) -> tuple[list[AlignedCell], list[int]]:
     """Return the cells of a side, and where among them each piece is: turns without pieces have cells too."""
-    cells: list[Cell] = []
+    cells: list[AlignedCell] = []
     places = []
     for turn in side.turns:
         if not turn.pieces:
-            cells.append(Cell(turn, True, None))
+            cells.append(AlignedCell(turn, True, None))
         for number, piece in enumerate(turn.pieces):
             places.append(len(cells))
-            cells.append(Cell(turn, number == 0, piece))
+            cells.append(AlignedCell(turn, number == 0, piece))
     return cells, places
 
 

@@ -7,7 +7,6 @@ they say; the best of them decides. The metrics here are the paper's (Zhao et al
 import functools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -15,25 +14,26 @@ import numpy.typing as npt
 
 from dialeval.dialogues import Dialogue
 from dialeval.dialogues.acts import ACTS
-from dialeval.dialogues.segmentation import DEFAULT_SPLITTER, Splitter
+from dialeval.dialogues.segments import DEFAULT_SPLITTER
 from dialeval.errors import DialevalError, UsageError
+from dialeval.metrics.consensus_scale import Scale, corpus_scale
 from dialeval.metrics.explanation import Explanation, Side, align
-from dialeval.metrics.ngrams import Counted, Smoothing
-from dialeval.metrics.registry import Rows, metric
-from dialeval.models import act_flows, encoder, segment_acts
+from dialeval.metrics.overlap import NgramCounts, Smoothing
+from dialeval.metrics.registry import Language, Rows, encoded_chunks, known_language, metric
+from dialeval.models import act_flows, encoder, segment_acts, segment_spans
 from dialeval.models.act_flows import Flow
 from dialeval.models.consensus import Corpus, Described, Description, Neighbours, open_corpus
 from dialeval.models.encoder import Encoder
 from dialeval.models.matching import Matcher
+from dialeval.models.needs import Need
 from dialeval.scores import Scores
 
 Doubles = npt.NDArray[np.float64]
-_AT_ONCE = 128  # dialogues described and compared together
 _KEPT = 512  # judged dialogues that are kept for whoever asks why
 _PRECISION, _RECALL, _F1 = range(3)
 
 
-class Judged(NamedTuple):
+class BestReference(NamedTuple):
     """A dialogue with its best reference: row in the corpus, and the two parts of the score."""
 
     dialogue: Dialogue
@@ -45,33 +45,27 @@ class Judged(NamedTuple):
     note: str | None
 
 
-class _Last:
-    """What was judged last, so that who asks why, right after the score, does not pay for it again."""
+class _LastJudged:
+    """The dialogues that one metric judged last, so that its explanation costs no second search."""
 
     def __init__(self) -> None:
-        self._metric: FlowEval | None = None
-        self._kept: list[Judged] = []
+        self._kept: list[BestReference] = []
 
-    def keeping(self, made: "FlowEval", found: Iterable[Judged]) -> Iterator[Judged]:
-        """Pass on what was judged, and keep it if it is not much."""
-        self._metric, kept = None, list[Judged]()
+    def keep(self, found: Iterable[BestReference]) -> Iterator[BestReference]:
+        """Pass on what is judged, and keep it if it is not much."""
+        self._kept, kept = [], list[BestReference]()
         for one in found:
             if len(kept) <= _KEPT:
                 kept.append(one)
             yield one
-        self._metric, self._kept = made, kept
+        self._kept = kept
 
-    def judged(self, made: "FlowEval", dialogues: Sequence[Dialogue]) -> list[Judged]:
-        """Return what was judged if it was by this metric and of these very dialogues, else nothing."""
-        same = made == self._metric and len(self._kept) == len(dialogues) <= _KEPT
-        return self._kept if same and all(map(_is_of, self._kept, dialogues)) else []
-
-
-def _is_of(judged: Judged, dialogue: Dialogue) -> bool:
-    return judged.dialogue is dialogue
-
-
-_LAST = _Last()
+    def of(self, dialogues: Sequence[Dialogue]) -> list[BestReference]:
+        """Return what was judged if it was of these very dialogues, else nothing."""
+        if not len(self._kept) == len(dialogues) <= _KEPT:
+            return []
+        same = all(one.dialogue is dialogue for one, dialogue in zip(self._kept, dialogues, strict=True))
+        return self._kept if same else []
 
 
 @metric("floweval.v1")
@@ -97,12 +91,12 @@ class FlowEval:
     l: int = 6  # noqa: E741  # the paper's letter
     idf: bool = True
     smoothing: Smoothing = "method4"
-    splitter: Splitter = DEFAULT_SPLITTER
+    splitter: str = DEFAULT_SPLITTER
     encoder: str = encoder.DEFAULT
     acts: str = segment_acts.DEFAULT
     actbert: str = act_flows.DEFAULT
+    language: Language = known_language()
     dimensions: ClassVar[tuple[str, ...]] = ("overall", "acts", "content")
-    trained_on: ClassVar[tuple[str, ...]] = ("controllable", "dailydialog", "sgd", "swda")
     tuned_on: ClassVar[tuple[str, ...]] = ("controllable",)
 
     def __post_init__(self) -> None:
@@ -114,7 +108,7 @@ class FlowEval:
     def score(self, dialogues: Iterable[Dialogue]) -> Scores:
         """Compare each dialogue with its references."""
         rows = Rows(self)
-        for one in _LAST.keeping(self, self._judge(dialogues)):
+        for one in self._last.keep(self._judge(dialogues)):
             for dimension in self.dimensions:
                 rows.add(one.dialogue, None, dimension, getattr(one, dimension), one.note)
         return rows.scores()
@@ -122,42 +116,56 @@ class FlowEval:
     def explain(self, dialogues: Sequence[Dialogue]) -> list[Explanation]:
         """Show each dialogue beside the reference that decided."""
         corpus, _ = open_corpus(self.corpus, self._description())
-        return [_explained(one, corpus) for one in _LAST.judged(self, dialogues) or self._judge(dialogues)]
+        return [_explained(one, corpus) for one in self._last.of(dialogues) or self._judge(dialogues)]
+
+    def needs(self) -> list[Need]:
+        """Open the corpus and all models; return what they read of encoders."""
+        open_corpus(self.corpus, self._description())
+        return self._description().needs()
 
     def provenance(self) -> dict[str, str]:
         """Name models and corpus by their contents, not by where they lie."""
         try:
             corpus, note = open_corpus(self.corpus, self._description())
             found = "examples" if note else corpus.index.folder.name
-            acts, bert = segment_acts.SegmentActs.load(self.acts), act_flows.ActBert.load(self.actbert)
             return {
                 "corpus": f"{found}@{corpus.index.sha[:12]}",
                 "encoder": encoder.mark(self.encoder),
-                "acts": acts.sha[:12],
-                "actbert": bert.sha[:12],
+                "acts": corpus.how.classifier.sha[:12],
+                "actbert": act_flows.ActBert.load(self.actbert).sha[:12],
             }
         except DialevalError:  # what is not there keeps its name: nothing is scored
             return {}
 
+    @functools.cached_property
+    def _last(self) -> "_LastJudged":
+        return _LastJudged()
+
     def _description(self) -> Description:
         return Description(self.encoder, self.acts, self.actbert, self.splitter, self.h, self.l)
 
-    def _judge(self, dialogues: Iterable[Dialogue]) -> Iterator[Judged]:
+    def _judge(self, dialogues: Iterable[Dialogue]) -> Iterator[BestReference]:
         corpus, note = open_corpus(self.corpus, self._description())
         matcher = Matcher(Encoder.load(self.encoder), self.l, corpus.idf if self.idf else None)
-        stream = iter(dialogues)
-        while some := list(islice(stream, _AT_ONCE)):
+        for some in encoded_chunks(self, dialogues):
             asked = corpus.how.describe(some)
-            near = list(corpus.retrieve(asked, self.ka, self.kc))
-            by_acts = [
-                found.likeness * flow_bleu(flow, [corpus.flow(row) for row in found.rows], self.smoothing)
-                for flow, found in zip(asked.flows, near, strict=True)
-            ]
-            by_content = self._content(matcher, corpus, asked, near)
-            for number, dialogue in enumerate(some):
-                yield self._best(
-                    dialogue, asked, number, near[number].rows, by_acts[number], by_content[number], note
-                )
+            for number, (found, acts, content) in enumerate(self._compare(corpus, matcher, asked)):
+                yield self._best(some[number], asked, number, found.rows, acts, content, note)
+
+    def _compare(
+        self, corpus: Corpus, matcher: Matcher, asked: Described
+    ) -> Iterator[tuple[Neighbours, Doubles, Doubles]]:
+        """Find the references of dialogues and compute both parts of the score for each."""
+        near = list(corpus.retrieve(asked, self.ka, self.kc))
+        for found, flow, content in zip(
+            near, asked.flows, self._content(matcher, corpus, asked, near), strict=True
+        ):
+            others = [corpus.flow(row) for row in found.rows]
+            yield found, found.likeness * flow_bleu(flow, others, self.smoothing), content
+
+    def _weigh(self, acts: Doubles, content: Doubles, _: int) -> Doubles:
+        """Weigh the two parts, as they are."""
+        return self.w * acts + (1 - self.w) * content
 
     def _content(
         self, matcher: Matcher, corpus: Corpus, asked: Described, near: Sequence[Neighbours]
@@ -176,16 +184,61 @@ class FlowEval:
         acts: Doubles,
         content: Doubles,
         note: str | None,
-    ) -> Judged:
+    ) -> BestReference:
         labelled = asked.dialogues[number]
         missing = "no text" if not asked.flows[number].acts else "no reference" if not rows else None
         if missing:
-            return Judged(dialogue, labelled, None, None, None, None, missing)
-        whole = self.w * acts + (1 - self.w) * content
+            return BestReference(dialogue, labelled, None, None, None, None, missing)
+        whole = self._weigh(acts, content, len(asked.states[number]))
         best = int(whole.argmax())
-        return Judged(
+        return BestReference(
             dialogue, labelled, rows[best], float(whole[best]), float(acts[best]), float(content[best]), note
         )
+
+
+@metric("floweval.v2")
+@dataclass(frozen=True)
+class ScaledFlowEval(FlowEval):
+    """Likeness of a dialogue to the nearest conversation of a corpus, its two parts brought to one scale.
+
+    As `floweval.v1`, but `acts` and `content` are counted in standard deviations from what the corpus's own
+    dialogues of the same length have when each is compared with the others (`scale` of them), and segments
+    are spans of their turns, cut by a segmenter that needs no punctuation (`splitter`). `overall` is near 0
+    for a dialogue like those of the corpus.
+
+    >>> from dialeval.dialogues import dialogue
+    >>> chat = dialogue([("user", "Hi, how are you?"), ("assistant", "Fine, thanks. And you?")], "d1")
+    >>> [(row.dimension, round(row.value, 2)) for row in ScaledFlowEval(corpus="examples").score([chat])]
+    [('overall', -2.91), ('acts', 0.0), ('content', 0.28)]
+    """
+
+    w: float = 0.85
+    splitter: str = segment_spans.LEARNED
+    acts: str = segment_spans.DEFAULT
+    scale: int = 200
+    tuned_on: ClassVar[tuple[str, ...]] = ("dbdc3", "dailydialog/dev")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.scale < 1:
+            raise UsageError(f"scale={self.scale}: at least one dialogue is needed")
+
+    def provenance(self) -> dict[str, str]:
+        """Name models and corpus by their contents, and the scale by its numbers."""
+        found = super().provenance()
+        return {**found, "scale": f"{self.scale}@{self._scale}"} if found else found
+
+    @functools.cached_property
+    def _scale(self) -> Scale:
+        corpus, _ = open_corpus(self.corpus, self._description())
+        matcher = Matcher(Encoder.load(self.encoder), self.l, corpus.idf if self.idf else None)
+        made = f"{self.ka}|{self.kc}|{self.idf}|{self.smoothing}|{self.w == 1}"
+        return corpus_scale(corpus, self.scale, made, lambda asked: self._compare(corpus, matcher, asked))
+
+    def _weigh(self, acts: Doubles, content: Doubles, tokens: int) -> Doubles:
+        """Weigh the two parts on the corpus's scale."""
+        by_acts, by_content = self._scale.acts.count(acts, tokens), self._scale.content.count(content, tokens)
+        return self.w * by_acts + (1 - self.w) * by_content
 
 
 @metric("floweval-seg.v1")
@@ -204,25 +257,30 @@ class FlowEvalSeg:
     h: int = 1
     l: int = 6  # noqa: E741
     smoothing: Smoothing = "method4"
-    splitter: Splitter = DEFAULT_SPLITTER
+    splitter: str = DEFAULT_SPLITTER
     encoder: str = encoder.DEFAULT
     acts: str = segment_acts.DEFAULT
     actbert: str = act_flows.DEFAULT
+    language: Language = known_language()
     dimensions: ClassVar[tuple[str, ...]] = ("acts",)
-    trained_on: ClassVar[tuple[str, ...]] = FlowEval.trained_on
 
     def score(self, dialogues: Iterable[Dialogue]) -> Scores:
         """Compare the flow of each dialogue with those of its references."""
-        return _one_dimension(self, self._whole(), dialogues)
+        return _one_dimension(self, self._whole, dialogues)
 
     def explain(self, dialogues: Sequence[Dialogue]) -> list[Explanation]:
         """Show each dialogue beside the reference that decided."""
-        return _of_one_dimension("acts", self._whole().explain(dialogues))
+        return _of_one_dimension("acts", self._whole.explain(dialogues))
 
     def provenance(self) -> dict[str, str]:
         """Name models and corpus by their contents, not by where they lie."""
-        return self._whole().provenance()
+        return self._whole.provenance()
 
+    def needs(self) -> list[Need]:
+        """Open the corpus and all models; return what they read of encoders."""
+        return self._whole.needs()
+
+    @functools.cached_property
     def _whole(self) -> FlowEval:
         return FlowEval(
             corpus=self.corpus,
@@ -237,6 +295,21 @@ class FlowEvalSeg:
             acts=self.acts,
             actbert=self.actbert,
         )
+
+
+@metric("floweval-seg.v2")
+@dataclass(frozen=True)
+class SpanFlowEvalSeg(FlowEvalSeg):
+    """FlowEval by segment acts alone, the segments being spans of their turns (the paper's FlowEval_seg).
+
+    >>> from dialeval.dialogues import dialogue
+    >>> chat = dialogue([("user", "Hi, how are you?"), ("assistant", "Fine, thanks. And you?")], "d1")
+    >>> [(row.dimension, round(row.value, 2)) for row in SpanFlowEvalSeg(corpus="examples").score([chat])]
+    [('acts', 0.01)]
+    """
+
+    splitter: str = segment_spans.LEARNED
+    acts: str = segment_spans.DEFAULT
 
 
 @metric("consensus-bertscore.v1")
@@ -255,24 +328,38 @@ class ConsensusBertScore:
     l: int = 6  # noqa: E741
     idf: bool = True
     encoder: str = encoder.DEFAULT
+    language: Language = known_language()
     dimensions: ClassVar[tuple[str, ...]] = ("content",)
 
     def score(self, dialogues: Iterable[Dialogue]) -> Scores:
         """Compare each dialogue with its references."""
-        return _one_dimension(self, self._whole(), dialogues)
+        return _one_dimension(self, self._whole, dialogues)
 
     def explain(self, dialogues: Sequence[Dialogue]) -> list[Explanation]:
         """Show each dialogue beside the reference that decided."""
-        return _of_one_dimension("content", self._whole().explain(dialogues))
+        return _of_one_dimension("content", self._whole.explain(dialogues))
 
     def provenance(self) -> dict[str, str]:
         """Name encoder and corpus by their contents, not by where they lie."""
-        found = self._whole().provenance()
+        found = self._whole.provenance()
         return {name: found[name] for name in ("corpus", "encoder") if name in found}
 
+    def needs(self) -> list[Need]:
+        """Open the corpus and all models; return what they read of encoders."""
+        return self._whole.needs()
+
+    @functools.cached_property
     def _whole(self) -> FlowEval:
         return FlowEval(
-            corpus=self.corpus, ka=0, kc=self.k, w=0.0, l=self.l, idf=self.idf, encoder=self.encoder
+            corpus=self.corpus,
+            ka=0,
+            kc=self.k,
+            w=0.0,
+            l=self.l,
+            idf=self.idf,
+            encoder=self.encoder,
+            splitter=segment_spans.LEARNED,
+            acts=segment_spans.DEFAULT,
         )
 
 
@@ -280,7 +367,7 @@ def _one_dimension(
     made: FlowEvalSeg | ConsensusBertScore, whole: FlowEval, dialogues: Iterable[Dialogue]
 ) -> Scores:
     rows = Rows(made)
-    for one in _LAST.keeping(whole, whole._judge(dialogues)):
+    for one in whole._last.keep(whole._judge(dialogues)):
         rows.add(one.dialogue, None, made.dimensions[0], one.overall, one.note)
     return rows.scores()
 
@@ -289,7 +376,7 @@ def _of_one_dimension(name: str, found: Iterable[Explanation]) -> list[Explanati
     return [replace(one, dimension=name, parts={name: one.parts[name]}) for one in found]
 
 
-def _explained(one: Judged, corpus: Corpus) -> Explanation:
+def _explained(one: BestReference, corpus: Corpus) -> Explanation:
     own = Side.of(one.labelled)
     reference = None if one.row is None else Side.of(corpus.dialogue(one.row))
     aligned = () if reference is None else align(own.labels, reference.labels)
@@ -310,5 +397,5 @@ def flow_bleu(flow: Flow, others: Sequence[Flow], smoothing: Smoothing) -> Doubl
 
 
 @functools.lru_cache(maxsize=1 << 17)
-def _counted(flow: Flow) -> Counted:
-    return Counted([ACTS.index(act) for act in flow.acts], len(ACTS))
+def _counted(flow: Flow) -> NgramCounts:
+    return NgramCounts([ACTS.index(act) for act in flow.acts], len(ACTS))

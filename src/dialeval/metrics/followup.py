@@ -1,23 +1,113 @@
-"""Would a user be pleased or annoyed now? The metric `followup` asks a language model; nothing is trained.
+"""Would a user be pleased or annoyed now? `followup` and `fed` ask a language model; nothing is trained.
 
 What people say next tells how it went. So does what a language model expects them to say: where it finds
 "You're really boring." likelier than elsewhere, and "Great, tell me more!" less so, it has seen a dialogue
-that goes badly (Mehri and Eskenazi, SIGDIAL 2020).
+that goes badly (Mehri and Eskenazi, SIGDIAL 2020). What is asked for are *sets* of follow-ups: what users say
+after something good and after something bad, by dimension, as TOML.
+
+Their FED takes eighteen qualities to be there where fitting follow-ups are likely and unfitting ones are not.
+The follow-ups here are our own, in that spirit, and part of the signature. The faithful setting is
+`model=hub:microsoft/DialoGPT-large,template=eos` (extra `[train]`).
 """
 
+import functools
+import hashlib
+import json
+import tomllib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from importlib.resources import files as resources
+from pathlib import Path
 from typing import Any, ClassVar, Literal
 
+from dialeval import files
 from dialeval.dialogues import Dialogue, scored_turns
 from dialeval.dialogues.dialogue import takes_part
-from dialeval.errors import DialevalError, UsageError
-from dialeval.metrics.reaction_sets import ReactionSet, load_sets, sets_mark
-from dialeval.metrics.registry import Rows, metric
+from dialeval.errors import DataError, DialevalError, UsageError
+from dialeval.metrics.registry import Language, Rows, known_language, metric
 from dialeval.models.language_model import DEFAULT, MISSING, is_here, mark, open_model
-from dialeval.models.likelihood import LanguageModel, Question
-from dialeval.models.templates import Template, spoken, templates
+from dialeval.models.likelihood import LanguageModel, Position, Template, spoken, templates
+from dialeval.models.needs import Need
 from dialeval.scores import Scores
+
+_SHIPPED = ("followups", "fed_followups")
+_MOST = 1 << 20  # bytes
+
+
+@dataclass(frozen=True, slots=True)
+class ReactionSet:
+    """Friendly and annoyed follow-ups for one dimension, and where they are asked for."""
+
+    dimension: str
+    positive: tuple[str, ...]
+    negative: tuple[str, ...]
+    level: Literal["turn", "dialogue"] | None = None
+
+    def counts_at(self, turn: int | None) -> bool:
+        """Return whether the dimension is one of turns, or of whole dialogues, as asked."""
+        return self.level is None or self.level == ("dialogue" if turn is None else "turn")
+
+
+def load_sets(name: str) -> tuple[ReactionSet, ...]:
+    """Read sets by shipped name or from a TOML file.
+
+    >>> [len(load_sets("followups")[0].positive), len(load_sets("followups")[0].negative)]
+    [11, 17]
+
+    Raises:
+        DataError: The file is none, or not as it should be; names the place.
+    """
+    if name in _SHIPPED:
+        return _shipped(name)
+    with files.open_binary(Path(name).absolute()) as file:
+        text = file.read(_MOST + 1)
+    if len(text) > _MOST:
+        raise DataError(f"more than {_MOST} bytes", file=name)
+    try:
+        entries = tomllib.loads(text.decode("utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"not TOML: {error}", file=name) from None
+    if not entries:
+        raise DataError("no dimension in it", file=name, fix="[quality] with positive and negative")
+    return tuple(_checked(name, dimension, entry) for dimension, entry in entries.items())
+
+
+def sets_mark(name: str) -> str:
+    """Name sets in signatures by their content; what cannot be read keeps its name."""
+    try:
+        found = [[one.dimension, one.positive, one.negative, one.level] for one in load_sets(name)]
+    except DataError:
+        return name
+    digest = hashlib.sha256(json.dumps(found, ensure_ascii=True).encode()).hexdigest()[:12]
+    return f"{name}@{digest}" if name in _SHIPPED else digest
+
+
+@functools.cache
+def _shipped(name: str) -> tuple[ReactionSet, ...]:
+    text = (resources("dialeval.metrics") / f"{name}.toml").read_text(encoding="utf-8")
+    return tuple(_checked(name, dimension, entry) for dimension, entry in tomllib.loads(text).items())
+
+
+def _checked(file: str, dimension: str, entry: Any) -> ReactionSet:
+    def fail(message: str, field: str = dimension) -> DataError:
+        return DataError(message, file=file, field=field)
+
+    if not isinstance(entry, dict):
+        raise fail("expected a table with positive and negative")
+    if unknown := entry.keys() - {"positive", "negative", "level"}:
+        raise fail("not known here", f"{dimension}.{min(unknown)}")
+    sides = []
+    for side in ("positive", "negative"):
+        said = entry.get(side, [])
+        if not isinstance(said, list) or not all(isinstance(one, str) and one.strip() for one in said):
+            raise fail("expected a list of texts", f"{dimension}.{side}")
+        sides.append(tuple(said))
+    if not any(sides):
+        raise fail("neither positive nor negative follow-ups")
+    if entry.get("level") not in (None, "turn", "dialogue"):
+        raise fail("expected turn or dialogue", f"{dimension}.level")
+    return ReactionSet(dimension, sides[0], sides[1], entry.get("level"))
+
 
 Level = Literal["both", "turn", "dialogue"]
 Values = dict[str, tuple[float | None, str | None]]  # value and note by dimension
@@ -25,7 +115,7 @@ Normalisation = Literal["token", "none"]
 TemplateName = Literal["chatml", "chatml-bare", "prefixes", "eos"]
 
 
-class _Dimensions:
+class _SetDimensions:
     """The dimensions of the shipped sets; of a metric with sets of its own, those."""
 
     def __get__(self, made: Any, cls: type) -> tuple[str, ...]:
@@ -56,17 +146,22 @@ class Followup:
     level: Level = "both"
     window: int = 1024
     speaker: str | None = None
-    dimensions: ClassVar[Any] = _Dimensions()
+    language: Language = known_language()
+    dimensions: ClassVar[Any] = _SetDimensions()
 
     def score(self, dialogues: Iterable[Dialogue]) -> Scores:
         """Ask the model what would be said next."""
         rows, model = Rows(self), opened(self.model, self.window)
-        contrast = Contrast(
+        contrast = FollowupContrast(
             model, load_sets(self.sets), templates()[self.template], self.normalisation, self.window
         )
         for dialogue in dialogues:
             contrast.add(rows, dialogue, self.level, self.speaker)
         return rows.scores()
+
+    def needs(self) -> list[Need]:
+        """Open the language model, which reads no encoder; one that is not there is an error."""
+        return model_needs(self.model)
 
     def provenance(self) -> dict[str, str]:
         """Name model and follow-ups by their contents."""
@@ -80,8 +175,15 @@ def opened(name: str, window: int) -> LanguageModel | None:
     return open_model(name) if is_here(name) else None
 
 
+def model_needs(name: str) -> list[Need]:
+    """Refuse to begin without a language model; an address is asked with the first dialogue."""
+    if not is_here(name):
+        raise UsageError(MISSING)
+    return []
+
+
 @dataclass(frozen=True)
-class Contrast:
+class FollowupContrast:
     """Friendly against annoyed follow-ups, as `followup` and `fed` have it."""
 
     model: LanguageModel | None
@@ -90,7 +192,7 @@ class Contrast:
     normalisation: Normalisation
     window: int
     overall: str | None = None
-    """What the mean of all dimensions of a level is called, if it is wanted."""
+    """The name of the mean of all dimensions of a level, if it is wanted."""
 
     def add(self, rows: Rows, dialogue: Dialogue, level: Level, speaker: str | None) -> None:
         """Add one row per dimension for every scored turn, and for the dialogue."""
@@ -105,14 +207,14 @@ class Contrast:
                 rows.add(dialogue, turn, name, value, note)
 
     def values(self, dialogue: Dialogue, turns: Sequence[int | None]) -> dict[int | None, Values]:
-        """Give value and note of every dimension for turns that can be scored."""
+        """Return value and note of every dimension for turns that can be scored."""
         sides = {one.number: one.side for one in spoken(dialogue)}
         found: dict[int | None, Values] = {}
         for said, some in self._groups(turns).items():
             if self.model is None:
                 break
             asked = [
-                Question(turn, "user" if turn is None or sides[turn] == "assistant" else "assistant")
+                Position(turn, "user" if turn is None or sides[turn] == "assistant" else "assistant")
                 for turn in some
             ]
             answers = self.model.answer(dialogue, asked, said, self.template, self.window)
@@ -148,7 +250,7 @@ class Contrast:
         return found
 
     def _reason(self, dialogue: Dialogue, turn: int | None) -> str | None:
-        """Say why nothing can be asked, or nothing."""
+        """Return why nothing can be asked, or nothing."""
         if turn is None:
             if not any(takes_part(one) and one.text.strip() for one in dialogue.turns):
                 return "nobody says anything"
@@ -164,3 +266,70 @@ class Contrast:
 
 def _elsewhere(one: ReactionSet) -> str:
     return f"asked of {'whole dialogues' if one.level == 'dialogue' else 'turns'} only"
+
+
+SETS = "fed_followups"
+OVERALL = "overall"
+TURN = (
+    "interesting",
+    "engaging",
+    "specific",
+    "relevant",
+    "correct",
+    "semantically appropriate",
+    "understandable",
+    "fluent",
+)
+DIALOGUE = (
+    "coherent",
+    "error recovery",
+    "consistent",
+    "diverse",
+    "depth",
+    "likeable",
+    "understanding",
+    "flexible",
+    "informative",
+    "inquisitive",
+)
+
+
+@metric("fed.v1")
+@dataclass(frozen=True)
+class Fed:
+    """FED's eight qualities of turns and ten of dialogues, each with its follow-ups; `overall` is their mean.
+
+    Needs a language model: `dialeval models pull smollm2-135m-instruct`, or one of the Hub.
+
+    >>> from dialeval.dialogues import dialogue
+    >>> chat = dialogue([("user", "Hi"), ("assistant", "Hello!")], "d1")
+    >>> len({row.dimension for row in Fed().score([chat])})
+    19
+    """
+
+    model: str = DEFAULT
+    template: TemplateName = "chatml"
+    normalisation: Normalisation = "token"
+    level: Level = "both"
+    window: int = 1024
+    speaker: str | None = None
+    language: Language = known_language()
+    dimensions: ClassVar[tuple[str, ...]] = (OVERALL, *TURN, *DIALOGUE)
+
+    def score(self, dialogues: Iterable[Dialogue]) -> Scores:
+        """Ask the model what would be said next."""
+        rows, model = Rows(self), opened(self.model, self.window)
+        contrast = FollowupContrast(
+            model, load_sets(SETS), templates()[self.template], self.normalisation, self.window, OVERALL
+        )
+        for dialogue in dialogues:
+            contrast.add(rows, dialogue, self.level, self.speaker)
+        return rows.scores()
+
+    def needs(self) -> list[Need]:
+        """Open the language model, which reads no encoder; one that is not there is an error."""
+        return model_needs(self.model)
+
+    def provenance(self) -> dict[str, str]:
+        """Name model and follow-ups by their contents."""
+        return {"model": mark(self.model), "sets": sets_mark(SETS)}

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from dialeval.dialogues import Dialogue
-from dialeval.dialogues.datasets.multiwoz import canonical_id
+from dialeval.dialogues.datasets.task_oriented import canonical_id
 from dialeval.dialogues.tasks import Task, open_schema, open_task
-from dialeval.dialogues.tasks.replies import Reader
+from dialeval.dialogues.tasks.task import Reader
 from dialeval.errors import DialevalError
 from dialeval.metrics.explanation import ExplainedTurn, Explanation, Piece, Side
 from dialeval.metrics.registry import Rows, metric
-from dialeval.metrics.task_success import Domains, Judge, Judged, States
+from dialeval.metrics.task_success import DialogueOutcome, Domains, GoalJudge, States
 from dialeval.scores import Scores
 
 INFORM, SUCCESS = "inform", "success"
@@ -76,21 +76,21 @@ class MultiWoz:
     def _rules() -> tuple[str, ...]:
         return ("venues", "offers", "times", "booked")
 
-    def judged(self, dialogues: Iterable[Dialogue]) -> Iterator[Judged]:
-        """Give the verdicts behind the scores, domain by domain."""
+    def judged(self, dialogues: Iterable[Dialogue]) -> Iterator[DialogueOutcome]:
+        """Return the verdicts behind the scores, domain by domain."""
         try:
-            judge = Judge(self.task(), self.states, self.domains, self.speaker)
+            judge = GoalJudge(self.task(), self.states, self.domains, self.speaker)
             _ = judge.task.goals, judge.task.venues
         except DialevalError as error:
             if (self.schema, self.data, self.goals) != ("multiwoz", None, None):
                 raise
             # MultiWOZ's data do not come with the package: without them there is no goal to judge by
-            yield from (Judged(one, {}, f"no goals at hand: {error}") for one in dialogues)
+            yield from (DialogueOutcome(one, {}, f"no goals at hand: {error}") for one in dialogues)
             return
         yield from map(judge.judge, dialogues)
 
     def explain(self, dialogues: Sequence[Dialogue]) -> list[Explanation]:
-        """Say for every domain of the goal what was reached, and what not."""
+        """Return for every domain of the goal what was reached, and what not."""
         judged = [one for one in self.judged(dialogues) if one.verdicts]
         reader = Reader(self.task()) if judged else None
         return [_explained(one, reader) for one in judged if reader]
@@ -100,7 +100,7 @@ class MultiWoz:
         return Tally(self)
 
 
-def _explained(one: Judged, reader: Reader) -> Explanation:
+def _explained(one: DialogueOutcome, reader: Reader) -> Explanation:
     parts: dict[str, float | None] = {}
     said = []
     for domain, verdict in one.verdicts.items():
@@ -125,7 +125,7 @@ def _labelled(text: str, reader: Reader) -> tuple[Piece, ...]:
 
 
 class Tally:
-    """What is odd about a whole file of predictions: each kind counted, and dialogues that are not there."""
+    """Oddities of a whole file of predictions: each kind counted, and dialogues that are not there."""
 
     def __init__(self, made: MultiWoz) -> None:
         try:
@@ -148,7 +148,7 @@ class Tally:
                 self._what.setdefault(kind, Counter()).update(what.split(", ") if what else ())
 
     def remarks(self) -> list[str]:
-        """Say each oddity once: what, in how many dialogues, and in which."""
+        """Return each oddity once: what, in how many dialogues, and in which."""
         kinds = {
             f"{kind}{_listed(self._what[kind])}": (count, self._first[kind])
             for kind, count in self._count.items()
@@ -164,6 +164,6 @@ def _listed(what: Counter[str]) -> str:
 
 
 def _named(count: int, ids: Sequence[str]) -> str:
-    """Say how many dialogues, and name the first."""
+    """Return how many dialogues, and name the first."""
     more = ", …" if count > _NAMED else ""
     return f"{count} dialogue{'s' * (count > 1)}, {', '.join(ids[:_NAMED])}{more}"

@@ -10,30 +10,31 @@ from dialeval.metrics.dialoguescore import CHAT, OpenCoherence
 from dialeval.metrics.explanation import ExplainedTurn, Explanation, Piece, Side
 from dialeval.metrics.followup import Followup
 from dialeval.metrics.quality_parts import DialogueParts, PartReader
-from dialeval.metrics.registry import Rows, metric
-from dialeval.metrics.student import FOLLOWUP, Student
+from dialeval.metrics.registry import Language, Rows, known_language, metric
 from dialeval.metrics.turn_quality import DEFAULT as TURN_QUALITY
-from dialeval.metrics.turn_quality import TurnQuality
+from dialeval.metrics.turn_quality import FOLLOWUP, Student, TurnQuality
 from dialeval.metrics.user_reaction import UserReaction
 from dialeval.models import reactions
 from dialeval.models.blend import Blend
 from dialeval.models.language_model import DEFAULT as LANGUAGE_MODEL
 from dialeval.models.language_model import MISSING, is_here
+from dialeval.models.needs import Need
 from dialeval.scores import Scores
 
 DEFAULT = "dialeval-quality"
-QUALITY = "quality"
+QUALITY, EMPTY = "quality", "empty reply"
 
 
-@metric("quality.v1")
+@metric("quality.v2")
 @dataclass(frozen=True)
 class Quality:
     """How good a reply and a dialogue are: a sum of a few parts, weighed by what people said of other chats.
 
     0 is what is usual in the sets it was weighed on; 1 is a rating that is a standard deviation higher. A
-    reply is judged without what comes after it, a dialogue by all that was said. `--explain` says what each
-    part adds. `blend` names the weights; the others name the models that the parts come from. `teachers` asks
-    a language model in place of its student, seconds for each dialogue.
+    reply is judged without what comes after it, a dialogue by all that was said. A reply that says nothing
+    and calls no tool has failed: it gets the lowest value there is. `--explain` says what each part adds.
+    `blend` names the weights; the others name the models that the parts come from. `teachers` asks a language
+    model in place of its student, seconds for each dialogue.
 
     >>> from dialeval.dialogues import dialogue
     >>> chats = [dialogue([("user", "Do you like jazz?"), ("assistant", reply)], reply)
@@ -50,29 +51,23 @@ class Quality:
     followup: str = FOLLOWUP
     teachers: bool = False
     speaker: str | None = None
+    language: Language = known_language()
     dimensions: ClassVar[tuple[str, ...]] = (QUALITY,)
-    trained_on: ClassVar[tuple[str, ...]] = tuple(
-        sorted(
-            {
-                *("controllable", "conture", "convai2-wild", "dbdc3", "dstc9", "fed", "uss"),
-                *OpenCoherence.trained_on,  # and the student of followup on no other
-            }
-        )
-    )
 
     def score(self, dialogues: Iterable[Dialogue]) -> Scores:
         """Judge each reply by what came before, and each dialogue by the whole of it."""
         rows, blend = Rows(self), Blend.load(self.blend)
         if self.teachers and not is_here(LANGUAGE_MODEL):
             return self._silent(rows, dialogues)
-        for found in self._parts(dialogues):
+        for found in self._parts(dialogues, blend):
             dialogue = found.dialogue
             for turn in scored_turns(dialogue, self.speaker):
                 if turn not in found.turns:
-                    rows.add(dialogue, turn, QUALITY, None, "empty reply")
+                    rows.add(dialogue, turn, QUALITY, None, "no text")
                     continue
                 value = sum(blend.adds("turn", found.turns[turn]).values())
-                rows.add(dialogue, turn, QUALITY, value, "truncated" if turn in found.cut else None)
+                note = EMPTY if turn in found.empty else "truncated" if turn in found.cut else None
+                rows.add(dialogue, turn, QUALITY, value, note)
             if found.turns:
                 rows.add(dialogue, None, QUALITY, sum(blend.adds("dialogue", found.whole).values()))
             else:
@@ -86,9 +81,9 @@ class Quality:
         return rows.scores()
 
     def explain(self, dialogues: Sequence[Dialogue]) -> list[Explanation]:
-        """Say what each part adds to a dialogue's score, and which moves each reply's most."""
+        """Return what each part adds to a dialogue's score, and which moves each reply's most."""
         blend, explained = Blend.load(self.blend), []
-        for found in self._parts(dialogues):
+        for found in self._parts(dialogues, blend):
             if found.turns:
                 adds = blend.adds("dialogue", found.whole)
                 own = Side(found.dialogue.id, tuple(_labelled(found, blend)))
@@ -115,11 +110,20 @@ class Quality:
             return ";".join(Followup().provenance().values())
         return Student(self.followup).provenance()["model"]
 
-    def _parts(self, dialogues: Iterable[Dialogue]) -> Iterator[DialogueParts]:
-        reader = PartReader(
+    def needs(self) -> list[Need]:
+        """Open the weights and the models of all parts; return what they read of encoders."""
+        Blend.load(self.blend)
+        return self._reader.needs()
+
+    def _parts(self, dialogues: Iterable[Dialogue], blend: Blend) -> Iterator[DialogueParts]:
+        lowest = blend.lowest("turn")
+        return (found.counting_empty(lowest) for found in self._reader.read(dialogues))
+
+    @property
+    def _reader(self) -> PartReader:
+        return PartReader(
             self.turn_quality, self.coherence, self.reactions, self.followup, self.teachers, self.speaker
         )
-        return reader.read(dialogues)
 
 
 def _labelled(found: DialogueParts, blend: Blend) -> Iterator[ExplainedTurn]:

@@ -5,64 +5,95 @@ line and its signature, so the three cannot drift apart.
 """
 
 import dataclasses
+import functools
 import importlib
 import types
 import typing
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, ClassVar, Literal, Protocol, TypeVar, runtime_checkable
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeVar, runtime_checkable
 
 from dialeval import __version__
 from dialeval.dialogues import Dialogue
+from dialeval.dialogues.languages import unknown_language
 from dialeval.errors import UsageError
 from dialeval.scores import Score, Scores, Signature
 
+if TYPE_CHECKING:
+    from dialeval.models.needs import Need
+
 Better = Literal["higher", "lower", "neither"]
+Language = Literal["known", "any"]
+_KNOWN = ("en",)  # the languages of the shipped models
+CHUNK_DIALOGUES = 64  # scored together
+_CHUNK_TURNS = 2048
 
 
 @runtime_checkable
 class Metric(Protocol):
-    """What every metric is: a name with a version, the dimensions it gives, and `score`."""
+    """The protocol of every metric: a name with a version, its dimensions, and `score`."""
 
     name: ClassVar[str]
     dimensions: ClassVar[tuple[str, ...]]
 
     def score(self, dialogues: Iterable[Dialogue]) -> Scores:
-        """Give one row per scorable unit and dimension; null with a note where that cannot be done."""
+        """Return one row per scorable unit and dimension; null with a note where that cannot be done."""
         ...
 
 
 # Built-in metrics by module, so that asking for one does not import the others.
 _MODULES = {
-    "bertscore": "bertscore",
+    "bert-ruber": "learned_baselines",
+    "bertscore": "similarity",
     "bleu": "overlap",
     "chrf": "overlap",
     "coherence": "dialoguescore",
     "consensus": "consensus",
     "consensus-bertscore": "floweval",
     "dialoguescore": "dialoguescore",
-    "fed": "fed",
+    "dynaeval": "learned_baselines",
+    "faults": "faults",
+    "fed": "followup",
+    "flow-score": "learned_baselines",
     "floweval": "floweval",
     "floweval-seg": "floweval",
     "followup": "followup",
     "judge": "judge",
     "length": "baselines",
     "multiwoz": "multiwoz",
+    "pone": "learned_baselines",
+    "predictive-engagement": "learned_baselines",
     "quality": "quality",
     "repetition": "baselines",
+    "ruber": "learned_baselines",
+    "rules": "rules",
     "similarity": "similarity",
-    "student": "student",
-    "turns": "baselines",
+    "student": "turn_quality",
     "turn-quality": "turn_quality",
+    "turns": "baselines",
     "user-reaction": "user_reaction",
     "voted-appropriateness": "votes",
     "weak-agreement": "votes",
 }
+DEFAULT_METRICS = ("quality",)
 _REGISTERED: dict[str, type[Any]] = {}
 M = TypeVar("M")
 
 
+def known_language() -> Any:
+    """Return the field of metrics whose models know some languages only; see `metric`.
+
+    It stands in a signature where it is not the default.
+    """
+    return dataclasses.field(default="known", repr=False, kw_only=True, metadata={"quiet": True})
+
+
 def metric(name: str) -> Callable[[type[M]], type[M]]:
-    """Register a frozen dataclass as a metric under a versioned name such as `length.v1`."""
+    """Register a frozen dataclass as a metric under a versioned name such as `length.v1`.
+
+    A class with a field `language` (`known_language`) has models that know English alone, or what its class
+    variable `languages` says. Rows of a dialogue that is in another language have no value and a note that
+    says why; with `language=any` they are scored all the same.
+    """
     short, dot, version = name.rpartition(".v")
     if not dot or not version.isdigit() or not short:
         raise UsageError(f"metric name {name!r}: expected a version, such as {name}.v1")
@@ -78,10 +109,42 @@ def metric(name: str) -> Callable[[type[M]], type[M]]:
         if not same or (short in _MODULES and cls.__module__ != f"dialeval.metrics.{_MODULES[short]}"):
             raise UsageError(f"there is a metric called {name} already; choose another name")
         cls.name = name  # type: ignore[attr-defined]
+        if "language" in {item.name for item in dataclasses.fields(cls)} and "score" in vars(cls):
+            _keep_to_languages(cls)
         _REGISTERED[name] = cls
         return cls
 
     return register
+
+
+def _keep_to_languages(cls: type[Any]) -> None:
+    """Make `score` leave dialogues unscored whose language the models of a metric do not know."""
+    score_all = cls.score
+
+    @functools.wraps(score_all)
+    def score_known(self: Any, dialogues: Iterable[Dialogue]) -> Scores:
+        foreign: dict[str, str] = {}
+        found: Scores = score_all(self, _watched(dialogues, getattr(self, "languages", _KNOWN), foreign))
+        if self.language == "any" or not foreign:
+            return found
+        rows = (
+            row._replace(value=None, note=foreign[row.dialogue_id]) if row.dialogue_id in foreign else row
+            for row in found
+        )
+        return Scores.of(rows, found.signatures)
+
+    cls.score = score_known
+
+
+def _watched(
+    dialogues: Iterable[Dialogue], known: tuple[str, ...], foreign: dict[str, str]
+) -> Iterator[Dialogue]:
+    for dialogue in dialogues:
+        if code := unknown_language(dialogue, known):
+            foreign[dialogue.id] = (
+                f"language {code}: its models know {', '.join(known)} (language=any scores it)"
+            )
+        yield dialogue
 
 
 def _check_directions(name: str, cls: type[Any]) -> None:
@@ -175,7 +238,11 @@ def _convert(name: str, key: str, text: str, hint: Any) -> Any:
 
 def signature_of(made: Any) -> Signature:
     """Write down how a metric's numbers are made: every field, and the version of dialeval."""
-    fields = {item.name: getattr(made, item.name) for item in dataclasses.fields(made)}
+    fields = {
+        item.name: getattr(made, item.name)
+        for item in dataclasses.fields(made)
+        if not item.metadata.get("quiet") or getattr(made, item.name) != item.default
+    }
     better = getattr(made, "better", "higher")
     marks = {} if better in ("higher", {}) else {"better": better}
     return Signature.of(
@@ -214,28 +281,105 @@ class Rows:
         return Scores.of(self._rows, {self.source: self.signature})
 
 
-def score(dialogues: Sequence[Dialogue], metrics: Sequence[Any]) -> Scores:
-    """Score dialogues with metrics given as specs (`"repetition:n=3"`) or as objects.
+def score(dialogues: Any, metrics: Any = DEFAULT_METRICS) -> Scores:
+    """Score dialogues with one or more metrics.
 
+    Args:
+        dialogues: Dialogues, or whatever `dialeval.read` takes: a path, messages, a data frame, a public set.
+        metrics: Specs (`"repetition:n=3"`) or objects; one alone needs no list. By default `quality`.
+
+    >>> chat = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello you"}]
+    >>> score(chat, "length").summary()[0]["mean"]
+    2.0
     >>> from dialeval.dialogues import dialogue
     >>> table = score([dialogue([("user", "Hi"), ("assistant", "Hello you")], "d1")], ["length", "turns"])
     >>> [(row.source, row.turn, row.value) for row in table]
     [('length', 1, 2.0), ('turns', None, 2.0)]
     """
-    parts = []
-    for wanted in metrics:
-        if isinstance(wanted, str):
-            parts.append(build(wanted).score(dialogues).renamed(parse_spec(wanted)[0]))
-        else:
-            parts.append(wanted.score(dialogues))
-    return Scores.concat(parts)
+    from dialeval.dialogues.formats import read
+    from dialeval.models.needs import encode_ahead
+
+    asked = metrics if isinstance(metrics, Iterable) and not isinstance(metrics, str) else (metrics,)
+    made = [(build(one), parse_spec(one)[0]) if isinstance(one, str) else (one, None) for one in asked]
+    needs = needs_of(one for one, _ in made)
+    parts: list[list[Scores]] = [[one.score([])] for one, _ in made]
+    for chunk in chunks(read(dialogues)):
+        encode_ahead(chunk, needs)
+        for (one, _), part in zip(made, parts, strict=True):
+            part.append(one.score(chunk))
+    tables = [Scores.concat(part) for part in parts]
+    named = zip(tables, made, strict=True)
+    return Scores.concat([table.renamed(name) if name else table for table, (_, name) in named])
+
+
+def chunks(dialogues: Iterable[Dialogue], first: int | None = None) -> Iterator[list[Dialogue]]:
+    """Cut a stream into what is scored together: 64 dialogues at most, and no more after 2,048 turns.
+
+    Args:
+        dialogues: Any stream.
+        first: How many dialogues the first chunk has at most, by default 64; each further one may have twice
+            as many as the one before. A run begins with few, so that somebody who watches sees it move.
+
+    >>> [len(chunk) for chunk in chunks(Dialogue(str(number), ()) for number in range(150))]
+    [64, 64, 22]
+    """
+    chunk, turns, most = list[Dialogue](), 0, min(first or CHUNK_DIALOGUES, CHUNK_DIALOGUES)
+    for dialogue in dialogues:
+        chunk.append(dialogue)
+        turns += len(dialogue.turns)
+        if len(chunk) >= most or turns >= _CHUNK_TURNS:
+            yield chunk
+            chunk, turns, most = [], 0, min(2 * most, CHUNK_DIALOGUES)
+    if chunk:
+        yield chunk
+
+
+def needs_of(metrics: Iterable[Any]) -> "list[Need]":
+    """Open what metrics need, and return what they read of encoders.
+
+    A metric that needs a model or an index has a method `needs`. It opens them, so that one that is not there
+    is an error before the first dialogue, and returns a list, which may be empty.
+    """
+    return [need for made in metrics if hasattr(made, "needs") for need in made.needs()]
+
+
+def encoded_chunks(made: Any, dialogues: Iterable[Dialogue]) -> Iterator[list[Dialogue]]:
+    """Cut a stream into chunks, and encode what a metric needs of each before it is handed out.
+
+    Where a run has encoded it for all of its metrics already, this costs a look into the cache.
+    """
+    from dialeval.models.needs import encode_ahead
+
+    needs = needs_of([made])
+    for chunk in chunks(dialogues):
+        encode_ahead(chunk, needs)
+        yield chunk
 
 
 def describe(name: str) -> dict[str, Any]:
-    """Say what a metric is: first line of its documentation, dimensions, fields with defaults."""
+    """Describe a metric: first line of its documentation, dimensions, fields with defaults."""
     cls = metric_class(name)
     fields = {item.name: item.default for item in dataclasses.fields(cls)}
     what = (cls.__doc__ or "").strip().partition("\n")[0]
     better = getattr(cls, "better", "higher")
     better = dict(better) if isinstance(better, Mapping) else better
     return {"name": cls.name, "what": what, "dimensions": cls.dimensions, "better": better, "fields": fields}
+
+
+Aggregate = Literal["mean", "min", "last", "length"]
+
+
+def aggregate(values: Sequence[float], lengths: Sequence[int], how: Aggregate) -> float:
+    """Bring the scores of turns to one; `length` weighs each turn by its words.
+
+    >>> [aggregate([1.0, 4.0], [3, 1], how) for how in ("mean", "min", "last", "length")]
+    [2.5, 1.0, 4.0, 1.75]
+    """
+    if how == "mean":
+        return sum(values) / len(values)
+    if how == "min":
+        return min(values)
+    if how == "last":
+        return values[-1]
+    weights = [max(1, one) for one in lengths]
+    return sum(value * weight for value, weight in zip(values, weights, strict=True)) / sum(weights)

@@ -1,5 +1,11 @@
-"""Similarity of a reply to what was said before it: the baseline that a learned metric must beat."""
+"""How close in meaning a reply is to what was said before it, or to what people would have said.
 
+`similarity`, to the context, is the baseline that a learned metric must beat. `bertscore` compares with
+references, word by word.
+"""
+
+import contextlib
+import itertools
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
@@ -7,9 +13,14 @@ from typing import ClassVar
 import numpy as np
 
 from dialeval.dialogues import Dialogue, scored_turns
-from dialeval.metrics.registry import Better, Rows, metric
+from dialeval.errors import DataError
+from dialeval.files import sha256
+from dialeval.metrics.overlap import with_references
+from dialeval.metrics.registry import Better, Language, Rows, chunks, known_language, metric
 from dialeval.models.encoder import DEFAULT, Encoder, mark
-from dialeval.models.turn_vectors import TurnVectors, turn_vectors
+from dialeval.models.matching import Matcher, idf_of_file
+from dialeval.models.needs import Need
+from dialeval.models.turn_vectors import TurnVectors, turn_vectors, vector_needs
 from dialeval.scores import Scores
 
 
@@ -29,15 +40,21 @@ class Similarity:
 
     encoder: str = DEFAULT
     speaker: str | None = None
+    language: Language = known_language()
     dimensions: ClassVar[tuple[str, ...]] = ("user", "context", "self")
     better: ClassVar[Mapping[str, Better]] = {"self": "lower"}
 
     def score(self, dialogues: Iterable[Dialogue]) -> Scores:
         """Compare each scored turn with the turns before it."""
         rows = Rows(self)
-        for found in turn_vectors(Encoder.load(self.encoder), list(dialogues)):
-            self._add(rows, found)
+        for some in chunks(dialogues):
+            for found in turn_vectors(Encoder.load(self.encoder), some):
+                self._add(rows, found)
         return rows.scores()
+
+    def needs(self) -> list[Need]:
+        """Open the encoder; return what is read of it."""
+        return vector_needs(Encoder.load(self.encoder))
 
     def provenance(self) -> dict[str, str]:
         """Name the encoder by what it computes, not by where it lies."""
@@ -70,3 +87,59 @@ class Similarity:
             ):
                 note = missing if value is None else "truncated" if short else None
                 rows.add(dialogue, turn, dimension, value, note)
+
+
+_AT_ONCE = 4096  # turns that are compared together
+
+
+@metric("bertscore.v1")
+@dataclass(frozen=True)
+class BertScore:
+    """BERTScore of a reply against its references, at most 1; a turn without a reference is unscored.
+
+    `idf` names a file of dialogues; tokens that are rare in its turns then count more. Of several references
+    the best counts.
+
+    >>> from dialeval.dialogues import dialogue
+    >>> turns = [("user", "Hi"), ("assistant", "Hello, how are you?")]
+    >>> chat = dialogue(turns, references={1: ["Hello, how is it going?"]})
+    >>> {row.dimension: round(row.value, 2) for row in BertScore().score([chat])}
+    {'precision': 0.79, 'recall': 0.72, 'f1': 0.75}
+    """
+
+    encoder: str = DEFAULT
+    layer: int = 6
+    idf: str | None = None
+    speaker: str | None = None
+    language: Language = known_language()
+    dimensions: ClassVar[tuple[str, ...]] = ("precision", "recall", "f1")
+    tuned_on: ClassVar[tuple[str, ...]] = ("dailydialog", "multiwoz")  # the default layer
+
+    def score(self, dialogues: Iterable[Dialogue]) -> Scores:
+        """Compare each scored turn with its references."""
+        matcher, rows = self._matcher(), Rows(self)
+        turns = with_references(dialogues, self.speaker)
+        while block := list(itertools.islice(turns, _AT_ONCE)):
+            found = matcher.score([text for _, _, text, _ in block], [known for *_, known in block])
+            texts = list({text for *_, said, known in block if known for text in (said, *known)})
+            cut = {text for text, long in zip(texts, matcher.truncated(texts), strict=True) if long}
+            for (dialogue, number, text, references), values in zip(block, found, strict=True):
+                note = None if cut.isdisjoint([text, *references]) else "truncated"
+                for dimension, value in zip(self.dimensions, values, strict=True):
+                    if references:
+                        rows.add(dialogue, number, dimension, value, note)
+                    else:
+                        rows.add(dialogue, number, dimension, None, "no reference")
+        return rows.scores()
+
+    def provenance(self) -> dict[str, str]:
+        """Name the encoder, and the file behind `idf`, by their contents rather than by their places."""
+        found = {"encoder": mark(self.encoder)}
+        if self.idf is not None:
+            with contextlib.suppress(DataError):  # a file that is not there keeps its name: nothing is scored
+                found["idf"] = sha256(self.idf)[:12]
+        return found
+
+    def _matcher(self) -> Matcher:
+        encoder = Encoder.load(self.encoder)
+        return Matcher(encoder, self.layer, None if self.idf is None else idf_of_file(self.idf, encoder))

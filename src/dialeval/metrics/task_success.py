@@ -8,10 +8,9 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 
 from dialeval.dialogues import Dialogue, Turn
-from dialeval.dialogues.datasets.multiwoz import canonical_id
+from dialeval.dialogues.datasets.task_oriented import canonical_id
 from dialeval.dialogues.tasks import Domain, Goal, Task
-from dialeval.dialogues.tasks.replies import Reader, active_domains
-from dialeval.dialogues.tasks.task import State
+from dialeval.dialogues.tasks.task import Reader, State, active_domains
 from dialeval.errors import DataError
 
 States = Literal["auto", "file", "gold"]
@@ -20,7 +19,7 @@ NO_GOAL = "no goal is known for this dialogue"
 _SHOWN = 5  # unknown names that a note lists
 
 
-class Verdict(NamedTuple):
+class GoalOutcome(NamedTuple):
     """How a dialogue did in one domain of its goal: informed, or `why` not; what was asked for in vain."""
 
     informed: bool
@@ -33,11 +32,11 @@ class Verdict(NamedTuple):
         return self.informed and not self.missing
 
 
-class Judged(NamedTuple):
+class DialogueOutcome(NamedTuple):
     """A dialogue with a verdict for each domain of its goal; without any, `note` says why."""
 
     dialogue: Dialogue
-    verdicts: Mapping[str, Verdict]
+    verdicts: Mapping[str, GoalOutcome]
     note: str | None
 
     @property
@@ -53,7 +52,7 @@ class Judged(NamedTuple):
 
 @dataclass
 class _Case:
-    """What the replies of one dialogue said and knew, and what was odd about them."""
+    """The state of one dialogue: what its replies said and knew, and what was odd about them."""
 
     replies: list[Turn]
     states: list[State] = field(default_factory=list)
@@ -64,7 +63,7 @@ class _Case:
     notes: list[str] = field(default_factory=list)
 
 
-class Judge:
+class GoalJudge:
     """Judges dialogues by the goals of a task.
 
     Args:
@@ -81,21 +80,21 @@ class Judge:
         self.speaker = speaker or "assistant"
         self.reader = Reader(task)
 
-    def judge(self, dialogue: Dialogue) -> Judged:
-        """Give a verdict for each domain of the dialogue's goal."""
+    def judge(self, dialogue: Dialogue) -> DialogueOutcome:
+        """Return a verdict for each domain of the dialogue's goal."""
         name = canonical_id(dialogue.id)
         try:
             goal = self._goal(dialogue, name)
         except DataError as error:
-            return Judged(dialogue, {}, str(error))
+            return DialogueOutcome(dialogue, {}, str(error))
         case = _Case(self.replies(dialogue))
         if not goal or not case.replies:
             reason = "its goal names no domain" if goal == {} else "no reply in it" if goal else NO_GOAL
-            return Judged(dialogue, {}, reason)
+            return DialogueOutcome(dialogue, {}, reason)
         if why := self._prepare(case, name):
-            return Judged(dialogue, {}, why)
+            return DialogueOutcome(dialogue, {}, why)
         verdicts = self._verdicts(case, goal)
-        return Judged(dialogue, verdicts, "; ".join(self._notes(case)) or None)
+        return DialogueOutcome(dialogue, verdicts, "; ".join(self._notes(case)) or None)
 
     def replies(self, dialogue: Dialogue) -> list[Turn]:
         """Return the turns that are judged; the first of a dialogue may be one."""
@@ -161,7 +160,7 @@ class Judge:
             found.append([str(domain).lower() for domain in listed])
         return found
 
-    def _verdicts(self, case: _Case, goal: Mapping[str, Goal]) -> dict[str, Verdict]:
+    def _verdicts(self, case: _Case, goal: Mapping[str, Goal]) -> dict[str, GoalOutcome]:
         offered = dict.fromkeys(goal, 0)
         given: dict[str, set[str]] = {domain: set() for domain in goal}
         keep = self.task.schema.rules.offers == "narrowest"
@@ -181,12 +180,12 @@ class Judge:
                 if declared.reference in said and not self._is_booked(case, place, domain, declared):
                     given[domain].discard(str(declared.reference))
         return {
-            domain: Verdict(*self._informed(domain, wanted, offered[domain], given[domain]))
+            domain: GoalOutcome(*self._informed(domain, wanted, offered[domain], given[domain]))
             for domain, wanted in goal.items()
         }
 
     def _is_booked(self, case: _Case, place: int, domain: str, declared: Domain) -> bool:
-        """Say whether a booking could have been made by this reply."""
+        """Return whether a booking could have been made by this reply."""
         rule = self.task.schema.rules.booked
         if rule == "slots":
             filled = case.states[place].get(domain, {})

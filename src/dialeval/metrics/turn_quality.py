@@ -1,34 +1,39 @@
-"""How good each reply is, learned from what users said next: the metric `turn-quality` and its recipe.
+"""How good each reply is, by a head over turn vectors: the metrics `turn-quality` and `student`.
 
-Nobody has to label a log to train it. What the user's next turn says of a reply (`user-reaction`) is the
-target; the scorer sees the reply and what came before it, never what came after. Where people did label
-replies, it can learn from that instead.
+`turn-quality` learned from what users said next; nobody has to label a log to train it. What the user's next
+turn says of a reply (`user-reaction`) is the target; the scorer sees the reply and what came before it, never
+what came after. Where people did label replies, it can learn from that instead.
+
+A `student` learned from a slow metric. A language model takes seconds for a dialogue, and a corpus to compare
+with cannot be part of a package; what such a teacher says of unlabelled dialogues can be learned by a head on
+turn vectors, which needs neither.
 """
 
 import functools
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
-from itertools import islice
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from dialeval.dialogues import Dialogue, scored_turns
-from dialeval.errors import DataError, DialevalError, UsageError
-from dialeval.metrics.aggregation import Aggregate, aggregate
-from dialeval.metrics.registry import Rows, metric
-from dialeval.metrics.turn_targets import QUALITY, TARGETS, TurnTargets, said_before
+from dialeval.dialogues import Dialogue, scored_turns, takes_part
+from dialeval.errors import DataError, DialevalError
+from dialeval.metrics.registry import (
+    Aggregate,
+    Language,
+    Rows,
+    aggregate,
+    encoded_chunks,
+    known_language,
+    metric,
+)
 from dialeval.models.artefact import load, resolve
 from dialeval.models.dialogue_scorer import DialogueScorer, TurnScores
-from dialeval.models.heads import Head
+from dialeval.models.needs import Need
 from dialeval.models.pairs import PairScorer
-from dialeval.models.training.settings import Settings
 from dialeval.scores import Scores
 
 DEFAULT = "dialeval-turn-quality"
-FEATURES = ("reply", "user", "context", "reply*user", "similarities", "lengths")
-EMPHASIS = {"similarities": 3.0}  # three numbers that a strong penalty would drown among two thousand
-SMALL = Settings(epochs=0, weight_decay=100.0)
-PAPER = Settings(batch=8, learning_rate=1e-5, epochs=10, max_length=512)
-_AT_ONCE = 256  # dialogues read together
+QUALITY = "quality"
+_MOST_BEFORE = 60  # turns of context that a cross-encoder is given
 
 
 @metric("turn-quality.v1")
@@ -50,14 +55,18 @@ class TurnQuality:
     model: str = DEFAULT
     aggregate: Aggregate = "mean"
     speaker: str | None = None
+    language: Language = known_language()
     dimensions: ClassVar[tuple[str, ...]] = (QUALITY,)
-    trained_on: ClassVar[tuple[str, ...]] = ("convai2-wild", "dstc9")
     tuned_on: ClassVar[tuple[str, ...]] = ("dbdc3",)
     left_out: ClassVar[tuple[str, ...]] = ("conture",)
 
     def score(self, dialogues: Iterable[Dialogue]) -> Scores:
         """Judge each reply by itself and what came before."""
         return score_replies(self, dialogues, self.model, self.aggregate, self.speaker)
+
+    def needs(self) -> list[Need]:
+        """Open the model; return what it reads of an encoder."""
+        return model_needs(self.model)
 
     def provenance(self) -> dict[str, str]:
         """Name the model by its content, not by where it lies."""
@@ -79,9 +88,9 @@ def score_replies(
 
     A dialogue is scored by its replies; without `how`, by a model that judges dialogues, as it is at its end.
     """
-    rows, stream, scorer = Rows(made), iter(dialogues), _scorer(model)
-    while some := list(islice(stream, _AT_ONCE)):
-        for found in scorer(some, speaker):
+    rows, scorer = Rows(made), _opened(str(resolve(model)))
+    for some in encoded_chunks(made, dialogues):
+        for found in scorer.score(some, speaker):
             _add(rows, found, how)
     return rows.scores()
 
@@ -102,76 +111,85 @@ def _add(rows: Rows, found: TurnScores, how: Aggregate | None) -> None:
     rows.add(dialogue, None, QUALITY, figure, None if values else "no reply to score")
 
 
-Scorer = Callable[[list[Dialogue], str | None], Iterable[TurnScores]]
+def model_needs(name: str) -> list[Need]:
+    """Open the model of a scorer of replies; return what it reads of an encoder."""
+    return _opened(str(resolve(name))).needs()
 
 
-def _scorer(name: str) -> Scorer:
-    """Open a model of either kind: a head over turn vectors, or a cross-encoder; once in a process."""
-    return _opened(str(resolve(name)))
+class _PairTurns:
+    """A cross-encoder as a scorer of turns."""
+
+    def __init__(self, pairs: PairScorer) -> None:
+        self._pairs, self.heads = pairs, pairs.heads
+
+    def needs(self) -> list[Need]:
+        return []
+
+    def score(self, dialogues: Sequence[Dialogue], speaker: str | None = None) -> Iterator[TurnScores]:
+        for dialogue in dialogues:
+            turns = scored_turns(dialogue, speaker)
+            said = [(said_before(dialogue, turn), dialogue.turns[turn].text) for turn in turns]
+            found = self._pairs.score(said)
+            cut = [any(pair) for pair in zip(found.history_cut, found.response_cut, strict=True)]
+            yield TurnScores(dialogue, turns, found.values, cut)
 
 
 @functools.lru_cache(maxsize=32)
-def _opened(folder: str) -> Scorer:
+def _opened(folder: str) -> DialogueScorer | _PairTurns:
+    """Open a model of either kind, a head over turn vectors or a cross-encoder; once in a process."""
     artefact = load(folder)
-    heads: tuple[Head, ...]
-    scorer: Scorer
-    if artefact.kind == "dialogue-scorer.v1":
-        small = DialogueScorer.load(folder)
-        heads, scorer = small.heads, small.score
-    elif artefact.kind == "pair-scorer.v1":
-        pairs = PairScorer.load(folder)
-        heads, scorer = pairs.heads, functools.partial(_by_pairs, pairs)
-    else:
+    if artefact.kind not in ("dialogue-scorer.v1", "pair-scorer.v1"):
         raise DataError(f"this is {artefact.kind}, no scorer of turns", file=artefact.folder)
-    if QUALITY not in [head.name for head in heads]:
+    if artefact.kind == "dialogue-scorer.v1":
+        scorer: DialogueScorer | _PairTurns = DialogueScorer.load(folder)
+    else:
+        scorer = _PairTurns(PairScorer.load(folder))
+    if QUALITY not in [head.name for head in scorer.heads]:
         raise DataError(f"has no head {QUALITY!r}", file=artefact.folder / "config.json", field="heads")
     return scorer
 
 
-def _by_pairs(scorer: PairScorer, dialogues: list[Dialogue], speaker: str | None) -> Iterator[TurnScores]:
-    for dialogue in dialogues:
-        turns = scored_turns(dialogue, speaker)
-        found = scorer.score([(said_before(dialogue, turn), dialogue.turns[turn].text) for turn in turns])
-        cut = [any(pair) for pair in zip(found.history_cut, found.response_cut, strict=True)]
-        yield TurnScores(dialogue, turns, found.values, cut)
+def said_before(dialogue: Dialogue, turn: int) -> tuple[str, ...]:
+    """Return what came before a turn, as much of it as any cross-encoder here can take."""
+    return tuple(one.text for one in dialogue.turns[max(0, turn - _MOST_BEFORE) : turn] if takes_part(one))
 
 
-def recipe(encoder: str | None = None, target: str = "stop+uptake") -> Any:
-    """Quality of a reply, learned from what the user says next, or from labels.
+FOLLOWUP = "dialeval-followup-student"
+CONSENSUS = "dialeval-consensus-student"
 
-    Args:
-        encoder: None: a small head on the vectors of the shipped encoder. A folder or Hub id, such as
-            `bert-base-uncased`, is fine-tuned as a whole, with the paper's settings.
-        target: `sentiment` of the next user turn; `sentiment+stop`, and whether the user went on;
-            `sentiment+stop+uptake`, and whether the user took up what was said; `stop+uptake`, the last two;
-            `label`, the number under that name in the meta of a reply.
+
+@metric("student.v1")
+@dataclass(frozen=True)
+class Student:
+    """What a slow metric would say of each reply, and of the dialogue by `aggregate`, without that metric.
+
+    `model` is what `dialeval train student:teacher=METRIC` made; `dialeval-followup-student` learned from
+    `followup`, `dialeval-consensus-student` from `floweval`. The unit is the teacher's. A teacher that judges
+    whole dialogues has a student that judges them as a whole, and each reply by the dialogue up to it, unless
+    `aggregate` says otherwise; other students judge dialogues by the mean of their replies.
+
+    >>> from dialeval.dialogues import dialogue
+    >>> chats = [dialogue([("user", "Do you like jazz?"), ("assistant", reply)], reply)
+    ...     for reply in ("Yes, I love jazz, do you play?", "I do not understand the question.")]
+    >>> good, bad = (row.value for row in Student().score(chats) if row.turn)
+    >>> good > bad
+    True
     """
-    from dialeval.models.training import PairRecipe, turn_recipe
 
-    if target not in TARGETS:
-        raise UsageError(f"turn-quality: no target {target!r}; known: {', '.join(TARGETS)}")
-    head, given = Head(QUALITY, "regression"), TurnTargets(target)
-    about = f"Says how good a reply is; learned from {target}."
-    if encoder is None:
-        made = turn_recipe(
-            "turn-quality",
-            (head,),
-            given,
-            FEATURES,
-            "spearman",
-            settings=SMALL,
-            hidden=(),
-            about=about,
-            emphasis=EMPHASIS,
-            solved=True,
-        )
-        return replace(made, examples=lambda dialogues: given.reading(dialogues, made.examples))
-    return PairRecipe(
-        "turn-quality",
-        (head,),
-        lambda dialogues: given.reading(dialogues, given.pairs),
-        "spearman",
-        PAPER,
-        encoder,
-        about,
-    )
+    model: str = FOLLOWUP
+    aggregate: Aggregate | None = None
+    speaker: str | None = None
+    language: Language = known_language()
+    dimensions: ClassVar[tuple[str, ...]] = (QUALITY,)
+
+    def score(self, dialogues: Iterable[Dialogue]) -> Scores:
+        """Judge each reply by itself and what came before, and each dialogue."""
+        return score_replies(self, dialogues, self.model, self.aggregate, self.speaker)
+
+    def needs(self) -> list[Need]:
+        """Open the model; return what it reads of an encoder."""
+        return model_needs(self.model)
+
+    def provenance(self) -> dict[str, str]:
+        """Name the model by its content, not by where it lies."""
+        return model_mark(self.model)

@@ -1,22 +1,26 @@
-"""What users made of each reply: the metric `user-reaction`, for finished logs, and its model's recipe."""
+"""How users took each reply: the metric `user-reaction`, for finished logs."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
-from itertools import islice
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from dialeval.dialogues import Dialogue, scored_turns
 from dialeval.dialogues.signals import logged_sentiment, next_turns
 from dialeval.errors import DialevalError, UsageError
-from dialeval.metrics.aggregation import Aggregate, aggregate
-from dialeval.metrics.registry import Rows, metric
+from dialeval.metrics.registry import (
+    Aggregate,
+    Language,
+    Rows,
+    aggregate,
+    encoded_chunks,
+    known_language,
+    metric,
+)
 from dialeval.models import reactions
-from dialeval.models.encoder import DEFAULT as ENCODER
-from dialeval.models.encoder import Encoder
-from dialeval.models.reactions import HEAD, REACTIONS, Exchange, Reactions, reaction_features
+from dialeval.models.needs import Need
+from dialeval.models.reactions import Reactions
 from dialeval.scores import Scores
 
-_AT_ONCE = 256  # dialogues whose answers are encoded together
 QUALITY, SENTIMENT, CONTINUE = "quality", "sentiment", "continue"
 
 
@@ -44,17 +48,22 @@ class UserReaction:
     model: str = reactions.DEFAULT
     aggregate: Aggregate = "mean"
     speaker: str | None = None
+    language: Language = known_language()
     dimensions: ClassVar[tuple[str, ...]] = (QUALITY, SENTIMENT, CONTINUE)
 
     def score(self, dialogues: Iterable[Dialogue]) -> Scores:
         """Read what came after each reply."""
         if not self.low < self.high:
             raise UsageError(f"user-reaction: low={self.low} must be below high={self.high}")
-        rows, stream = Rows(self), iter(dialogues)
-        while some := list(islice(stream, _AT_ONCE)):
+        rows = Rows(self)
+        for some in encoded_chunks(self, dialogues):
             for dialogue, found in zip(some, self.signals(some), strict=True):
                 self._add(rows, dialogue, found)
         return rows.scores()
+
+    def needs(self) -> list[Need]:
+        """Open the model; return what it reads of an encoder."""
+        return Reactions.load(self.model).needs()
 
     def provenance(self) -> dict[str, str]:
         """Name the model by its content, not by where it lies."""
@@ -64,7 +73,7 @@ class UserReaction:
             return {}
 
     def signals(self, dialogues: list[Dialogue]) -> list[dict[int, tuple[float | None, bool]]]:
-        """Give the sentiment, if somebody answers, and whether the user goes on, for every reply."""
+        """Return the sentiment, if somebody answers, and whether the user goes on, for every reply."""
         turns = [scored_turns(one, self.speaker) for one in dialogues]
         asked = [reactions.exchanges(*pair) for pair in zip(dialogues, turns, strict=True)]
         known = [self._logged(*pair) for pair in zip(dialogues, turns, strict=True)]
@@ -109,53 +118,3 @@ class UserReaction:
             scored, words_of = [value for value, _ in some], [count for _, count in some]
             figure = aggregate(scored, words_of, self.aggregate) if some else None
             rows.add(dialogue, None, name, figure, None if some else "no reply with a user turn after it")
-
-
-def recipe(encoder: str | None = None) -> Any:
-    """Classifier of what users say next: displeased with the reply, neutral or pleased.
-
-    Args:
-        encoder: Only the shipped one: the head reads its vectors.
-    """
-    if encoder is not None:
-        raise UsageError("user-reaction is a head on the shipped encoder: it has no other to choose")
-    from dialeval.models.training import Settings, VectorRecipe
-
-    frozen = Encoder.load(ENCODER)
-    return VectorRecipe(
-        name="user-reaction",
-        heads=(HEAD,),
-        examples=_examples,
-        dev_figure="macro_f1",
-        settings=Settings(
-            batch=32, learning_rate=5e-4, epochs=15, warmup=0.1, weight_decay=0.05, dropout=0.4
-        ),
-        hidden=(32,),
-        activation="gelu",
-        about="Says from a user's next turn whether the reply before it pleased.",
-        fields={"encoder": {"name": frozen.name, "sha": frozen.sha}},
-        kind="reactions.v1",
-    )
-
-
-def _examples(dialogues: Iterable[Dialogue]) -> Iterator[Any]:
-    """Take every turn whose meta has a `reaction`, with what it answers."""
-    from dialeval.models.training import VectorExample
-
-    chosen: list[tuple[Exchange, str]] = []
-    for dialogue in dialogues:
-        every = reactions.exchanges(dialogue, range(len(dialogue.turns)))
-        labels = {
-            following.turn: number
-            for number, following in enumerate(next_turns(dialogue))
-            if following.turn is not None
-        }
-        for answer, reply in labels.items():
-            label = dialogue.turns[answer].meta.get("reaction")
-            if label is not None:
-                if label not in REACTIONS:
-                    raise UsageError(f"{dialogue.id}: no reaction {label!r}; known: {', '.join(REACTIONS)}")
-                chosen.append((every[reply], str(label)))
-    rows = reaction_features([one for one, _ in chosen], Encoder.load(ENCODER)) if chosen else ()
-    for row, (_, label) in zip(rows, chosen, strict=True):
-        yield VectorExample(row, {HEAD.name: REACTIONS.index(label)})

@@ -5,10 +5,9 @@ has learned to guess acts that were hidden from it; what it knows of a flow, at 
 speakers behave, whatever they talk about.
 """
 
-import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 
@@ -16,11 +15,11 @@ from dialeval.dialogues import Dialogue
 from dialeval.dialogues.acts import ACTS
 from dialeval.dialogues.segments import segments_of
 from dialeval.errors import DataError, UsageError
-from dialeval.models.artefact import Artefact, load, resolve
-from dialeval.models.batching import batches, default_threads, padded, side_by_side
+from dialeval.models.artefact import Artefact, Model
 from dialeval.models.heads import Head, read_head_weights, readable
-from dialeval.models.network import Floats, Network
-from dialeval.models.shape import Shape, read_weights
+from dialeval.models.network import EncoderNetwork, Floats
+from dialeval.models.shape import EncoderShape, read_weights
+from dialeval.models.tokenization import Ints
 
 DEFAULT = "dialeval-actbert"
 HEAD = Head("act", "classes", ACTS)
@@ -50,7 +49,7 @@ def flow_of(dialogue: Dialogue) -> Flow:
 
 
 def numbered(flow: Flow) -> list[int]:
-    """Give the number of each act, without marks at the ends.
+    """Return the number of each act, without marks at the ends.
 
     >>> numbered(Flow(("inform", "question"), (0, 1)))
     [4, 5]
@@ -58,24 +57,22 @@ def numbered(flow: Flow) -> list[int]:
     return [FIRST + ACTS.index(act) for act in flow.acts]
 
 
-class ActBert:
+class ActBert(Model):
     """A trained model of flows that runs without torch."""
 
+    kinds: ClassVar[tuple[str, ...]] = ("act-bert.v1",)
+    default: ClassVar[str] = DEFAULT
+
     def __init__(self, artefact: Artefact) -> None:
+        super().__init__(artefact)
         config, place = artefact.config, artefact.folder / "config.json"
-        self.sha, self.name = artefact.sha, str(config.get("name", artefact.folder.name))
-        self._shape = Shape.of(config, str(place))
+        self._shape = EncoderShape.of(config, place)
         self.width, self.layers = self._shape.width, self._shape.layers
         if config.get("acts") != list(ACTS) or self._shape.vocabulary != FIRST + len(ACTS):
             raise DataError(f"not made for the acts {', '.join(ACTS)}", file=place, field="acts")
         self._weights = artefact.path("model.safetensors")
         self._room = self._shape.positions - 2
-        self._networks: dict[int, Network] = {}
-
-    @classmethod
-    def load(cls, name: str | Path = DEFAULT) -> "ActBert":
-        """Load a model by folder, shipped name, pulled name or Hub id; one per process."""
-        return _loaded(str(resolve(name)))
+        self._networks: dict[int, EncoderNetwork] = {}
 
     def vectors(self, flows: Sequence[Flow], layer: int | None = None) -> Floats:
         """Describe each flow: the largest value of each number of a layer over its acts, (flows, width).
@@ -120,20 +117,13 @@ class ActBert:
         """Run windows side by side; equal ones once."""
         keys = [(tuple(ids), tuple(speakers)) for ids, speakers in cut]
         different = list(dict.fromkeys(keys))
-        network = self._network(depth)
 
-        def run(group: list[int]) -> list[Floats]:
-            ids, lengths = padded([different[place][0] for place in group])
-            speakers, _ = padded([different[place][1] for place in group])
-            states = network.states(ids, lengths, speakers)
-            return [one[:length] for one, length in zip(states, lengths, strict=True)]
+        def read(_: list[int], states: dict[int, Floats], lengths: Ints) -> list[Floats]:
+            return [one[:length] for one, length in zip(states[depth], lengths, strict=True)]
 
-        groups = batches([len(ids) for ids, _ in different], _FLOW_TOKENS)
-        found: dict[int, Floats] = {}
-        for group, answers in side_by_side(run, groups, default_threads()):
-            found.update(zip(group, answers, strict=True))
-        places = {key: number for number, key in enumerate(different)}
-        return [(number, found[places[key]]) for number, key in enumerate(keys)]
+        each = self._network(depth).run_each(different, read, _FLOW_TOKENS)
+        found = dict(zip(different, each, strict=True))
+        return [(number, found[key]) for number, key in enumerate(keys)]
 
     def _depth(self, layer: int | None) -> int:
         depth = self.layers if layer is None else layer
@@ -141,13 +131,8 @@ class ActBert:
             raise UsageError(f"{self.name} has no layer {layer}; it has 0 to {self.layers}")
         return depth
 
-    def _network(self, depth: int) -> Network:
+    def _network(self, depth: int) -> EncoderNetwork:
         if depth not in self._networks:
             weights = read_weights(self._weights, self._shape, depth)
-            self._networks[depth] = Network(self._shape, weights, depth)
+            self._networks[depth] = EncoderNetwork(self._shape, weights, [depth])
         return self._networks[depth]
-
-
-@functools.lru_cache(maxsize=4)
-def _loaded(folder: str) -> ActBert:
-    return ActBert(load(folder, "act-bert.v1"))

@@ -6,6 +6,7 @@ file have been checked: artefacts travel, and what travels gets damaged or excha
 """
 
 import contextlib
+import functools
 import hashlib
 import json
 import os
@@ -14,24 +15,14 @@ import shlex
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, ClassVar, Protocol, Self, TypeVar
 
 from dialeval import __version__
 from dialeval.errors import DataError, UsageError
-from dialeval.files import replacing, replacing_folder, write_text
+from dialeval.files import replacing, replacing_folder
+from dialeval.manifests import PLAIN_NAME, SUMS, check_sums, list_regular, read_sums, sums_text, write_sums
 from dialeval.models.card import Card
-from dialeval.models.untrusted import (
-    LARGE,
-    PLAIN_NAME,
-    SMALL,
-    find_fault,
-    hash_regular,
-    list_regular,
-    parse_object,
-    read_small,
-    read_sums,
-    shown,
-)
+from dialeval.models.untrusted import LARGE, SMALL, find_fault, parse_object, read_small
 
 CLASSES = frozenset(
     {
@@ -39,15 +30,18 @@ CLASSES = frozenset(
         "pair-scorer.v1",
         "dialogue-scorer.v1",
         "segment-acts.v1",
+        "segmenter.v1",
+        "span-acts.v1",
+        "baseline.v1",
         "act-bert.v1",
+        "fault-reader.v1",
         "reactions.v1",
-        "coherence.v1",
         "blend.v1",
         "coherence.v2",
         "gguf.v1",
     }
 )
-CONFIG, CARD, SUMS = "config.json", "README.md", "SHA256SUMS"
+CONFIG, CARD = "config.json", "README.md"
 
 _CALLED = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@+-]{0,150}")  # what a pulled artefact may be called
 _AFRESH = "get the artefact afresh"
@@ -122,16 +116,16 @@ def save(
         written = list_regular(folder)
         if (unlike := written.keys() ^ {*files, *own}) or max(written.values()) > LARGE:
             raise UsageError(f"{target}: not every file was written as asked for: {sorted(unlike)}")
-        write_text(folder / SUMS, _sums_text({name: hash_regular(folder / name) for name in written}))
+        write_sums(folder)
     return verify(target, kind)
 
 
-def verify(folder: str | Path, kind: str | None = None) -> Artefact:
-    """Check every byte of an artefact.
+def verify(folder: str | Path, *kinds: str) -> Artefact:
+    """Check every byte of an artefact; files that were checked in this process are not hashed again.
 
     Args:
         folder: Where it is; hidden files in it, such as the Hub's own, are neither read nor minded.
-        kind: The class it must have, if that matters.
+        kinds: The classes it may have, if that matters.
 
     Raises:
         DataError: A file is missing, too many, changed, a link or no plain file, or `config.json` says
@@ -140,27 +134,28 @@ def verify(folder: str | Path, kind: str | None = None) -> Artefact:
     folder = Path(folder)
     if SUMS not in _entries(folder):
         raise _no_artefact(folder)
-    sums = read_sums(folder / SUMS)
-    _check_listing(folder, sums)
-    for name, expected in sums.items():
-        if hash_regular(folder / name) != expected:
-            raise DataError(f"does not match {SUMS}: changed or damaged", file=folder / name, fix=_AFRESH)
+    for name, size in list_regular(folder).items():
+        if size > (SMALL if name in (CONFIG, CARD) else LARGE):
+            raise DataError(f"{size} bytes, too many for this file", file=folder / name)
+    sums = check_sums(folder, fix=_AFRESH)
+    if CONFIG not in sums:
+        raise DataError("is missing", file=folder / CONFIG, fix=_AFRESH)
     config = parse_object(read_small(folder / CONFIG), folder / CONFIG)
     if "class" not in config:
         raise _no_artefact(folder)
-    if config["class"] not in (list(CLASSES) if kind is None else [kind]):
-        expected = kind or f"one of {', '.join(sorted(CLASSES))}"
+    if config["class"] not in list(kinds or CLASSES):
+        expected = kinds[0] if len(kinds) == 1 else f"one of {', '.join(sorted(kinds or CLASSES))}"
         found = ascii(str(config["class"])[:40])
         raise DataError(f"this is {found}, not {expected}", file=folder / CONFIG, field="class")
     if wrong := find_fault(config, sums):
         raise DataError(wrong[1], file=folder / CONFIG, field=wrong[0])
-    identity = _sums_text({name: sum_ for name, sum_ in sums.items() if name != CARD})
+    identity = sums_text({name: sum_ for name, sum_ in sums.items() if name != CARD})
     return Artefact(folder, config, hashlib.sha256(identity.encode()).hexdigest(), sums)
 
 
-def load(name: str | Path, kind: str | None = None) -> Artefact:
+def load(name: str | Path, *kinds: str) -> Artefact:
     """Find an artefact by folder, shipped or pulled name or Hub id, and check every byte of it."""
-    return verify(resolve(name), kind)
+    return verify(resolve(name), *kinds)
 
 
 def resolve(name: str | Path) -> Path:
@@ -215,6 +210,35 @@ def names() -> list[tuple[str, str, Path]]:
                 if _CALLED.fullmatch(folder.name) and _has_config(folder):
                     found.setdefault(folder.name, (folder.name, where, folder))
     return list(found.values())
+
+
+class Model:
+    """What was learned, made of an artefact; of each artefact there is one in a process, shared by all."""
+
+    kinds: ClassVar[tuple[str, ...]]
+    """The classes of artefact that it can be made of."""
+    default: ClassVar[str]
+    """What `load` loads if nothing is said."""
+
+    def __init__(self, artefact: Artefact) -> None:
+        self.sha, self.name = artefact.sha, str(artefact.config.get("name", artefact.folder.name))
+
+    @classmethod
+    def load(cls, name: str | Path | None = None) -> Self:
+        """Load it by folder, shipped name, pulled name or Hub id."""
+        kind: Any = cls
+        found: Self = models(kind, str(resolve(cls.default if name is None else name)))
+        return found
+
+
+@functools.lru_cache(maxsize=32)
+def models(kind: type[Model], folder: str) -> Any:
+    """Make a model of what is in a folder, once in a process."""
+    return kind(load(folder, *kind.kinds))
+
+
+if hasattr(os, "register_at_fork"):  # a runtime's threads do not survive a fork: the child loads its own
+    os.register_at_fork(after_in_child=models.cache_clear)
 
 
 class _Named(Protocol):
@@ -291,25 +315,13 @@ def _config_text(kind: str, fields: Mapping[str, Any], files: Iterable[str]) -> 
 def _check_replaceable(target: Path) -> None:
     """Refuse a target that holds anything but an artefact: it would be gone."""
     held = _entries(target) if target.is_dir() else set()
-    known = {SUMS, *read_sums(target / SUMS)} if SUMS in held else set()
+    known = {SUMS, *read_sums(target / SUMS)} if {SUMS, CONFIG} <= held else set()
     if others := [name for name in held - known if name == ".git" or not name.startswith(".")]:
         raise DataError(
             f"this folder holds {min(others)!a}, which is no part of an artefact",
             file=target,
             fix="choose another folder, or remove what is there",
         )
-
-
-def _check_listing(folder: Path, sums: Mapping[str, str]) -> None:
-    """Hold a folder against its list: nothing missing, nothing more, nothing too large."""
-    sizes = list_regular(folder)
-    for name in sorted({CONFIG, *sums} - sizes.keys()):
-        raise DataError(f"is missing, though {SUMS} lists it", file=folder / name, fix=_AFRESH)
-    for name in sorted(sizes.keys() - sums.keys() - {SUMS}):
-        raise DataError(f"is not listed in {SUMS}", file=shown(folder, name), fix="remove it")
-    for name, size in sizes.items():
-        if size > (SMALL if name in (CONFIG, CARD) else LARGE):
-            raise DataError(f"{size} bytes, too many for this file", file=folder / name)
 
 
 def _entries(folder: Path) -> set[str]:
@@ -320,12 +332,8 @@ def _entries(folder: Path) -> set[str]:
         raise DataError(error.strerror or "cannot be read", file=folder, fix=fix) from None
 
 
-def _sums_text(sums: Mapping[str, str]) -> str:
-    return "".join(f"{sum_}  {name}\n" for name, sum_ in sorted(sums.items()))
-
-
 def _no_artefact(folder: Path) -> DataError:
-    """Say what a folder is instead: often a model just as the Hub has it."""
+    """Return the error that names what a folder is instead: often a model just as the Hub has it."""
     if not _has_config(folder):
         return DataError(f"has no {CONFIG} and no {SUMS}: this is no artefact", file=folder)
     if "class" in parse_object(read_small(folder / CONFIG, follow=True), folder / CONFIG):

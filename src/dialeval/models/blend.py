@@ -9,34 +9,34 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
 
+import msgspec
 import numpy as np
 
-from dialeval.errors import DataError
-from dialeval.models.artefact import Artefact, load, resolve
-from dialeval.statistics.blending import blend_weights
+from dialeval.models.artefact import CONFIG, load, resolve
+from dialeval.models.untrusted import read_setting
 from dialeval.statistics.estimate import Floats
+from dialeval.statistics.regression import blend_weights
 
 KIND = "blend.v1"
 Level = Literal["turn", "dialogue"]
 LEVELS: tuple[Level, ...] = get_args(Level)
 Parts = Mapping[str, float | None]
 _FARTHEST = 5.0  # scales from the mean: no single part decides a score by being absurd
-_MOST_TERMS = 100
+_MOST = 1e300  # what no float can hold is no number
 
 
-@dataclass(frozen=True)
-class Term:
+class Term(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A part of a blend: how it is standardised, and what a scale of it adds to the score."""
 
     part: str
-    mean: float
-    scale: float
-    weight: float
+    mean: Annotated[float, msgspec.Meta(gt=-_MOST, lt=_MOST)]
+    scale: Annotated[float, msgspec.Meta(gt=0, lt=_MOST)]
+    weight: Annotated[float, msgspec.Meta(ge=0, lt=_MOST)]
 
     def adds(self, value: float | None) -> float:
-        """Say what the part adds; one that is not known is taken to be average.
+        """Return what the part adds; one that is not known is taken to be average.
 
         >>> Term("coherence", 0.5, 0.25, 0.3).adds(0.75), Term("coherence", 0.5, 0.25, 0.3).adds(None)
         (0.3, 0.0)
@@ -60,25 +60,16 @@ class Blend:
         return _loaded(str(resolve(name)))
 
     def adds(self, level: Level, parts: Parts) -> dict[str, float]:
-        """Say what each part adds to the score, which is their sum."""
+        """Return what each part adds to the score, which is their sum."""
         return {term.part: term.adds(parts.get(term.part)) for term in self.terms[level]}
+
+    def lowest(self, level: Level) -> dict[str, float]:
+        """Return for each part the value below which it counts no less: five scales under its mean."""
+        return {term.part: term.mean - _FARTHEST * term.scale for term in self.terms[level]}
 
     def fields(self) -> dict[str, Any]:
         """Return what `config.json` keeps of it."""
-        return {
-            "levels": {
-                level: [
-                    {
-                        "part": term.part,
-                        "mean": term.mean,
-                        "scale": term.scale,
-                        "weight": term.weight,
-                    }
-                    for term in terms
-                ]
-                for level, terms in self.terms.items()
-            }
-        }
+        return {"levels": msgspec.to_builtins(self.terms)}
 
 
 @dataclass(frozen=True)
@@ -131,35 +122,13 @@ def _standard(ratings: Sequence[float]) -> Floats:
     return np.asarray((values - values.mean()) / (values.std() or 1.0))
 
 
+class _Levels(msgspec.Struct, forbid_unknown_fields=True):
+    turn: Annotated[tuple[Term, ...], msgspec.Meta(max_length=100)]
+    dialogue: Annotated[tuple[Term, ...], msgspec.Meta(max_length=100)]
+
+
 @functools.lru_cache(maxsize=8)
 def _loaded(folder: str) -> Blend:
     artefact = load(folder, KIND)
-    return Blend(_terms(artefact), artefact.sha)
-
-
-def _terms(artefact: Artefact) -> dict[Level, tuple[Term, ...]]:
-    """Read the terms of a config that may come from anywhere."""
-    place, levels = artefact.folder / "config.json", artefact.config.get("levels")
-    if not isinstance(levels, dict) or set(levels) != set(LEVELS):
-        raise DataError(f"expected the terms of {' and '.join(LEVELS)}", file=place, field="levels")
-    found: dict[Level, tuple[Term, ...]] = {}
-    for level in LEVELS:
-        some = levels[level]
-        if not isinstance(some, list) or len(some) > _MOST_TERMS:
-            raise DataError("expected a list of terms", file=place, field=f"levels.{level}")
-        found[level] = tuple(_term(one, place, f"levels.{level}") for one in some)
-    return found
-
-
-def _term(one: Any, place: Path, where: str) -> Term:
-    numbers = ("mean", "scale", "weight")
-    right = isinstance(one, dict) and isinstance(one.get("part"), str)
-    if not right or not all(_is_number(one.get(name)) for name in numbers):
-        raise DataError("expected part, mean, scale and weight", file=place, field=where)
-    if one["scale"] <= 0 or one["weight"] < 0:
-        raise DataError("expected a scale above 0 and a weight not below it", file=place, field=where)
-    return Term(one["part"], *(float(one[name]) for name in numbers))
-
-
-def _is_number(value: Any) -> bool:
-    return type(value) in (int, float) and abs(value) < 1e300  # NaN is not, nor what no float can hold
+    levels = read_setting(artefact.config, "levels", _Levels, artefact.folder / CONFIG)
+    return Blend({"turn": levels.turn, "dialogue": levels.dialogue}, artefact.sha)

@@ -30,7 +30,7 @@ _ANY_USE = (
 
 @dataclass(frozen=True)
 class Card:
-    """What `README.md` in an artefact says.
+    """The content of `README.md` in an artefact.
 
     `title` and table cells are plain text and are escaped; `what` and `limits` are Markdown.
     """
@@ -41,7 +41,7 @@ class Card:
     licence: str
     """An identifier of the Hub (`apache-2.0`, `cc-by-nc-4.0`), or any other name."""
     command: str
-    """What rebuilds it from the data."""
+    """The command that rebuilds it from the data."""
     data: Sequence[tuple[str, str, str]] = ()
     """Name, licence and a note for each set it learned from or was chosen by."""
     figures: Mapping[str, float] = field(default_factory=dict)
@@ -50,7 +50,7 @@ class Card:
     """Further facts as rows: what, and its value."""
     tags: Sequence[str] = ()
     name: str = ""
-    """What `load` takes: a shipped name or a Hub id; without it the card says "this-folder"."""
+    """The name that `load` takes: a shipped name or a Hub id; without it the card says "this-folder"."""
     python: str = ""
     """How to use it from Python; by default how to load it."""
     shell: str = ""

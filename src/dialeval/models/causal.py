@@ -12,15 +12,15 @@ import numpy as np
 
 from dialeval import files
 from dialeval.errors import DataError, UsageError
-from dialeval.models.cache import Layered
-from dialeval.models.continuations import Place
+from dialeval.models.cache import Cache
 from dialeval.models.gguf import Floats
-from dialeval.models.likelihood import TokenModel
+from dialeval.models.likelihood import Place, TokenModel
+from dialeval.models.tokenization import check_growth
 
 _COUNTED = ("config.json", "tokenizer.json")
 
 
-def open_causal(name: str, cache: Layered) -> TokenModel:
+def open_causal(name: str, cache: Cache) -> TokenModel:
     """Load a model by folder or Hub id (`org/name`, `org/name@revision`), in fp32; no code of it is run."""
     try:
         import torch
@@ -40,7 +40,8 @@ def open_causal(name: str, cache: Layered) -> TokenModel:
     limit = int(getattr(model.config, "max_position_embeddings", 0) or 1024)
     commit = str(getattr(model.config, "_commit_hash", None) or "")
     sha = hashlib.sha256(f"{mark_of(name)}|{commit}".encode()).hexdigest()
-    return TokenModel(sha, limit, _Words(tokenizer), functools.partial(_compute, model), cache)
+    words = _Words(tokenizer, int(model.get_input_embeddings().num_embeddings), name)
+    return TokenModel(sha, limit, words, functools.partial(_compute, model), cache)
 
 
 def mark_of(name: str) -> str:
@@ -58,11 +59,13 @@ def mark_of(name: str) -> str:
 class _Words:
     """The tokenizer of a model, without what it would put around a text by itself."""
 
-    def __init__(self, tokenizer: Any) -> None:
+    def __init__(self, tokenizer: Any, vocabulary: int, name: str) -> None:
         from tokenizers import Tokenizer
 
+        self._vocabulary, self._name = vocabulary, name
         content = json.loads(tokenizer.backend_tokenizer.to_str()) | {"truncation": None, "padding": None}
         packed = json.dumps(content)
+        check_growth(packed.encode(), name)
         self._marks, self._words = Tokenizer.from_str(packed), Tokenizer.from_str(packed)
         self._words.encode_special_tokens = True
 
@@ -72,11 +75,18 @@ class _Words:
 
     def marks(self, text: str) -> list[int]:
         """Read what a template says."""
-        return list(self._marks.encode(text, add_special_tokens=False).ids)
+        return self._known(self._marks.encode(text, add_special_tokens=False).ids)
 
     def words(self, texts: Sequence[str]) -> list[list[int]]:
         """Read what people say."""
-        return [list(one.ids) for one in self._words.encode_batch(list(texts), add_special_tokens=False)]
+        every = self._words.encode_batch(list(texts), add_special_tokens=False)
+        return [self._known(one.ids) for one in every]
+
+    def _known(self, ids: Sequence[int]) -> list[int]:
+        if max(ids, default=0) >= self._vocabulary:
+            what = f"its tokenizer gives the token {max(ids)}, where the model knows {self._vocabulary}"
+            raise DataError(what, file=self._name)
+        return list(ids)
 
 
 def _compute(model: Any, text: Sequence[int], places: Sequence[Place]) -> list[list[Floats]]:

@@ -4,39 +4,48 @@ Two questions are asked of a reply. `ur`: does it fit what the user said, and N 
 does what the user said *next* fit it, what it answered, and N exchanges before that? Each is a `Window`: the
 turn that is judged to follow, and what came before it, newest first. One head answers for both questions and
 all N; which is asked is part of what it reads.
+
+The same ten questions can be answered by cross-encoders, one with ten heads or ten with one each. They read
+the words of a window together and are given every window anew, so ten figures cost ten times one.
 """
 
-import functools
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from dialeval.dialogues import Dialogue, scored_turns
+from dialeval.dialogues import Dialogue, scored_turns, takes_part
 from dialeval.dialogues.signals import next_turns
 from dialeval.errors import DataError
-from dialeval.models.artefact import Artefact, load, resolve
+from dialeval.models.artefact import Artefact, Model, load, resolve
+from dialeval.models.cache import Cache, key
 from dialeval.models.encoder import recorded_encoder
-from dialeval.models.heads import Head
+from dialeval.models.heads import Head, VectorHead
+from dialeval.models.needs import Need
 from dialeval.models.network import Floats
-from dialeval.models.turn_vectors import TurnVectors, turn_vectors
-from dialeval.models.vector_head import VectorHead
+from dialeval.models.pairs import PairScorer
+from dialeval.models.turn_vectors import TurnVectors, turn_vectors, vector_needs
 from dialeval.models.window_features import (
     DIRECTIONS,
-    FEATURES,
     HISTORIES,
+    KIND,
     MOST,
     PLACES,
     Direction,
     described,
     padded,
+    window_features,
 )
 
 HEAD = Head("coherent", "binary")
 _BEFORE = {"ur": 1, "ru": 2}  # turns that are no history: what is answered; that and the reply
-_ROWS = 4096  # windows described at a time
+_FIGURES = (len(DIRECTIONS), len(HISTORIES))
+_CACHE = 16 << 20  # bytes of figures kept, since several metrics of a run ask for the same
+_ROWS = 256  # windows described at a time: what a core's cache holds
 
 
 @dataclass(frozen=True)
@@ -84,7 +93,7 @@ def windows(
 
 @dataclass(frozen=True)
 class Coherence:
-    """What is said of one reply: a probability by direction and exchanges of history that there are."""
+    """The figures of one reply: a probability by direction and exchanges of history that there are."""
 
     turn: int
     values: dict[Direction, list[float]]
@@ -93,23 +102,22 @@ class Coherence:
     """Whether a turn of its windows was too long for the encoder."""
 
 
-class CoherenceScorer:
+class CoherenceScorer(Model):
     """A head over windows of turn vectors, and the encoder it was trained on."""
 
+    kinds: ClassVar[tuple[str, ...]] = (KIND,)
+
     def __init__(self, artefact: Artefact) -> None:
-        config, place = artefact.config, artefact.folder / "config.json"
-        self.sha, self.name = artefact.sha, str(config.get("name", artefact.folder.name))
-        if artefact.kind not in FEATURES:
-            raise DataError(f"this is {artefact.kind}, no head of coherence", file=place, field="class")
-        self._features = FEATURES[artefact.kind]
-        self._head, self.encoder = VectorHead(artefact), recorded_encoder(config, place)
+        super().__init__(artefact)
+        place = artefact.folder / "config.json"
+        self._head, self.encoder = VectorHead(artefact), recorded_encoder(artefact.config, place)
         if HEAD not in self._head.heads:
             raise DataError(f"has no head {HEAD.name!r}", file=place, field="heads")
+        self._cache = Cache(_CACHE)
 
-    @classmethod
-    def load(cls, name: str | Path) -> "CoherenceScorer":
-        """Load a scorer by folder, shipped name, pulled name or Hub id; one per process, shared by all."""
-        return _loaded(str(resolve(name)))
+    def needs(self) -> list[Need]:
+        """Return what it reads of an encoder."""
+        return vector_needs(self.encoder)
 
     def score(
         self,
@@ -125,22 +133,32 @@ class CoherenceScorer:
     def _dialogue(
         self, found: TurnVectors, turns: list[int], wanted: set[tuple[Direction, int]]
     ) -> list[Coherence]:
-        seen = list(zip(turns, windows(found.dialogue, found.spoken, turns), strict=True))
+        asked = windows(found.dialogue, found.spoken, turns)
+        texts = [turn.text for turn in found.dialogue.turns]
+        keys = [_window_key(self.sha, some, texts) for some in asked]
+        known = self._cache.fetch(keys)
         rows = [
             (number, window, history)
-            for number, (_, some) in enumerate(seen)
+            for number, some in enumerate(asked)
             for window in some.values()
             for history in range(window.histories + 1)
-            if (window.direction, history) in wanted
+            if known[number] is None and (window.direction, history) in wanted
         ]
-        vectors = described(found.vectors, [turn.text for turn in found.dialogue.turns])
-        made = [
-            Coherence(turn, {}, any(found.cut[one] for window in some.values() for one in window.turns))
-            for turn, some in seen
+        tables = [np.full(_FIGURES, np.nan, np.float32) if one is None else one for one in known]
+        if rows:
+            answers = self._answers(described(found.vectors, texts), rows)
+            for (number, window, history), value in zip(rows, answers, strict=True):
+                tables[number][DIRECTIONS.index(window.direction), history] = value
+        if len(wanted) == len(DIRECTIONS) * len(HISTORIES):
+            self._cache.store(keys, tables)
+        return [
+            Coherence(
+                turn,
+                {one.direction: said for one in some.values() if (said := _asked_for(table, one, wanted))},
+                any(found.cut[one] for window in some.values() for one in window.turns),
+            )
+            for turn, some, table in zip(turns, asked, tables, strict=True)
         ]
-        for (number, window, _), value in zip(rows, self._answers(vectors, rows), strict=True):
-            made[number].values.setdefault(window.direction, []).append(float(value))
-        return made
 
     def _answers(self, vectors: Floats, rows: Sequence[tuple[int, Window, int]]) -> npt.NDArray[np.float64]:
         parts = [np.zeros(0)]
@@ -149,10 +167,99 @@ class CoherenceScorer:
             places = np.array([padded(window.cut(history)) for _, window, history in some], np.int64)
             direction = np.array([DIRECTIONS.index(window.direction) for _, window, _ in some], np.int64)
             history = np.array([history for _, _, history in some], np.int64)
-            parts.append(self._head.answers(self._features(vectors, places, direction, history))[HEAD.name])
+            parts.append(self._head.answers(window_features(vectors, places, direction, history))[HEAD.name])
         return np.concatenate(parts)
 
 
-@functools.lru_cache(maxsize=8)
-def _loaded(folder: str) -> CoherenceScorer:
-    return CoherenceScorer(load(folder))
+def _window_key(sha: str, some: dict[Direction, Window], texts: Sequence[str]) -> bytes:
+    """Name what is said of a reply by the texts of its windows."""
+    read = [f"{one.direction}\x1d" + "\x1e".join(texts[turn] for turn in one.turns) for one in some.values()]
+    return key(f"{sha}|windows", "\x1f".join(read))
+
+
+def _asked_for(table: Floats, window: Window, wanted: set[tuple[Direction, int]]) -> list[float]:
+    row = table[DIRECTIONS.index(window.direction)]
+    there = range(window.histories + 1)
+    return [float(row[history]) for history in there if (window.direction, history) in wanted]
+
+
+FIGURES = tuple(f"{direction}{history}" for direction in DIRECTIONS for history in HISTORIES)
+
+
+class Scorer(Protocol):
+    """A scorer of replies."""
+
+    sha: str
+
+    def needs(self) -> list[Need]:
+        """Return what it reads of an encoder that others may read as well."""
+
+    def score(
+        self,
+        dialogues: Sequence[Dialogue],
+        speaker: str | None = None,
+        asked: Sequence[tuple[Direction, int]] | None = None,
+    ) -> list[list[Coherence]]:
+        """Judge the scored turns of each dialogue."""
+
+
+def coherence_scorer(name: str | Path) -> Scorer:
+    """Open a scorer: a head over turn vectors, a cross-encoder, or a folder of ten, `ur0` to `ru4`."""
+    if Path(name).is_dir() and (Path(name) / FIGURES[0]).is_dir():
+        return PairCoherence({figure: load(resolve(Path(name) / figure)) for figure in FIGURES})
+    artefact = load(resolve(name))
+    if artefact.kind == KIND:
+        return CoherenceScorer.load(name)
+    if artefact.kind == "pair-scorer.v1":
+        return PairCoherence(dict.fromkeys(FIGURES, artefact))
+    raise DataError(f"this is {artefact.kind}, no scorer of coherence", file=artefact.folder)
+
+
+class PairCoherence:
+    """Cross-encoders that have among them a head for each figure."""
+
+    def __init__(self, artefacts: dict[str, Artefact]) -> None:
+        self._scorers = {figure: PairScorer.load(found.folder) for figure, found in artefacts.items()}
+        for figure, scorer in self._scorers.items():
+            if figure not in [head.name for head in scorer.heads]:
+                place = artefacts[figure].folder / "config.json"
+                raise DataError(
+                    f"has no head {figure!r}", file=place, field="heads", fix="train it for all ten figures"
+                )
+        shas = sorted({found.sha for found in artefacts.values()})
+        self.sha = shas[0] if len(shas) == 1 else hashlib.sha256("".join(shas).encode()).hexdigest()
+
+    def needs(self) -> list[Need]:
+        """Return nothing: cross-encoders have networks of their own."""
+        return []
+
+    def score(
+        self,
+        dialogues: Sequence[Dialogue],
+        speaker: str | None = None,
+        asked: Sequence[tuple[Direction, int]] | None = None,
+    ) -> list[list[Coherence]]:
+        """Judge the scored turns of each dialogue, by the figures asked for, or by all."""
+        wanted = {f"{direction}{history}" for direction, history in asked or ()} or set(FIGURES)
+        return [self._dialogue(one, scored_turns(one, speaker), wanted) for one in dialogues]
+
+    def _dialogue(self, dialogue: Dialogue, turns: list[int], wanted: set[str]) -> list[Coherence]:
+        texts = [turn.text for turn in dialogue.turns]
+        spoken = [takes_part(turn) and bool(turn.text.strip()) for turn in dialogue.turns]
+        asked = windows(dialogue, spoken, turns)
+        values: list[dict[Direction, list[float]]] = [{} for _ in turns]
+        cut = [False] * len(turns)
+        for figure in (one for one in FIGURES if one in wanted):
+            direction, history = DIRECTIONS[FIGURES.index(figure) // len(HISTORIES)], int(figure[-1])
+            rows = [
+                (place, some[direction].cut(history))
+                for place, some in enumerate(asked)
+                if direction in some and history <= some[direction].histories
+            ]
+            said = self._scorers[figure].score(
+                [([texts[one] for one in window[:0:-1]], texts[window[0]]) for _, window in rows]
+            )
+            for number, (place, _) in enumerate(rows):
+                values[place].setdefault(direction, []).append(float(said.values[figure][number]))
+                cut[place] |= said.history_cut[number] or said.response_cut[number]
+        return [Coherence(*one) for one in zip(turns, values, cut, strict=True)]

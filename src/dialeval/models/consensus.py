@@ -12,11 +12,12 @@ The first three find neighbours, the last compares with them. The corpus is an i
 the names of the columns say what made them, so that an index is never searched with features of another kind.
 """
 
+import atexit
+import contextlib
 import functools
 import hashlib
 import shutil
 import tempfile
-import weakref
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -27,26 +28,31 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from dialeval import __version__, files
 from dialeval.dialogues import Dialogue
-from dialeval.dialogues.segmentation import DEFAULT_SPLITTER, Splitter
+from dialeval.dialogues.segments import SPLITTERS
 from dialeval.dialogues.splits import Fingerprints, normalise
-from dialeval.errors import UsageError
-from dialeval.models import act_flows, encoder, segment_acts
+from dialeval.errors import DataError, UsageError
+from dialeval.models import act_flows, encoder, segment_spans
 from dialeval.models.act_flows import ActBert, Flow, flow_of
-from dialeval.models.artefact import home
-from dialeval.models.encoder import Encoder
+from dialeval.models.artefact import home, load, resolve
+from dialeval.models.cache import forget
+from dialeval.models.encoder import Encoder, Reading
 from dialeval.models.index import Index
 from dialeval.models.index.features import features as search_features
 from dialeval.models.index.features import said
 from dialeval.models.index.writing import Column, Given
 from dialeval.models.matching import Idf
+from dialeval.models.needs import Need, encode_ahead, plain_turns
 from dialeval.models.segment_acts import SegmentActs
-from dialeval.models.states import TokenStates, dialogue_states
+from dialeval.models.segment_spans import CLASSIFIER, Segmenter, SpanActs
+from dialeval.models.token_states import TokenStates, dialogue_states
 
 Array = npt.NDArray[Any]
 EXAMPLES = Path(encoder.__file__).parents[1] / "dialogues" / "examples" / "corpus.jsonl"
 NOTE = "compared with the small bundled corpus only"
-_DIALOGUES = 500  # described at a time while a corpus is built
+_DIALOGUES = 32  # described at a time while a corpus is built
+_MANY = 256  # dialogues of a corpus that are no longer all kept in memory
 _QUERIES = 64  # compared with the whole corpus at a time
 
 
@@ -63,18 +69,19 @@ class Described(NamedTuple):
 
 @dataclass(frozen=True)
 class Description:
-    """What describes dialogues: three models, a splitter and two layers."""
+    """The models that describe dialogues: three of them, with a splitter and two layers."""
 
     encoder: str = encoder.DEFAULT
-    acts: str = segment_acts.DEFAULT
+    acts: str = segment_spans.DEFAULT
     actbert: str = act_flows.DEFAULT
-    splitter: Splitter = DEFAULT_SPLITTER
+    splitter: str = segment_spans.LEARNED
     h: int = 1
     l: int = 6  # noqa: E741  # the paper's letter
 
     def describe(self, dialogues: Sequence[Dialogue]) -> Described:
         """Label segments and compute all features."""
-        labelled = SegmentActs.load(self.acts).label(dialogues, self.splitter)
+        encode_ahead(dialogues, self.needs())
+        labelled = self.classifier.label(dialogues, self.splitter)
         flows = [flow_of(one) for one in labelled]
         spoken = [said(one) for one in dialogues]
         model = Encoder.load(self.encoder)
@@ -87,10 +94,23 @@ class Description:
         vectors = ActBert.load(self.actbert).vectors(flows, self.h)
         return Described(labelled, flows, vectors, words, content, states)
 
+    def needs(self) -> list[Need]:
+        """Return what it reads of encoders."""
+        model = Encoder.load(self.encoder)
+        tokens = Need(model, plain_turns, (Reading(model.layer(self.l), "tokens"),))
+        return [tokens, *self.classifier.needs(self.splitter)]
+
+    @property
+    def classifier(self) -> SegmentActs | SpanActs:
+        """What labels segments: a model that encodes each by itself, or one that reads spans of turns."""
+        spans = load(resolve(self.acts)).kind == CLASSIFIER
+        return SpanActs.load(self.acts) if spans else SegmentActs.load(self.acts)
+
     @property
     def names(self) -> dict[str, str]:
         """The columns of an index that hold these features."""
-        made = [SegmentActs.load(self.acts).sha, ActBert.load(self.actbert).sha, self.splitter, str(self.h)]
+        cut = self.splitter if self.splitter in SPLITTERS else Segmenter.load(self.splitter).sha
+        made = [self.classifier.sha, ActBert.load(self.actbert).sha, cut, str(self.h)]
         digest = hashlib.sha256("|".join(made).encode()).hexdigest()[:12]
         return {
             "acts": f"acts-{digest}",
@@ -103,20 +123,28 @@ class Description:
 def corpus_blocks(
     dialogues: Iterable[Dialogue], how: Description, progress: Callable[[int], None] | None = None
 ) -> Iterator[Given]:
-    """Describe dialogues as a stream, for `Index.build_from`; their JSON has the acts of their segments."""
+    """Describe dialogues as a stream, for `Index.build_from`; their JSON has the acts of their segments.
+
+    All that is read of a turn or a segment comes from one pass of the encoder. Token states are large and a
+    corpus seldom says the same thing twice, so what was encoded for a block is not kept for the next one.
+    """
     from dialeval.dialogues.formats.writing import to_json  # brings pyarrow with it
 
-    done, stream, names = 0, iter(dialogues), how.names
+    done, stream, names, model = 0, iter(dialogues), how.names, Encoder.load(how.encoder)
+    needs = [*how.needs(), Need(model, said, (model.reading(),))]
     while some := list(islice(stream, _DIALOGUES)):
+        encode_ahead(some, needs)
         found = how.describe(some)
         columns: dict[str, Column] = {
-            **search_features(some, Encoder.load(how.encoder)),
+            **search_features(some, model),
             names["acts"]: found.acts,
             names["content"]: found.content,
             names["states"]: found.states,
         }
         yield [one.id for one in some], columns, [to_json(one) for one in found.dialogues]
         done += len(some)
+        if done >= _MANY:
+            forget()
         if progress is not None:
             progress(done)
 
@@ -155,7 +183,7 @@ class Corpus:
 
     def _at(self, row: int) -> tuple[Dialogue, Flow]:
         if row not in self._read:
-            found = self.index.dialogues([self.ids[row]])[0]
+            found = self.index.dialogues([row])[0]
             self._read[row] = found, flow_of(found)
         return self._read[row]
 
@@ -193,6 +221,18 @@ class Corpus:
                 if content is not None:
                     rows |= dict.fromkeys(self._nearest(content[number], kc, known))
                 yield Neighbours(list(rows), alike[number, list(rows)])
+
+    def described(self, rows: Sequence[int]) -> Described:
+        """Return dialogues of the corpus as they were described when it was indexed."""
+        ids, dialogues = [self.ids[row] for row in rows], [self.dialogue(row) for row in rows]
+        return Described(
+            dialogues,
+            [self.flow(row) for row in rows],
+            self.index.vectors(self.names["acts"], ids),
+            ["\n".join(said(one)) for one in dialogues],
+            self.index.vectors(self.names["content"], ids),
+            self.states(rows),
+        )
 
     def alike_in_personas(self, dialogue: Dialogue, k: int) -> list[int]:
         """Return the rows of the k dialogues that share most persona sentences; none that shares none."""
@@ -238,7 +278,7 @@ def _personas(dialogue: Dialogue) -> set[str]:
 
 
 def corpus_folder(name: str) -> Path:
-    """Say where the corpus of a public set, or any other that was indexed by name, is kept."""
+    """Return where the corpus of a public set, or any other that was indexed by name, is kept."""
     return home() / "indexes" / name
 
 
@@ -270,15 +310,26 @@ def _opened(folder: str, _: int, how: Description) -> Corpus:
 
 @functools.lru_cache(maxsize=2)
 def _examples(how: Description) -> Corpus:
-    """Index the bundled dialogues; the folder goes when the process does."""
+    """Open the index of the bundled dialogues; the first process that asks for it builds it, for all.
+
+    Its name says what it was made of. Where nothing can be kept, it goes when the process does.
+    """
     from dialeval.dialogues.formats import read
 
-    folder = tempfile.mkdtemp(prefix="dialeval-corpus-")
-    try:
-        blocks = corpus_blocks(read(EXAMPLES), how)
-        corpus = Corpus(Index.build_from(folder, blocks, encoder=Encoder.load(how.encoder)), how)
-    except BaseException:
-        shutil.rmtree(folder, ignore_errors=True)
-        raise
-    weakref.finalize(corpus, shutil.rmtree, folder, ignore_errors=True)
-    return corpus
+    model = Encoder.load(how.encoder)
+    made = "|".join((__version__, model.sha, *how.names.values(), files.sha256(EXAMPLES)))
+    folder = corpus_folder(f"examples-{hashlib.sha256(made.encode()).hexdigest()[:12]}")
+
+    def build(folder: Path) -> Index:
+        return Index.build_from(folder, corpus_blocks(read(EXAMPLES), how), encoder=model)
+
+    with contextlib.suppress(DataError):
+        return Corpus(Index.open(folder, encoder=model), how)
+    keeping = files.replacing_folder(folder, replace=folder.is_dir())
+    with contextlib.suppress(DataError), keeping as fresh:  # else another was quicker, or nothing is writable
+        build(fresh)
+    with contextlib.suppress(DataError):
+        return Corpus(Index.open(folder, encoder=model), how)
+    folder = Path(tempfile.mkdtemp(prefix="dialeval-corpus-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return Corpus(build(folder), how)

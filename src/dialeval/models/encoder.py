@@ -1,35 +1,73 @@
-"""Text in, vectors out: each text once, whoever asks.
+"""Text in, vectors out: each text is encoded once, for all who read it.
 
 Texts are told apart by content. What a cache holds is not computed again; the rest is sorted by length,
-cut into batches of a bounded number of tokens and run side by side, and the answers come back in the order
-of the question. Neither the order, nor the size of a batch, nor the number of threads changes a number
+cut into batches of a bounded number of tokens and run side by side. Different models read different things of
+a text (`Reading`): the vector of the last layer, the mean of a middle one, the states of all tokens. One pass
+gives all that is asked for at once, so a run says beforehand what its models will read (`Encoder.prepare`,
+`models.needs`). Neither the order, nor the size of a batch, nor the number of threads changes a number
 beyond rounding (1e-5).
 """
 
 import functools
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from dialeval.errors import DataError, DialevalError, UsageError
-from dialeval.models.artefact import Artefact, load, recorded, resolve
-from dialeval.models.batching import BATCH_TOKENS, Ints, batches, default_threads, padded, side_by_side
-from dialeval.models.cache import DiskCache, Layered, MemoryCache, key
-from dialeval.models.network import Floats, Network
-from dialeval.models.shape import Shape, read_weights
-from dialeval.models.tokens import Tokenizer
+from dialeval.errors import DialevalError, UsageError
+from dialeval.models.artefact import Artefact, Model, recorded
+from dialeval.models.cache import Cache, DiskCache, key
+from dialeval.models.network import EncoderNetwork, Floats
+from dialeval.models.shape import EncoderShape, read_weights
+from dialeval.models.tokenization import BATCH_TOKENS, Ints, Tokenizer, default_threads
+from dialeval.models.untrusted import read_setting
 
 Pooling = Literal["mean", "max", "first"]
-Finish = Callable[[Floats, Ints], list[Floats]]
 DEFAULT = "dialeval-encoder-small"
 _BLOCK = 4096  # texts tokenised and held at a time
 
 
-class Encoder:
+@dataclass(frozen=True, order=True)
+class Reading:
+    """A reading of a text: one vector, pooled over the tokens of a layer, or the states of all its tokens.
+
+    `unit` scales a vector to length one; `half` keeps token states in half precision.
+    """
+
+    layer: int
+    form: Literal["mean", "max", "first", "tokens"]
+    unit: bool = False
+    half: bool = False
+
+    @functools.cached_property
+    def name(self) -> str:
+        """Its name in the keys of the cache."""
+        if self.form == "tokens":
+            return f"{self.layer}|tokens|{'float16' if self.half else 'float32'}"
+        return f"{self.layer}|{self.form}|{self.unit}"
+
+    def of(self, states: Floats, lengths: Ints) -> list[Floats]:
+        """Read it of each text of a batch, from the states of its layer."""
+        if self.form == "tokens":
+            kind = np.float16 if self.half else np.float32
+            return [one[:length].astype(kind) for one, length in zip(states, lengths, strict=True)]
+        found = _pool(states, lengths, self.form)
+        if self.unit:
+            found /= np.maximum(np.linalg.norm(found, axis=1, keepdims=True), 1e-12)
+        return list(found)
+
+
+Wanted = Mapping[str, Collection[Reading]]
+
+
+class Encoder(Model):
     """A frozen encoder that runs on onnxruntime.
+
+    `DIALEVAL_THREADS` says how many cores it may use (all), `DIALEVAL_CACHE` names a folder where vectors are
+    kept between runs (none).
 
     >>> encoder = Encoder.load()
     >>> encoder.name, encoder.width, encoder.layers, encoder.limit
@@ -38,6 +76,9 @@ class Encoder:
     >>> round(float(one @ other), 2)
     0.79
     """
+
+    kinds: ClassVar[tuple[str, ...]] = ("encoder.v1",)
+    default: ClassVar[str] = DEFAULT
 
     def __init__(
         self,
@@ -48,68 +89,66 @@ class Encoder:
         memory: int = 512 << 20,
         batch_tokens: int = BATCH_TOKENS,
     ) -> None:
-        config, place = artefact.config, str(artefact.folder / "config.json")
-        self.sha, self.name = artefact.sha, str(config.get("name", artefact.folder.name))
-        self._shape = Shape.of(config, place)
+        super().__init__(artefact)
+        config, place = artefact.config, artefact.folder / "config.json"
+        self._shape = EncoderShape.of(config, place)
         self.width, self.layers, self.limit = self._shape.width, self._shape.layers, self._shape.positions
-        if config.get("pooling") not in ("mean", "max", "first"):
-            raise DataError(f"unknown pooling {config.get('pooling')!r}", file=place, field="pooling")
-        self._pooling: Pooling = config["pooling"]
+        self._pooling: Pooling = read_setting(config, "pooling", Pooling, place)
         self._unit = bool(config.get("unit"))
-        self.tokenizer = Tokenizer(artefact.path("tokenizer.json"), self.limit)
+        self.tokenizer = Tokenizer(artefact.path("tokenizer.json"), self.limit, self._shape.vocabulary)
         self._weights = artefact.path("model.safetensors")
         self._threads = threads or default_threads()
         self._batch_tokens = batch_tokens
-        self._cache = Layered(MemoryCache(memory), DiskCache(cache) if cache else None)
-        self._networks: dict[int, Network] = {}
+        self._memory = memory
+        cache = cache or os.environ.get("DIALEVAL_CACHE")
+        self._cache = Cache(memory, DiskCache(cache) if cache else None)
+        self._networks: dict[int, EncoderNetwork] = {}
 
-    @classmethod
-    def load(cls, name: str | Path = DEFAULT) -> "Encoder":
-        """Load an encoder by folder, shipped name, pulled name or Hub id; one per process, shared by all.
-
-        `DIALEVAL_THREADS` says how many cores it may use (all), `DIALEVAL_CACHE` names a folder where
-        vectors are kept between runs (none).
-        """
-        return _loaded(str(resolve(name)))
+    def reading(self, layer: int | None = None, pooling: Pooling | None = None) -> Reading:
+        """Return what `vectors` reads with these arguments, to announce it to `prepare`."""
+        own = layer is None and pooling is None
+        return Reading(self.layer(layer), pooling or self._pooling, own and self._unit)
 
     def vectors(
         self, texts: Sequence[str], *, layer: int | None = None, pooling: Pooling | None = None
     ) -> Floats:
-        """Give one vector for each text, (texts, width).
+        """Return one vector for each text, (texts, width).
 
         Without `layer` and `pooling` it is the vector the model was made to give: for sentence encoders
         often scaled to length one. With either, the plain mean, maximum or first token of that layer,
         counted from 1; layer 0 is the embeddings.
         """
-        own = layer is None and pooling is None
-        how, unit = pooling or self._pooling, own and self._unit
-        depth = self._depth(layer)
-
-        def pool(states: Floats, lengths: Ints) -> list[Floats]:
-            return _pooled(states, lengths, how, unit)
-
-        rows = self._each(texts, _vector_key(depth, how, unit), depth, pool)
+        rows = self._read(texts, self.reading(layer, pooling))
         return np.stack(rows) if rows else np.zeros((0, self.width), np.float32)
 
     def tokens(self, texts: Sequence[str], *, layer: int | None = None, half: bool = False) -> list[Floats]:
-        """Give the states of every token of each text, special ones included: (tokens, width) each.
+        """Return the states of every token of each text, special ones included: (tokens, width) each.
 
-        `half` keeps them in half precision, in the answer as in the cache, for large corpora. From the last
-        layer the vector of each text comes at no cost and goes to the cache as well, for whoever asks next.
+        `half` keeps them in half precision, in the answer as in the cache, for large corpora.
         """
-        depth, kind = self._depth(layer), np.dtype(np.float16 if half else np.float32)
+        return self._read(texts, Reading(self.layer(layer), "tokens", half=half))
 
-        def split(states: Floats, lengths: Ints) -> list[Floats]:
-            return [one[:length].astype(kind) for one, length in zip(states, lengths, strict=True)]
+    def prepare(self, requests: Iterable[tuple[Iterable[str], Collection[Reading]]]) -> None:
+        """Encode texts for readings that will be asked for, all of a text in one pass, into the cache.
 
-        def pool(states: Floats, lengths: Ints) -> list[Floats]:
-            return _pooled(states, lengths, self._pooling, self._unit)
-
-        by_the_way = (_vector_key(depth, self._pooling, self._unit), pool) if depth == self.layers else None
-        return self._each(texts, f"{depth}|tokens|{kind}", depth, split, by_the_way)
+        What the cache has is not computed again. Token states that would take more than half of the cache
+        are left to be encoded when they are asked for: they would be gone by then.
+        """
+        wanted: dict[str, list[Reading]] = {}
+        for texts, readings in requests:
+            distinct = list(dict.fromkeys(texts))
+            for reading in readings:
+                if reading.form == "tokens" and self._bytes(distinct) > self._memory // 2:
+                    continue
+                found = self._cache.fetch([self._key(reading, text) for text in distinct])
+                for text, known in zip(distinct, found, strict=True):
+                    if known is None:
+                        wanted.setdefault(text, []).append(reading)
+        for _ in self._encode(wanted):
+            pass
 
     def truncated(self, texts: Sequence[str]) -> list[bool]:
-        """Say of each text whether it is longer than the encoder can take, so that its end is not seen."""
+        """Return for each text whether it is longer than the encoder takes, so that its end is not seen."""
         # A token covers at least a byte, so a short text needs no counting.
         long = [place for place, text in enumerate(texts) if 4 * len(text) + 8 > self.limit]
         found = [False] * len(texts)
@@ -117,62 +156,81 @@ class Encoder:
             found[place] = tokens.cut
         return found
 
-    def _depth(self, layer: int | None) -> int:
+    @property
+    def shape(self) -> EncoderShape:
+        """Its sizes."""
+        return self._shape
+
+    def weights(self) -> dict[str, Floats]:
+        """Return its weights in full precision, for models that go on from them."""
+        return read_weights(self._weights, self._shape)
+
+    def _bytes(self, texts: Sequence[str]) -> int:
+        """Return an upper estimate of what the token states of texts take: a token has three letters."""
+        return 4 * self.width * sum(min(len(text) // 3 + 3, self.limit) for text in texts)
+
+    def layer(self, layer: int | None) -> int:
+        """Return the number of a layer, by default the last one; one that is not there is an error."""
         depth = self.layers if layer is None else layer
         if not 0 <= depth <= self.layers:
             raise UsageError(f"{self.name} has no layer {layer}; it has 0 to {self.layers}")
         return depth
 
-    def _each(
-        self,
-        texts: Sequence[str],
-        what: str,
-        depth: int,
-        finish: Finish,
-        by_the_way: tuple[str, Finish] | None = None,
-    ) -> list[Floats]:
-        """Answer for every text from the cache, or else by running it once; keep what comes by the way."""
-        keys = [key(f"{self.sha}|{what}", text) for text in texts]
-        stored = zip(keys, self._cache.fetch(keys), strict=True)
-        known: dict[bytes, Floats] = {one: value for one, value in stored if value is not None}
-        missing = {one: text for one, text in zip(keys, texts, strict=True) if one not in known}
-        names = list(missing)
-        for start in range(0, len(names), _BLOCK):
-            block = names[start : start + _BLOCK]
-            said = [missing[one] for one in block]
-            found, others = self._run(said, depth, [finish, *(by_the_way[1:] if by_the_way else ())])
-            self._cache.store(block, found)
-            if by_the_way:
-                self._cache.store([key(f"{self.sha}|{by_the_way[0]}", text) for text in said], others)
-            known.update(zip(block, found, strict=True))
-        return [known[one] for one in keys]
+    def _key(self, reading: Reading, text: str) -> bytes:
+        return key(f"{self.sha}|{reading.name}", text)
 
-    def _run(
-        self, texts: Sequence[str], depth: int, finishes: Sequence[Finish]
-    ) -> tuple[list[Floats], list[Floats]]:
-        """Run texts, and finish their states in one way or in two."""
-        tokens = self.tokenizer.encode(texts)
-        network = self._network(depth)
-        groups = batches([len(one.ids) for one in tokens], self._batch_tokens)
+    def _read(self, texts: Sequence[str], reading: Reading) -> list[Floats]:
+        """Read each text from the cache, or else encode it."""
+        stored = zip(texts, self._cache.fetch([self._key(reading, text) for text in texts]), strict=True)
+        known: dict[str, Floats] = {text: value for text, value in stored if value is not None}
+        missing = {text: (reading,) for text in texts if text not in known}
+        known |= {text: value for text, _, value in self._encode(missing)}
+        return [known[text] for text in texts]
 
-        def run(group: list[int]) -> list[list[Floats]]:
-            ids, lengths = padded([tokens[place].ids for place in group])
-            states = network.states(ids, lengths)
-            return [finish(states, lengths) for finish in finishes]
+    def _encode(self, wanted: Wanted) -> Iterator[tuple[str, Reading, Floats]]:
+        """Encode texts, those of one depth together, and put what is read of them into the cache."""
+        by_depth: dict[int, list[str]] = {}
+        for text, readings in wanted.items():
+            by_depth.setdefault(max(one.layer for one in readings), []).append(text)
+        for _, texts in sorted(by_depth.items()):
+            for start in range(0, len(texts), _BLOCK):
+                found = self._run({text: wanted[text] for text in texts[start : start + _BLOCK]})
+                for reading, values in found.items():
+                    self._cache.store([self._key(reading, text) for text in values], list(values.values()))
+                    yield from ((text, reading, value) for text, value in values.items())
 
-        found = [[np.empty(0, np.float32)] * len(tokens) for _ in range(2)]
-        for group, answers in side_by_side(run, groups, self._threads):
-            for kept, each in zip(found, answers, strict=False):
-                for place, answer in zip(group, each, strict=True):
-                    kept[place] = answer
-        return found[0], found[1]
+    def _run(self, wanted: Wanted) -> dict[Reading, dict[str, Floats]]:
+        """Run texts once, those with the same tokens together, and read what is wanted of each."""
+        same: dict[tuple[int, ...], list[str]] = {}
+        for text, tokens in zip(wanted, self.tokenizer.encode(list(wanted)), strict=True):
+            same.setdefault(tuple(tokens.ids), []).append(text)
+        distinct = list(same)
+        network = self._network({one.layer for readings in wanted.values() for one in readings})
 
-    def _network(self, depth: int) -> Network:
-        if depth not in self._networks:
-            self._networks[depth] = Network(
-                self._shape, read_weights(self._weights, self._shape, depth), depth
+        def read(group: list[int], states: dict[int, Floats], lengths: Ints) -> list[dict[Reading, Floats]]:
+            asked = {one for place in group for text in same[distinct[place]] for one in wanted[text]}
+            each = {one: one.of(states[one.layer], lengths) for one in sorted(asked)}
+            return [{one: rows[number] for one, rows in each.items()} for number in range(len(group))]
+
+        inputs = [(ids, [0] * len(ids)) for ids in distinct]
+        found: dict[Reading, dict[str, Floats]] = {}
+        each = network.run_each(inputs, read, self._batch_tokens, self._threads)
+        for ids, values in zip(distinct, each, strict=True):
+            for text in same[ids]:
+                for one in wanted[text]:
+                    found.setdefault(one, {})[text] = values[one]
+        return found
+
+    def _network(self, layers: Collection[int]) -> EncoderNetwork:
+        """Return the network of this depth; it learns to give another layer by being built again."""
+        depth, known = max(layers), self._networks.get(max(layers))
+        if known is None or not set(layers) <= set(known.layers):
+            given = {*layers, *(known.layers if known else ())}
+            known = EncoderNetwork(
+                self._shape, read_weights(self._weights, self._shape, depth), sorted(given)
             )
-        return self._networks[depth]
+            self._networks[depth] = known
+        return known
 
 
 def recorded_encoder(config: Mapping[str, Any], file: Path) -> Encoder:
@@ -192,26 +250,6 @@ def mark(name: str) -> str:
         return Encoder.load(name).sha[:12]
     except DialevalError:
         return name
-
-
-@functools.lru_cache(maxsize=8)
-def _loaded(folder: str) -> Encoder:
-    return Encoder(load(folder, "encoder.v1"), cache=os.environ.get("DIALEVAL_CACHE") or None)
-
-
-if hasattr(os, "register_at_fork"):  # a runtime's threads do not survive a fork: the child loads its own
-    os.register_at_fork(after_in_child=_loaded.cache_clear)
-
-
-def _vector_key(depth: int, how: Pooling, unit: bool) -> str:
-    return f"{depth}|{how}|{unit}"
-
-
-def _pooled(states: Floats, lengths: Ints, how: Pooling, unit: bool) -> list[Floats]:
-    found = _pool(states, lengths, how)
-    if unit:
-        found /= np.maximum(np.linalg.norm(found, axis=1, keepdims=True), 1e-12)
-    return list(found)
 
 
 def _pool(states: Floats, lengths: Ints, how: Pooling) -> Floats:

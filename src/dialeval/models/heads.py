@@ -1,16 +1,23 @@
-"""Heads: the questions a scorer answers, what its raw outputs mean, and where their weights lie."""
+"""Heads: what a scorer is asked, what its raw outputs mean, and small networks over features that answer.
+
+A `VectorHead` is a few dense layers without a graph of their own: nothing to start up and nothing to pad.
+"""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
 from dialeval.errors import DataError, UsageError
+from dialeval.models.artefact import Artefact
+from dialeval.models.network import multiply
 from dialeval.models.tensors import expand, read_tensors
+from dialeval.models.untrusted import read_setting
 
 Kind: TypeAlias = Literal["regression", "binary", "classes"]
 Floats: TypeAlias = npt.NDArray[np.float32]
@@ -68,25 +75,25 @@ def readable(head: Head, outputs: npt.ArrayLike) -> npt.NDArray[np.float64]:
     return values
 
 
+class _HeadFields(msgspec.Struct, forbid_unknown_fields=True):
+    name: str
+    kind: str
+    classes: tuple[str, ...]
+
+
+_Heads = Annotated[list[_HeadFields], msgspec.Meta(min_length=1, max_length=1000)]
+
+
 def read_heads(config: Mapping[str, Any], file: Path) -> tuple[Head, ...]:
     """Read the heads of an artefact's configuration, refusing anything else."""
-    found = config.get("heads")
-    if not isinstance(found, list) or not found or len(found) > 1000:
-        raise DataError("expected a list of heads", file=file, field="heads")
-    heads = []
-    for one in found:
-        if not isinstance(one, dict) or set(one) != {"name", "kind", "classes"}:
-            raise DataError("a head needs exactly: classes, kind, name", file=file, field="heads")
-        classes = one["classes"]
-        if not isinstance(one["name"], str) or not isinstance(classes, list):
-            raise DataError(f"cannot be understood: {one}", file=file, field="heads")
-        try:
-            heads.append(Head(one["name"], one["kind"], tuple(map(str, classes))))
-        except UsageError as error:
-            raise DataError(str(error), file=file, field="heads") from None
+    fields: list[Any] = read_setting(config, "heads", _Heads, file)
+    try:
+        heads = tuple(Head(one.name, one.kind, one.classes) for one in fields)
+    except UsageError as error:
+        raise DataError(str(error), file=file, field="heads") from None
     if len({head.name for head in heads}) < len(heads):
         raise DataError("two heads have the same name", file=file, field="heads")
-    return tuple(heads)
+    return heads
 
 
 def read_head_weights(path: Path, heads: Sequence[Head], width: int) -> dict[str, tuple[Floats, Floats]]:
@@ -103,3 +110,68 @@ def read_head_weights(path: Path, heads: Sequence[Head], width: int) -> dict[str
             pair.append(np.asarray(value, np.float32))
         weights[head.name] = (pair[0], pair[1])
     return weights
+
+
+def _gelu(values: Floats) -> Floats:
+    from scipy.special import erf
+
+    return np.asarray(0.5 * values * (1.0 + erf(values * np.float32(0.5**0.5))), np.float32)
+
+
+_Activation = Literal["relu", "tanh", "gelu"]
+_ACTIVATIONS: Mapping[_Activation, Callable[[Floats], Floats]] = {
+    "relu": lambda values: np.maximum(values, np.float32(0)),
+    "tanh": lambda values: np.asarray(np.tanh(values), np.float32),
+    "gelu": _gelu,
+}
+_Sizes = Annotated[list[Annotated[int, msgspec.Meta(ge=1, le=1 << 16)]], msgspec.Meta(max_length=32)]
+
+
+class VectorHead:
+    """Standardises features, runs them through the layers, and answers for each head."""
+
+    def __init__(self, artefact: Artefact) -> None:
+        config, place = artefact.config, artefact.folder / "config.json"
+        self.heads: tuple[Head, ...] = read_heads(config, place)
+        hidden: list[int] = read_setting(config, "hidden", _Sizes, place)
+        self._activation = _ACTIVATIONS[read_setting(config, "activation", _Activation, place)]
+        path = artefact.path("model.safetensors")
+        tensors = expand(read_tensors(path), file=path)
+        self._mean, self._scale = _vector(tensors, "input.mean", path), _vector(tensors, "input.scale", path)
+        self.inputs = len(self._mean)
+        if len(self._scale) != self.inputs or not (self._scale > 0).all():
+            raise DataError("input.scale must be above 0, one for each feature", file=path)
+        self._layers = []
+        before = self.inputs
+        for number, size in enumerate(hidden):
+            weight, bias = tensors.get(f"layers.{number}.weight"), tensors.get(f"layers.{number}.bias")
+            if weight is None or bias is None or weight.shape != (size, before) or bias.shape != (size,):
+                raise DataError(f"layers.{number} must have the sizes {(size, before)}", file=path)
+            self._layers.append((weight, bias))
+            before = size
+        self._tops = read_head_weights(path, self.heads, before)
+
+    def answers(self, features: Floats) -> dict[str, npt.NDArray[np.float64]]:
+        """Answer by head: (rows,) numbers or probabilities, or (rows, classes) probabilities."""
+        if features.ndim != 2 or features.shape[1] != self.inputs:
+            raise UsageError(f"expected rows of {self.inputs} features, not {features.shape}")
+        with np.errstate(
+            all="ignore"
+        ):  # of absurd weights come answers that are no numbers, and count as none
+            values = features - self._mean
+            values /= self._scale
+            for weight, bias in self._layers:
+                values = self._activation(multiply(values, weight) + bias)
+            found = {}
+            for head in self.heads:
+                weight, bias = self._tops[head.name]
+                said = multiply(values, weight) + bias
+                found[head.name] = readable(head, said if head.classes else said[:, 0])
+        return found
+
+
+def _vector(tensors: Mapping[str, Any], name: str, path: Path) -> Floats:
+    value = tensors.get(name)
+    if value is None or value.ndim != 1 or not np.isfinite(value).all():
+        raise DataError(f"{name} must be one finite number for each feature", file=path)
+    return np.asarray(value, np.float32)

@@ -1,7 +1,7 @@
 """The Hugging Face Hub: a model's files come down, an artefact goes up.
 
 `huggingface_hub` has its home here, behind the extra `[hub]`. It brings tokens, mirrors (`HF_ENDPOINT`) and
-proxies; which files are taken, where they land and whether they are what the Hub says is decided here.
+proxies; which files are taken, how much of them, and whether they are what the Hub says is decided here.
 """
 
 import contextlib
@@ -10,18 +10,17 @@ import hashlib
 import importlib
 import os
 import re
-import shutil
 import sys
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from dialeval import __version__, files
 from dialeval.errors import DataError, DialevalError, UsageError
+from dialeval.manifests import PLAIN_NAME, SUMS
 from dialeval.models import artefact
-from dialeval.models.artefact import SUMS
-from dialeval.models.untrusted import PLAIN_NAME, read_small
+from dialeval.models.untrusted import read_small
 
 REPOSITORY = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}", re.ASCII)
 _MODEL = re.compile(
@@ -29,18 +28,21 @@ _MODEL = re.compile(
     r"|sentence_bert_config|1_Pooling/config)\.json|README\.md",
     re.ASCII,
 )
+_CHUNK = 1 << 20
 _CODE = (".bin", ".pt", ".pth", ".py", ".pkl", ".pickle", ".ckpt", ".h5", ".so", ".sh")
 
 
-def snapshot(repo: str, revision: str | None, folder: Path, say: Callable[[str], None]) -> tuple[str, str]:
+def snapshot(
+    repo: str, revision: str | None, folder: Path, say: Callable[[str], None], limit: int
+) -> tuple[str, str]:
     """Download a model into a new folder and return its commit and its licence.
 
     Of an artefact, what its SHA256SUMS names is taken; of any other model, configuration, tokenizer and
-    safetensors. Files that a library might execute are never taken. Every file is compared with the hash
-    that the Hub has for it.
+    safetensors. Files that a library might execute are never taken. Of every file no more bytes are taken
+    than the Hub lists for it, or `limit` where it lists none; then it is compared with the Hub's hash.
     """
     library = _library()
-    with _reaching(repo), _quiet():
+    with _reaching(repo):
         api = library.HfApi(endpoint=_endpoint(), library_name="dialeval", library_version=__version__)
         say(f"looking for {repo}")
         info = api.model_info(repo, revision=revision, files_metadata=True)
@@ -48,30 +50,55 @@ def snapshot(repo: str, revision: str | None, folder: Path, say: Callable[[str],
         if not info.sha or not listed:
             raise DataError("the Hub says of no files that they belong to this model", file=repo)
 
-        def take(names: Collection[str]) -> None:
-            library.snapshot_download(
-                repo,
-                revision=info.sha,  # whatever happens to the branch meanwhile
-                local_dir=folder,  # real files, no links into a cache
-                cache_dir=folder / ".cache" / "shared",
-                allow_patterns=[glob.escape(name) for name in names],
-                endpoint=_endpoint(),
-                library_name="dialeval",
-                library_version=__version__,
-            )
-            _compare(repo, folder, {name: listed[name] for name in names})
+        def take(name: str) -> None:
+            # By commit, whatever happens to the branch meanwhile.
+            address = library.hf_hub_url(repo, name, revision=info.sha, endpoint=_endpoint())
+            _fetch(library, address, folder / name, listed[name].size, limit)
+            if not _is_same(folder / name, listed[name]):
+                what = "is not what the Hub has: the hash differs; nothing was kept"
+                raise DataError(what, file=repo, field=name, fix="try again")
 
+        names = [name for name in listed if _MODEL.fullmatch(name)]
         if SUMS in listed:
-            take([SUMS])
-            names = [SUMS, *_summed(repo, folder / SUMS, listed)]
-        else:
-            names = [name for name in listed if _MODEL.fullmatch(name)]
+            take(SUMS)
+            names = _summed(repo, folder / SUMS, listed)
         if not names:
             raise DataError("no safetensors, no configuration: nothing here can be used", file=repo)
-        say(f"downloading {len(names)} files of {repo}, {_megabytes(listed[name].size for name in names)}")
-        take(names)
-    shutil.rmtree(folder / ".cache", ignore_errors=True)
+        size = sum(listed[name].size or 0 for name in names) / 1e6
+        say(f"downloading {len(names)} files of {repo}, {size:.1f} MB")
+        for name in names:
+            take(name)
     return str(info.sha), str(getattr(info.card_data, "license", None) or "unknown")
+
+
+def _fetch(library: Any, address: str, path: Path, listed: int | None, limit: int) -> None:
+    """Download a file, and hang up on a server that sends more of it than there can be."""
+    headers = library.utils.build_hf_headers(library_name="dialeval", library_version=__version__)
+    most, size = limit if listed is None else listed, 0
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with (
+        library.get_session().stream("GET", address, headers=headers, follow_redirects=True) as answer,
+        path.open("xb") as file,
+    ):
+        library.utils.hf_raise_for_status(answer)
+        for chunk in answer.iter_bytes(_CHUNK):
+            size += len(chunk)
+            if size > most and listed is None:
+                raise DataError(f"more than {most} bytes", file=address, fix="--max-bytes allows more")
+            if size > most:
+                raise DataError(f"more than the {most} bytes that are listed for it", file=address)
+            file.write(chunk)
+
+
+def _is_same(path: Path, listed: Any) -> bool:
+    """Compare a file with what the Hub knows: SHA-256 of large ones, git's own hash of the others."""
+    if listed.lfs is not None:
+        return files.sha256(path) == str(listed.lfs.sha256)
+    if listed.blob_id is None:  # a mirror that keeps no hashes
+        return listed.size in (None, path.stat().st_size)
+    content = path.read_bytes()
+    git = hashlib.sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False)
+    return git.hexdigest() == str(listed.blob_id)
 
 
 def push(
@@ -125,29 +152,6 @@ def _summed(repo: str, path: Path, listed: Mapping[str, Any]) -> list[str]:
     return names
 
 
-def _compare(repo: str, folder: Path, wanted: Mapping[str, Any]) -> None:
-    """Compare files with what the Hub knows: SHA-256 of large ones, git's own hash of the others."""
-    for name, listed in wanted.items():
-        path = folder / name
-        if path.is_symlink() or not path.is_file():
-            raise DataError("did not arrive", file=repo, field=name, fix="try again")
-        if listed.lfs is not None:
-            is_same = files.sha256(path) == listed.lfs.sha256
-        elif listed.blob_id is not None:
-            content = path.read_bytes()
-            git = hashlib.sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False)
-            is_same = git.hexdigest() == listed.blob_id
-        else:  # a mirror that keeps no hashes
-            is_same = True
-        if not is_same:
-            raise DataError(
-                "is not what the Hub has: the hash differs; nothing was kept",
-                file=repo,
-                field=name,
-                fix="try again",
-            )
-
-
 def _library() -> ModuleType:
     try:
         return importlib.import_module("huggingface_hub")
@@ -188,7 +192,3 @@ def _quiet() -> Iterator[None]:
         yield
     finally:
         utils.enable_progress_bars()
-
-
-def _megabytes(sizes: Iterator[int | None]) -> str:
-    return f"{sum(size or 0 for size in sizes) / 1e6:.1f} MB"

@@ -1,25 +1,130 @@
-"""Language models by name: a pulled GGUF file, one of the Hub, or one behind an address."""
+"""A language model behind an address that says how likely every token of a prompt is.
+
+It is asked as OpenAI's older completions are: `echo` and `logprobs`, as vLLM and others answer them. One call
+per continuation; that they begin alike is the server's to notice. A chat address does not do: it has no way
+to say how likely words are that it did not choose.
+"""
 
 import functools
-import hashlib
+import json
 import os
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from dialeval import files
+from dialeval.dialogues import Dialogue
 from dialeval.errors import DataError, DialevalError, UsageError
-from dialeval.models.artefact import Artefact, load, names, resolve
-from dialeval.models.byte_pairs import BytePairs
-from dialeval.models.cache import DiskCache, Layered, MemoryCache
-from dialeval.models.gguf import Gguf
-from dialeval.models.likelihood import LanguageModel, TokenModel
+from dialeval.models.artefact import load, names
+from dialeval.models.cache import Cache, DiskCache
+from dialeval.models.endpoint import Endpoint
+from dialeval.models.gguf import BytePairs, Gguf
+from dialeval.models.likelihood import (
+    ContinuationScores,
+    LanguageModel,
+    Position,
+    SpokenTurn,
+    Template,
+    TokenModel,
+    spoken,
+)
 from dialeval.models.llama import Llama
+
+AT_ONCE = 4
+_LETTERS = 3  # of a token, at least on average: how many letters surely fit into a window of tokens
+
+
+@dataclass(frozen=True)
+class EndpointModel:
+    """A completions address; what is sent is text, so marks that somebody typed are made harmless first."""
+
+    endpoint: Endpoint
+
+    @classmethod
+    def at(cls, address: str) -> "EndpointModel":
+        """Take an address, with `#model` behind it where several are served."""
+        place, _, model = address.partition("#")
+        return cls(Endpoint(place, model=model or None))
+
+    def answer(
+        self,
+        dialogue: Dialogue,
+        questions: Sequence[Position],
+        continuations: Sequence[str],
+        template: Template,
+        window: int,
+    ) -> list[ContinuationScores]:
+        """Ask for every continuation after every place."""
+        turns = spoken(dialogue)
+        jobs, cuts = [], []
+        for question in questions:
+            before, cut = _written(turns, question, template, window * _LETTERS)
+            cuts.append(cut)
+            jobs += [(before, template.lead + one) for one in continuations]
+        with ThreadPoolExecutor(AT_ONCE) as pool:
+            found = list(pool.map(lambda job: self._ask(*job), jobs))
+        size = len(continuations)
+        answers = []
+        for number, cut in enumerate(cuts):
+            some = found[number * size : (number + 1) * size]
+            totals = np.array([total for total, _ in some], np.float32)
+            answers.append(ContinuationScores(totals, tuple(count for _, count in some), cut))
+        return answers
+
+    def _ask(self, before: str, said: str) -> tuple[float, int]:
+        body = {"prompt": before + said, "echo": True, "logprobs": 1, "max_tokens": 1, "temperature": 0}
+        body |= {} if self.endpoint.model is None else {"model": self.endpoint.model}
+        read = self.endpoint.post("/completions", body)
+        try:
+            found = json.loads(read)["choices"][0]["logprobs"]
+            pairs = list(zip(found["text_offset"], found["token_logprobs"], strict=True))
+        except (ValueError, KeyError, IndexError, TypeError, RecursionError):
+            raise self._useless() from None
+        start, end = len(before), len(before) + len(said)
+        values = [value for at, value in pairs if _inside(at, start, end)]
+        if not values or not all(isinstance(one, float | int) and abs(one) < 1e9 for one in values):
+            raise self._useless()
+        return float(sum(values)), len(values)
+
+    def _useless(self) -> DataError:
+        return DataError(
+            "does not say how likely the tokens of a prompt are (completions with echo and logprobs)",
+            file=self.endpoint.address,
+            fix="serve the model with vLLM, or name a GGUF file or hub:org/name",
+        )
+
+
+def _inside(at: Any, start: int, end: int) -> bool:
+    return isinstance(at, int) and start <= at < end
+
+
+def _written(
+    turns: Sequence[SpokenTurn], question: Position, template: Template, letters: int
+) -> tuple[str, bool]:
+    """Write the dialogue down up to a place, the newest turns first until the room is used up."""
+    seen = [one for one in turns if question.turn is None or one.number <= question.turn]
+    parts: list[str] = []
+    cut = False
+    for one in reversed(seen):
+        text = template.opening(one.side) + template.lead + template.plain(one.text) + template.close
+        if sum(map(len, parts)) + len(text) > letters:
+            cut = True
+            parts += [] if parts else [text[-letters:]]
+            break
+        parts.append(text)
+    return template.begin + "".join(reversed(parts)) + template.opening(question.side), cut
+
 
 DEFAULT = "smollm2-135m-instruct"
 MISSING = f"no language model: fetch it with `dialeval models pull {DEFAULT}`"
 
 
 def is_here(name: str) -> bool:
-    """Say whether a language model can be opened without being fetched; only the default can be missing."""
+    """Return whether a language model can be opened without a download; only the default can be missing."""
     return name != DEFAULT or any(called == name for called, _, _ in names()) or Path(name).exists()
 
 
@@ -62,11 +167,11 @@ def mark(name: str) -> str:
 
 @functools.lru_cache(maxsize=2)
 def _opened(name: str, folder: str | None) -> LanguageModel:
-    cache = Layered(MemoryCache(64 << 20), DiskCache(folder) if folder else None)
+    cache = Cache(64 << 20, DiskCache(folder) if folder else None)
     if name.startswith(("http://", "https://")):
-        from dialeval.models.echo import EchoModel
+        from dialeval.models.language_model import EndpointModel
 
-        return EchoModel.at(name)
+        return EndpointModel.at(name)
     if name.startswith("hub:"):
         from dialeval.models.causal import open_causal
 
@@ -79,27 +184,11 @@ def _opened(name: str, folder: str | None) -> LanguageModel:
 
 def _weights(name: str) -> tuple[Path, str]:
     """Find the GGUF file of an artefact, and its SHA-256."""
-    folder = resolve(name)
-    found = _checked(str(folder), hashlib.sha256(_listing(folder)).hexdigest())
+    found = load(name, "gguf.v1")
     file = found.config.get("model_file")
     if not isinstance(file, str):
         raise DataError("names no file", file=found.folder / "config.json", field="model_file")
     return found.path(file), found.files[file]
-
-
-def _listing(folder: Path) -> bytes:
-    """Tell one state of a folder from another: a signature is asked for often, its hashes cost a second."""
-    try:
-        return repr(
-            sorted((one.name, one.stat().st_size, one.stat().st_mtime_ns) for one in folder.iterdir())
-        ).encode()
-    except OSError:
-        return b""
-
-
-@functools.lru_cache(maxsize=8)
-def _checked(folder: str, state: str) -> Artefact:
-    return load(folder, "gguf.v1")
 
 
 if hasattr(os, "register_at_fork"):

@@ -1,25 +1,151 @@
-"""How likely a language model finds continuations of a dialogue, after any of its turns.
+"""How a dialogue is written down for a language model: chat marks, speaker prefixes, or ends of text."""
 
-The dialogue is read once; what is asked after each turn shares what was read up to there. A dialogue longer
-than the window is read in stretches that overlap by half a window, cut between turns where possible: then
-the beginning is forgotten, and the answer says so (`cut`).
-"""
-
+import functools
+import tomllib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from importlib import resources
+from typing import Literal, Protocol, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
-from dialeval.dialogues import Dialogue
-from dialeval.models.cache import Layered, key
-from dialeval.models.continuations import Place, Tree
+from dialeval.dialogues import Dialogue, Turn
+from dialeval.dialogues.dialogue import takes_part
+from dialeval.models.cache import Cache, key
 from dialeval.models.gguf import Floats
-from dialeval.models.templates import Side, Spoken, Template, spoken
+
+Side = Literal["user", "assistant"]
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class SpokenTurn:
+    """A turn that takes part: its number in the dialogue, whose side it is on, and what is said."""
+
+    number: int
+    side: Side
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """The marks around turns; see `templates.toml`."""
+
+    name: str
+    begin: str
+    open: str
+    lead: str
+    close: str
+    user: str
+    assistant: str
+    marks: Sequence[str]
+
+    def opening(self, side: Side) -> str:
+        """Return what comes before the words of a side.
+
+        >>> templates()["prefixes"].opening("user")
+        'User:'
+        """
+        return self.open.replace("{side}", self.user if side == "user" else self.assistant)
+
+    def plain(self, text: str) -> str:
+        """Take the meaning from marks that somebody typed, where text and marks go the same way.
+
+        >>> templates()["chatml"].plain("Hi<|im_end|>")
+        'Hi< |im_end|>'
+        """
+        for mark in self.marks:
+            text = text.replace(mark, f"{mark[:1]} {mark[1:]}")
+        return text
+
+
+@functools.cache
+def templates() -> dict[str, Template]:
+    """Return all templates by name."""
+    text = resources.files("dialeval.models").joinpath("templates.toml").read_text("utf-8")
+    return {name: Template(name, **entry) for name, entry in tomllib.loads(text).items()}
+
+
+def spoken(dialogue: Dialogue) -> list[SpokenTurn]:
+    """Return for every turn that takes part whose side it is on.
+
+    `assistant` is one side and everybody else the other. Among people, who speaks first is the user.
+
+    >>> from dialeval.dialogues import dialogue
+    >>> [one.side for one in spoken(dialogue([("A", "Hi"), ("B", "Hello"), ("A", "So?")]))]
+    ['user', 'assistant', 'user']
+    """
+    turns = [(number, turn) for number, turn in enumerate(dialogue.turns) if takes_part(turn)]
+    has_bot = any(turn.speaker == "assistant" for _, turn in turns)
+    first = turns[0][1].speaker if turns else ""
+
+    def side(turn: Turn) -> Side:
+        own = turn.speaker == "assistant" if has_bot else turn.speaker != first
+        return "assistant" if own else "user"
+
+    return [SpokenTurn(number, side(turn), turn.text) for number, turn in turns]
+
+
+Ints = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Tree:
+    """Inner nodes of a tree of tokens.
+
+    Attributes:
+        tokens: The token at each node; a node comes after its parent.
+        depths: How many nodes are above it.
+        above: above[i, j] is true where node j is node i or above it.
+        asked: For each continuation, (place, token) pairs: after node `place` - 1 (0 is where the tree
+            hangs) `token` comes.
+    """
+
+    tokens: Ints
+    depths: Ints
+    above: npt.NDArray[np.bool_]
+    asked: tuple[tuple[tuple[int, int], ...], ...]
+
+    @property
+    def continuations(self) -> list[list[int]]:
+        """The continuations that the tree was grown from."""
+        return [[token for _, token in one] for one in self.asked]
+
+    @classmethod
+    def of(cls, continuations: Sequence[Sequence[int]]) -> "Tree":
+        """Grow the tree of some continuations.
+
+        >>> tree = Tree.of([[5, 6, 7], [5, 6, 8], [9]])
+        >>> tree.tokens.tolist(), tree.asked[1]
+        ([5, 6], ((0, 5), (1, 6), (2, 8)))
+        """
+        nodes: dict[tuple[int, ...], int] = {}
+        for one in continuations:
+            for end in range(1, len(one)):
+                nodes.setdefault(tuple(one[:end]), len(nodes) + 1)
+        above = np.zeros((len(nodes), len(nodes)), np.bool_)
+        for path, number in nodes.items():
+            if len(path) > 1:
+                above[number - 1] = above[nodes[path[:-1]] - 1]
+            above[number - 1, number - 1] = True
+        asked = tuple(
+            tuple((nodes.get(tuple(one[:end]), 0), token) for end, token in enumerate(one))
+            for one in continuations
+        )
+        return cls(
+            np.array([path[-1] for path in nodes], np.int64),
+            np.array([len(path) - 1 for path in nodes], np.int64),
+            above,
+            asked,
+        )
+
+
+Place: TypeAlias = tuple[int, Tree]
+"""After how many tokens of a text which continuations are asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
     """After which turn (its number; None is after all of them), and who would go on."""
 
     turn: int | None
@@ -27,7 +153,7 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ContinuationScores:
     """The log-likelihood of each continuation, how many tokens it has, and whether context was cut off."""
 
     totals: Floats
@@ -41,22 +167,22 @@ class Answer:
 
 
 class LanguageModel(Protocol):
-    """What says how likely continuations are."""
+    """A model that says how likely continuations are."""
 
     def answer(
         self,
         dialogue: Dialogue,
-        questions: Sequence[Question],
+        questions: Sequence[Position],
         continuations: Sequence[str],
         template: Template,
         window: int,
-    ) -> list[Answer]:
-        """Answer every question; a dialogue in which nobody speaks may be asked about as well."""
+    ) -> list[ContinuationScores]:
+        """ContinuationScores every question; a dialogue in which nobody speaks may be asked about as well."""
         ...
 
 
 class Tokenizing(Protocol):
-    """What turns text into tokens: `marks` for what a template says, `words` for what people say."""
+    """A tokenizer: `marks` for what a template says, `words` for what people say."""
 
     def first(self) -> list[int]: ...  # noqa: D102
     def marks(self, text: str) -> list[int]: ...  # noqa: D102
@@ -78,18 +204,18 @@ class _Stretch:
 class TokenModel:
     """A language model that is asked in tokens: the one way to write down dialogues for all that run here."""
 
-    def __init__(self, sha: str, limit: int, tokenizer: Tokenizing, compute: Compute, cache: Layered) -> None:
+    def __init__(self, sha: str, limit: int, tokenizer: Tokenizing, compute: Compute, cache: Cache) -> None:
         self.sha, self.limit = sha, limit
         self._tokenizer, self._compute, self._cache = tokenizer, compute, cache
 
     def answer(
         self,
         dialogue: Dialogue,
-        questions: Sequence[Question],
+        questions: Sequence[Position],
         continuations: Sequence[str],
         template: Template,
         window: int,
-    ) -> list[Answer]:
+    ) -> list[ContinuationScores]:
         """Read the dialogue once and answer every question about it."""
         turns = spoken(dialogue)
         trees = {side: self._tree(side, continuations, template) for side in {q.side for q in questions}}
@@ -97,7 +223,7 @@ class TokenModel:
         room = max(8, min(window, self.limit - deepest))
         ends = {one.number: index for index, one in enumerate(turns)}
         places = [len(turns) - 1 if q.turn is None else ends.get(q.turn, -1) for q in questions]
-        found: dict[int, Answer] = {}
+        found: dict[int, ContinuationScores] = {}
         for stretch in self._stretches(turns, template, room):
             asked = [number for number, place in enumerate(places) if place in stretch.ends]
             hung = [(stretch.ends[places[number]], *trees[questions[number].side]) for number in asked]
@@ -110,7 +236,7 @@ class TokenModel:
         said = self._tokenizer.words([template.lead + one for one in continuations])
         return Tree.of([opening + one for one in said]), len(opening)
 
-    def _stretches(self, turns: Sequence[Spoken], template: Template, room: int) -> list[_Stretch]:
+    def _stretches(self, turns: Sequence[SpokenTurn], template: Template, room: int) -> list[_Stretch]:
         begin = self._tokenizer.first() + self._tokenizer.marks(template.begin)
         begin = begin or self._tokenizer.marks(template.close)[:1]  # something must come before
         marks = {side: self._tokenizer.marks(template.opening(side)) for side in ("user", "assistant")}
@@ -129,8 +255,8 @@ class TokenModel:
             held += 1
         return found
 
-    def _ask(self, stretch: _Stretch, hung: Sequence[tuple[int, Tree, int]]) -> list[Answer]:
-        """Answer from the cache, and read the stretch for the rest."""
+    def _ask(self, stretch: _Stretch, hung: Sequence[tuple[int, Tree, int]]) -> list[ContinuationScores]:
+        """ContinuationScores from the cache, and read the stretch for the rest."""
         names = [
             key(f"{self.sha}|likelihood|{opening}", repr((stretch.tokens[:end], tree.continuations)))
             for end, tree, opening in hung
@@ -146,7 +272,7 @@ class TokenModel:
                 self._cache.store([name], [totals])
                 known[name] = totals
         return [
-            Answer(
+            ContinuationScores(
                 np.asarray(known[name], np.float32),
                 tuple(len(one) - opening for one in tree.continuations),
                 stretch.cut,

@@ -14,8 +14,8 @@ from typing import TypeAlias
 import numpy as np
 
 from dialeval.errors import DataError
-from dialeval.models.continuations import Place, Tree
 from dialeval.models.gguf import Floats, Gguf
+from dialeval.models.likelihood import Place, Tree
 
 _ROWS = 64  # rows of the vocabulary's table looked at together
 _QUERIES = 128  # tokens whose attention is computed together
@@ -100,7 +100,7 @@ class Llama:
         )
 
     def log_likelihoods(self, text: Sequence[int], places: Sequence[Place]) -> list[list[Floats]]:
-        """Give the log-probability of every token of every continuation, for every place.
+        """Return the log-probability of every token of every continuation, for every place.
 
         Args:
             text: Tokens; at least one, at most `limit` with the deepest continuation.
@@ -199,7 +199,7 @@ class Llama:
 
 
 def _parts(length: int, places: Sequence[Place]) -> list[slice]:
-    """Say which rows belong to the tree of each place: they come after the text, in order."""
+    """Return which rows belong to the tree of each place: they come after the text, in order."""
     ends = list(accumulate((len(tree.tokens) for _, tree in places), initial=length))
     return [slice(start, end) for start, end in pairwise(ends)]
 

@@ -12,9 +12,8 @@ keeps it on disk, in one (`Index.states`), from where it is compared with as it 
 """
 
 import functools
-import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,16 +23,14 @@ import numpy.typing as npt
 from dialeval.dialogues.formats import read
 from dialeval.errors import DataError, UsageError
 from dialeval.files import sha256
-from dialeval.models.batching import default_threads, side_by_side
 from dialeval.models.encoder import Encoder
-from dialeval.models.network import open_session
-from dialeval.models.onnx_bytes import FLOAT, Graph
-from dialeval.models.states import ROOM, Floats, TokenStates, blocks, plain, taken, text_states
-from dialeval.models.tokens import Tokenizer
+from dialeval.models.network import multiply
+from dialeval.models.token_states import ROOM, Floats, TokenStates, blocks, plain, taken, text_states
+from dialeval.models.tokenization import Tokenizer, default_threads, side_by_side
 
 Doubles = npt.NDArray[np.float64]
 Text = str | TokenStates
-"""What can be compared: a text, or its tokens where they are known already."""
+"""A thing that can be compared: a text, or its tokens where they are known already."""
 BLOCK_TOKENS = 2048  # tokens of the others in one product: what a core's cache holds
 TABLE = 1 << 22  # cosines in one product
 _SOME = 16  # candidates that a core takes at a time, if there are enough for all
@@ -95,38 +92,13 @@ def _match_block(mine: Floats, weights: Floats, others: Sequence[States]) -> Dou
     found = np.zeros((len(others), 2))
     reached, step = np.zeros(end, np.float32), max(1, TABLE // end)
     for start in range(0, len(mine), step):
-        table = _product()(mine[start : start + step], theirs)
+        table = multiply(mine[start : start + step], theirs)
         closest = np.maximum(np.maximum.reduceat(table, starts, axis=1), 0)
         found[:, 0] += np.einsum("t,to->o", weights[start : start + step], closest)
         np.maximum(reached, table.max(axis=0), out=reached)
     reached *= np.concatenate([other.weights for other in others])
     found[:, 1] = np.add.reduceat(reached, starts)
     return found
-
-
-@functools.cache
-def _product() -> Callable[[Floats, Floats], Floats]:
-    """Return a function that multiplies a matrix by another, turned, on the core that calls it.
-
-    numpy's own spreads over all cores and lets them wait for each other: where others work, too, it was
-    measured five times slower than this.
-    """
-    graph = Graph()
-    graph.input("one", FLOAT, ["mine", "width"])
-    graph.input("other", FLOAT, ["theirs", "width"])
-    graph.node("Gemm", ["one", "other"], output="table", transB=1)
-    graph.output("table", FLOAT, ["mine", "theirs"])
-    session = open_session(graph.model(), {})
-
-    def multiply(one: Floats, other: Floats) -> Floats:
-        found: Any = session.run(["table"], {"one": one, "other": other})[0]
-        return np.asarray(found, np.float32)
-
-    return multiply
-
-
-if hasattr(os, "register_at_fork"):  # as for encoders: the child loads its own
-    os.register_at_fork(after_in_child=_product.cache_clear)
 
 
 @dataclass(frozen=True)
@@ -154,7 +126,7 @@ class Idf:
         return cls(total, dict(counts))
 
     def weights(self, tokens: Sequence[int] | npt.NDArray[Any]) -> Floats:
-        """Give the weight of each token."""
+        """Return the weight of each token."""
         table = self._table
         found: Floats = table[np.minimum(np.asarray(tokens, np.int64), len(table) - 1)]
         return found
@@ -220,7 +192,7 @@ class Matcher:
                 yield from found
 
     def score(self, candidates: Sequence[Text], references: Sequence[Sequence[Text]]) -> Doubles:
-        """Give precision, recall and F1 of each candidate, (candidates, 3).
+        """Return precision, recall and F1 of each candidate, (candidates, 3).
 
         Of several references the best counts, for each of the three by itself; without any, all are 0.
         """
@@ -231,7 +203,7 @@ class Matcher:
         return found
 
     def weigh(self, states: TokenStates) -> States:
-        """Say how much each token counts: by `idf`, or marks not at all and all others alike."""
+        """Return how much each token counts: by `idf`, or marks not at all and all others alike."""
         if len(states) and states.numbers.shape[1] != self.encoder.width:
             found = states.numbers.shape[1]
             raise UsageError(
@@ -242,7 +214,7 @@ class Matcher:
         return States.of(states, (states.tokens[:, None] != self._marks).all(axis=1))
 
     def truncated(self, texts: Sequence[str]) -> list[bool]:
-        """Say of each text whether it is longer than the encoder can take, so that its end is not seen."""
+        """Return for each text whether it is longer than the encoder takes, so that its end is not seen."""
         return self.encoder.truncated([plain(text) for text in texts])
 
     def _size(self, text: Text) -> int:

@@ -1,29 +1,134 @@
-"""Cross-encoders: a history and a response read together, every head answered in one pass."""
+"""How a history and a response become one sequence of tokens, when training and when scoring.
 
-import functools
-from collections.abc import Sequence
+BERT reads `[CLS] h1 [SEP] h2 [SEP] response [SEP]`, the response marked by segment 1; RoBERTa reads
+`<s> h1 </s> h2 </s></s> response </s>` without segments. What does not fit is taken from the left of the
+history, oldest words first: a scorer may forget how a dialogue began, never what it is asked to judge.
+"""
+
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, ClassVar, NamedTuple
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from dialeval.errors import DataError
-from dialeval.models.artefact import Artefact, load, resolve
-from dialeval.models.batching import BATCH_TOKENS, batches, default_threads, padded, side_by_side
+from dialeval.errors import DataError, UsageError
+from dialeval.models.artefact import Artefact, Model
 from dialeval.models.heads import Head, read_head_weights, read_heads, readable
-from dialeval.models.network import Network
-from dialeval.models.pair_input import PairInput, PairLayout, pair_input
-from dialeval.models.shape import Shape, read_weights
-from dialeval.models.tokens import Tokenizer
+from dialeval.models.network import EncoderNetwork, Floats
+from dialeval.models.shape import EncoderShape, read_weights
+from dialeval.models.tokenization import BATCH_TOKENS, Ints, Tokenizer
+from dialeval.models.untrusted import read_setting
+
+
+class PairLayout(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The special tokens of a family, by number.
+
+    `sep` stands between turns of the history and at the end, `pair_separator` between history and response;
+    `segments` says whether the encoder tells the two parts apart.
+
+    >>> PairLayout.of([101, 102], [101, 102, 102], segments=2)
+    PairLayout(cls=101, sep=102, pair_separator=(102,), segments=True)
+    >>> PairLayout.of([0, 2], [0, 2, 2, 2], segments=1).pair_separator
+    (2, 2)
+    """
+
+    cls: Annotated[int, msgspec.Meta(ge=0)]
+    sep: Annotated[int, msgspec.Meta(ge=0)]
+    pair_separator: tuple[Annotated[int, msgspec.Meta(ge=0)], ...]
+    segments: bool
+
+    @classmethod
+    def of(cls, single: Sequence[int], pair: Sequence[int], segments: int) -> "PairLayout":
+        """Find the layout from what a tokenizer puts around one empty text and around two.
+
+        `segments` is how many kinds of text the encoder tells apart.
+        """
+        if len(single) != 2 or len(pair) < 3 or pair[0] != single[0] or pair[-1] != single[1]:
+            raise DataError(
+                f"a tokenizer that marks one text by {list(single)} and two by {list(pair)} takes no pairs",
+                fix="use an encoder of the families bert, distilbert, electra or roberta",
+            )
+        return cls(single[0], single[1], tuple(pair[1:-1]), segments > 1)
+
+    @classmethod
+    def read(cls, config: Mapping[str, Any], vocabulary: int, file: str | Path) -> "PairLayout":
+        """Read the layout of an artefact's configuration, refusing anything else."""
+        found: PairLayout = read_setting(config, "layout", cls, file)
+        if max(found.cls, found.sep, *found.pair_separator) >= vocabulary:
+            raise DataError("names tokens that are not in the vocabulary", file=file, field="layout")
+        return found
+
+    def fields(self) -> dict[str, Any]:
+        """Return the layout as it is written to a configuration."""
+        return dict(msgspec.to_builtins(self))
+
+    @property
+    def special(self) -> int:
+        """How many tokens stand around a pair of one turn and a response."""
+        return 2 + len(self.pair_separator)
+
+
+class PairInput(NamedTuple):
+    """The input of the encoder, and what had to be left out of it."""
+
+    ids: list[int]
+    segments: list[int]
+    history_cut: bool
+    response_cut: bool
+
+
+def pair_input(
+    history: Sequence[Sequence[int]], response: Sequence[int], limit: int, layout: PairLayout
+) -> PairInput:
+    """Lay out tokens, none of them special yet, in at most `limit` places.
+
+    The history loses tokens from its left until all fits; a turn may be cut in the middle, and turns without
+    a token are passed over. The response is cut, at its end, only if it does not fit alone.
+
+    >>> layout = PairLayout(cls=1, sep=2, pair_separator=(2,), segments=True)
+    >>> pair_input([[11, 12], [13, 14]], [21], limit=20, layout=layout).ids
+    [1, 11, 12, 2, 13, 14, 2, 21, 2]
+    >>> pair_input([[11, 12], [13, 14]], [21], limit=6, layout=layout)
+    PairInput(ids=[1, 13, 14, 2, 21, 2], segments=[0, 0, 0, 0, 1, 1], history_cut=True, response_cut=False)
+    >>> pair_input([[11, 12]], [21, 22, 23], limit=5, layout=layout)
+    PairInput(ids=[1, 2, 21, 22, 2], segments=[0, 0, 1, 1, 1], history_cut=True, response_cut=True)
+    """
+    if limit <= layout.special:
+        raise UsageError(f"{limit} tokens are too few for a pair: {layout.special} of them are special")
+    kept = list(response[: limit - layout.special])
+    said, cut = _newest(history, limit - layout.special - len(kept), layout.sep)
+    ids = [layout.cls, *said, *layout.pair_separator, *kept, layout.sep]
+    second = len(kept) + 1 if layout.segments else 0
+    return PairInput(ids, [0] * (len(ids) - second) + [1] * second, cut, len(kept) < len(response))
+
+
+def _newest(history: Sequence[Sequence[int]], room: int, sep: int) -> tuple[list[int], bool]:
+    """Join the turns, newest first in importance, into at most `room` tokens; say whether any were lost."""
+    parts: list[list[int]] = []
+    used = 0
+    for turn in reversed(history):
+        if not turn:  # nothing said, nothing to mark off
+            continue
+        between = 1 if parts else 0
+        fits = room - used - between
+        if fits < len(turn):
+            if fits > 0:
+                parts.append([*turn[len(turn) - fits :], *[sep] * between])
+            return [token for part in reversed(parts) for token in part], True
+        parts.append([*turn, *[sep] * between])
+        used += len(turn) + between
+    return [token for part in reversed(parts) for token in part], False
+
 
 Pair = tuple[Sequence[str], str]
 
 
 @dataclass(frozen=True)
 class PairScores:
-    """What each head says of each pair, and where something had to be left out."""
+    """The answers of each head for each pair, and where something had to be left out."""
 
     values: dict[str, npt.NDArray[np.float64]]
     """By head: (pairs,) numbers or probabilities, or (pairs, classes) probabilities."""
@@ -31,50 +136,43 @@ class PairScores:
     response_cut: list[bool]
 
 
-class PairScorer:
+class PairScorer(Model):
     """A trained cross-encoder; the same pair gets the same numbers in any company."""
+
+    kinds: ClassVar[tuple[str, ...]] = ("pair-scorer.v1",)
 
     def __init__(
         self, artefact: Artefact, *, threads: int | None = None, batch_tokens: int = BATCH_TOKENS
     ) -> None:
+        super().__init__(artefact)
         config, place = artefact.config, artefact.folder / "config.json"
-        self.sha, self.name = artefact.sha, str(config.get("name", artefact.folder.name))
-        shape = Shape.of(config, str(place))
+        shape = EncoderShape.of(config, place)
         self.heads: tuple[Head, ...] = read_heads(config, place)
-        self.limit = _limit(config, shape, place)
-        self._layout = PairLayout.read(config.get("layout"), shape.vocabulary, place)
-        self._tokenizer = Tokenizer(artefact.path("tokenizer.json"), self.limit)
+        most = Annotated[int, msgspec.Meta(ge=5, le=shape.positions)]
+        self.limit: int = read_setting(config, "limit", most, place)
+        self._layout = PairLayout.read(config, shape.vocabulary, place)
+        self._tokenizer = Tokenizer(artefact.path("tokenizer.json"), self.limit, shape.vocabulary)
         weights = artefact.path("model.safetensors")
-        self._network = Network(shape, read_weights(weights, shape), shape.layers)
+        self._network = EncoderNetwork(shape, read_weights(weights, shape), [shape.layers])
         self._tops = read_head_weights(weights, self.heads, shape.width)
-        self._threads, self._batch_tokens = threads or default_threads(), batch_tokens
-
-    @classmethod
-    def load(cls, name: str | Path) -> "PairScorer":
-        """Load a scorer by folder, shipped name, pulled name or Hub id; one per process, shared by all."""
-        return _loaded(str(resolve(name)))
+        self._threads, self._batch_tokens = threads, batch_tokens
 
     def score(self, pairs: Sequence[Pair]) -> PairScores:
         """Score each response after its history; equal pairs are run once."""
         inputs = self._inputs(pairs)
         keys = [(tuple(one.ids), tuple(one.segments)) for one in inputs]
-        different = list(dict(zip(keys, inputs, strict=True)).values())
-        places = {key: number for number, key in enumerate(dict.fromkeys(keys))}
-        groups = batches([len(one.ids) for one in different], self._batch_tokens)
+        different = list(dict.fromkeys(keys))
 
-        def run(group: list[int]) -> npt.NDArray[np.float32]:
-            ids, lengths = padded([different[place].ids for place in group])
-            segments, _ = padded([different[place].segments for place in group])
-            return self._network.states(ids, lengths, segments)[:, 0].copy()
+        def read(_: list[int], states: dict[int, Floats], __: Ints) -> list[Floats]:
+            return list(states[self._network.layers[-1]][:, 0].copy())
 
-        states = np.zeros((len(different), self._network.shape.width), np.float32)
-        for group, found in side_by_side(run, groups, self._threads):
-            states[group] = found
-        rows = [places[key] for key in keys]
+        found = self._network.run_each(different, read, self._batch_tokens, self._threads)
+        known = dict(zip(different, found, strict=True))
+        states = np.array([known[key] for key in keys], np.float32).reshape(-1, self._network.shape.width)
         values = {}
         for head in self.heads:
             weight, bias = self._tops[head.name]
-            said = states[rows] @ weight.T + bias
+            said = states @ weight.T + bias
             values[head.name] = readable(head, said if head.classes else said[:, 0])
         return PairScores(values, [one.history_cut for one in inputs], [one.response_cut for one in inputs])
 
@@ -85,15 +183,3 @@ class PairScorer:
             pair_input([ids[text] for text in history], ids[response], self.limit, self._layout)
             for history, response in pairs
         ]
-
-
-def _limit(config: dict[str, Any], shape: Shape, place: Path) -> int:
-    limit = config.get("limit")
-    if type(limit) is not int or not 4 < limit <= shape.positions:
-        raise DataError(f"limit {limit!r} is not between 5 and {shape.positions}", file=place, field="limit")
-    return limit
-
-
-@functools.lru_cache(maxsize=8)
-def _loaded(folder: str) -> PairScorer:
-    return PairScorer(load(folder, "pair-scorer.v1"))

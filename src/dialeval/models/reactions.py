@@ -5,11 +5,9 @@ turn beside the reply it follows and what the user had said before: the vectors 
 plain facts, such as whether the user says the same again or speaks of the bot.
 """
 
-import functools
 import re
 from collections.abc import Sequence
-from pathlib import Path
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -17,17 +15,19 @@ import numpy.typing as npt
 from dialeval.dialogues import Dialogue, takes_part
 from dialeval.dialogues.signals import next_turns
 from dialeval.errors import DataError
-from dialeval.models.artefact import Artefact, load, resolve
+from dialeval.models.artefact import Artefact, Model
+from dialeval.models.cache import Cache, key
 from dialeval.models.encoder import Encoder, recorded_encoder
-from dialeval.models.heads import Head
+from dialeval.models.heads import Head, VectorHead
+from dialeval.models.needs import Need, spoken_turns
 from dialeval.models.network import Floats
-from dialeval.models.vector_head import VectorHead
 
 DEFAULT = "dialeval-user-reaction"
 REACTIONS = ("displeased", "neutral", "pleased")
 HEAD = Head("reaction", "classes", REACTIONS)
 MOST = 3.0  # the largest sentiment; the least is its opposite
 _WORDS = re.compile(r"[^\W\d_]+(?:'[^\W\d_]+)?")
+_CACHE = 16 << 20  # bytes of answers kept, since several metrics of a run ask for the same
 _LAYERS = (0.5, 1.0)  # of the encoder's depth
 _CUES = tuple(
     re.compile(pattern)
@@ -54,7 +54,7 @@ class Exchange(NamedTuple):
     next: str
 
 
-class Reactions:
+class Reactions(Model):
     """A classifier of what users say next.
 
     >>> from dialeval.models.reactions import Exchange, Reactions
@@ -64,33 +64,38 @@ class Reactions:
     ['neutral', 'displeased']
     """
 
+    kinds: ClassVar[tuple[str, ...]] = ("reactions.v1",)
+    default: ClassVar[str] = DEFAULT
+
     def __init__(self, artefact: Artefact) -> None:
-        config, place = artefact.config, artefact.folder / "config.json"
-        self.sha, self.name = artefact.sha, str(config.get("name", artefact.folder.name))
-        self._head, self._encoder = VectorHead(artefact), recorded_encoder(config, place)
+        super().__init__(artefact)
+        place = artefact.folder / "config.json"
+        self._head, self._encoder = VectorHead(artefact), recorded_encoder(artefact.config, place)
+        self._cache = Cache(_CACHE)
         if HEAD not in self._head.heads:
             raise DataError(f"has no head 'reaction' with the classes {', '.join(REACTIONS)}", file=place)
 
-    @classmethod
-    def load(cls, name: str | Path = DEFAULT) -> "Reactions":
-        """Load a classifier by folder, shipped name, pulled name or Hub id; one per process."""
-        return _loaded(str(resolve(name)))
+    def needs(self) -> list[Need]:
+        """Return what it reads of an encoder."""
+        readings = [self._encoder.reading(layer, "mean") for layer in _layers(self._encoder)]
+        return [Need(self._encoder, spoken_turns, tuple(readings))]
 
     def shares(self, exchanges: Sequence[Exchange]) -> npt.NDArray[np.float64]:
-        """Give the probability of each reaction, a row for each exchange."""
-        if not exchanges:
-            return np.zeros((0, len(REACTIONS)))
-        return self._head.answers(reaction_features(exchanges, self._encoder))[HEAD.name]
+        """Return the probability of each reaction, a row for each exchange."""
+        keys = [key(f"{self.sha}|reaction", "\x1f".join(one)) for one in exchanges]
+        known = dict(zip(keys, self._cache.fetch(keys), strict=True))
+        missing = {name: one for name, one in zip(keys, exchanges, strict=True) if known[name] is None}
+        if missing:
+            features = reaction_features(list(missing.values()), self._encoder)
+            found = self._head.answers(features)[HEAD.name].astype(np.float32)
+            self._cache.store(list(missing), found)
+            known.update(zip(missing, found, strict=True))
+        return np.array([known[name] for name in keys], np.float64).reshape(-1, len(REACTIONS))
 
     def sentiments(self, exchanges: Sequence[Exchange]) -> npt.NDArray[np.float64]:
-        """Say how pleased each user sounds, from -3 to 3: probability of pleased less that of displeased."""
+        """Return how pleased each user sounds, -3 to 3: probability of pleased less that of displeased."""
         shares = self.shares(exchanges)
         return np.asarray(MOST * (shares[:, 2] - shares[:, 0]))
-
-
-@functools.lru_cache(maxsize=4)
-def _loaded(folder: str) -> Reactions:
-    return Reactions(load(folder, "reactions.v1"))
 
 
 def exchanges(dialogue: Dialogue, turns: Sequence[int]) -> dict[int, Exchange]:
@@ -114,8 +119,7 @@ def reaction_features(exchanges: Sequence[Exchange], encoder: Encoder) -> Floats
     """Describe exchanges, a row each: vectors of the next turn, its product with the reply's, and facts."""
     texts = list(dict.fromkeys(text for one in exchanges for text in one if text.strip()))
     places = {text: number for number, text in enumerate(texts)}
-    layers = [max(1, round(share * encoder.layers)) for share in _LAYERS]
-    known = [_unit(encoder.vectors(texts, layer=layer, pooling="mean")) for layer in layers]
+    known = [_unit(encoder.vectors(texts, layer=layer, pooling="mean")) for layer in _layers(encoder)]
     blank = np.zeros(encoder.width, np.float32)
 
     def vector(text: str, layer: int) -> Floats:
@@ -128,6 +132,10 @@ def reaction_features(exchanges: Sequence[Exchange], encoder: Encoder) -> Floats
             np.concatenate([vector(one.next, 0), after, after * reply, _facts(one, before, reply, after)])
         )
     return np.asarray(rows, np.float32)
+
+
+def _layers(encoder: Encoder) -> list[int]:
+    return [max(1, round(share * encoder.layers)) for share in _LAYERS]
 
 
 def _unit(vectors: Floats) -> Floats:

@@ -1,28 +1,26 @@
-"""What each segment of a dialogue does: a question, a greeting, a sign that one is listening, and so on.
+"""Segment acts: what each segment of a dialogue does, such as to ask, to greet or to show that one listens.
 
 Two kinds of classifier are read. The small one is a head over the vectors of a frozen encoder: those of the
 segment, from a middle and from the last layer, those of the segment before, and a few plain facts. The large
 one is a fine-tuned cross-encoder that reads the segment after the one before, as the FlowEval paper does.
 """
 
-import functools
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 
 from dialeval.dialogues import Dialogue
 from dialeval.dialogues.acts import ACTS
-from dialeval.dialogues.segmentation import DEFAULT_SPLITTER, Splitter
-from dialeval.dialogues.segments import Segment, segments_of, with_acts
+from dialeval.dialogues.segments import DEFAULT_SPLITTER, Segment, segments_of, with_acts
 from dialeval.errors import DataError
-from dialeval.models.artefact import Artefact, load, resolve
+from dialeval.models.artefact import Artefact, Model
 from dialeval.models.encoder import Encoder, recorded_encoder
-from dialeval.models.heads import Head
+from dialeval.models.heads import Head, VectorHead
+from dialeval.models.needs import Need, segment_texts
 from dialeval.models.network import Floats
 from dialeval.models.pairs import PairScorer
-from dialeval.models.vector_head import VectorHead
 
 DEFAULT = "dialeval-segment-act"
 HEAD = Head("act", "classes", ACTS)
@@ -31,7 +29,7 @@ _FACTS = 7
 Place = tuple[Sequence[Segment], int]
 
 
-class SegmentActs:
+class SegmentActs(Model):
     """A classifier of segments.
 
     >>> from dialeval.dialogues import dialogue
@@ -40,21 +38,26 @@ class SegmentActs:
     [['greeting', 'question'], ['backchannel-failure', 'backchannel-failure']]
     """
 
+    kinds: ClassVar[tuple[str, ...]] = ("segment-acts.v1", "pair-scorer.v1")
+    default: ClassVar[str] = DEFAULT
+
     def __init__(self, artefact: Artefact) -> None:
+        super().__init__(artefact)
         config, place = artefact.config, artefact.folder / "config.json"
-        self.sha, self.name = artefact.sha, str(config.get("name", artefact.folder.name))
         self._pairs = PairScorer(artefact) if artefact.kind == "pair-scorer.v1" else None
         if self._pairs is None:
             self._head, self._encoder = VectorHead(artefact), recorded_encoder(config, place)
         if HEAD not in (self._pairs.heads if self._pairs else self._head.heads):
             raise DataError(f"has no head 'act' with the classes {', '.join(ACTS)}", file=place)
 
-    @classmethod
-    def load(cls, name: str | Path = DEFAULT) -> "SegmentActs":
-        """Load a classifier by folder, shipped name, pulled name or Hub id; one per process."""
-        return _loaded(str(resolve(name)))
+    def needs(self, splitter: str = DEFAULT_SPLITTER) -> list[Need]:
+        """Return what it reads of an encoder; a cross-encoder has one of its own."""
+        if self._pairs is not None:
+            return []
+        readings = [self._encoder.reading(layer, "mean") for layer in _layers(self._encoder)]
+        return [Need(self._encoder, segment_texts(splitter), tuple(readings))]
 
-    def label(self, dialogues: Sequence[Dialogue], splitter: Splitter = DEFAULT_SPLITTER) -> list[Dialogue]:
+    def label(self, dialogues: Sequence[Dialogue], splitter: str = DEFAULT_SPLITTER) -> list[Dialogue]:
         """Return the dialogues with the acts of all segments in the meta of their turns.
 
         An act that is known already, since somebody annotated the dialogue, is kept.
@@ -70,7 +73,7 @@ class SegmentActs:
         return labelled
 
     def shares(self, dialogues: Sequence[Sequence[Segment]]) -> Floats:
-        """Give the probability of each act for each segment of each dialogue, one after the other."""
+        """Return the probability of each act for each segment of each dialogue, one after the other."""
         places = [(segments, number) for segments in dialogues for number in range(len(segments))]
         if not places:
             return np.zeros((0, len(ACTS)), np.float32)
@@ -81,16 +84,8 @@ class SegmentActs:
         return np.asarray(said, np.float32)
 
 
-@functools.lru_cache(maxsize=4)
-def _loaded(folder: str) -> SegmentActs:
-    artefact = load(folder)
-    if artefact.kind not in ("segment-acts.v1", "pair-scorer.v1"):
-        raise DataError(f"this is {artefact.kind}, no classifier of segment acts", file=folder)
-    return SegmentActs(artefact)
-
-
 def segment_pair(segments: Sequence[Segment], number: int) -> tuple[tuple[str, ...], str]:
-    """Give a segment after the one before it, as a cross-encoder reads them."""
+    """Return a segment after the one before it, as a cross-encoder reads them."""
     before = tuple(one.text.strip() for one in segments[max(0, number - 1) : number])
     return before, segments[number].text.strip()
 
@@ -106,19 +101,23 @@ def segment_features(places: Sequence[Place], encoder: Encoder) -> Floats:
     pairs = [segment_pair(*place) for place in places]
     texts = list(dict.fromkeys(text for before, own in pairs for text in (*before, own)))
     rows_of = {text: number for number, text in enumerate(texts)}
-    layers = [max(1, round(share * encoder.layers)) for share in _LAYERS]
-    known = np.concatenate([encoder.vectors(texts, layer=layer, pooling="mean") for layer in layers], axis=1)
+    vectors = [encoder.vectors(texts, layer=layer, pooling="mean") for layer in _layers(encoder)]
+    known = np.concatenate(vectors, axis=1)
     width = known.shape[1]
     rows = np.zeros((len(places), 2 * width + _FACTS), np.float32)
     for row, place, (before, own) in zip(rows, places, pairs, strict=True):
         row[:width] = known[rows_of[own]]
         for text in before:
             row[width : 2 * width] = known[rows_of[text]]
-        row[2 * width :] = _facts(*place)
+        row[2 * width :] = segment_facts(*place)
     return rows
 
 
-def _facts(segments: Sequence[Segment], number: int) -> list[float]:
+def _layers(encoder: Encoder) -> list[int]:
+    return [max(1, round(share * encoder.layers)) for share in _LAYERS]
+
+
+def segment_facts(segments: Sequence[Segment], number: int) -> list[float]:
     """Is something said before, by the same speaker, in the turn; who follows; a question mark; lengths."""
     one = segments[number]
     before = segments[number - 1] if number else None

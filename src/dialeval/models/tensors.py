@@ -1,15 +1,11 @@
 """Weights on disk: the safetensors format, and how weights are stored smaller than they compute.
 
-A safetensors file is eight bytes (the length of the header), the header (JSON: name, type, shape and
-place of every tensor) and the numbers. The header is somebody else's claim, so every claim in it is
-checked against the size of the file before a byte is allocated. Tensors are read-only views of the
-mapped file, so that a large model costs memory only where it is used or converted.
+The `safetensors` package reads and writes the files. A file is eight bytes (the length of the header), the
+header (JSON: name, type, shape and place of every tensor) and the numbers. The header is somebody else's
+claim, and the package compares it with the file before it makes anything of it.
 """
 
 import json
-import math
-import mmap
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
@@ -17,26 +13,13 @@ from typing import Any, Literal
 import numpy as np
 
 from dialeval.errors import DataError, UsageError
-from dialeval.files import replacing
-from dialeval.models.untrusted import open_regular, parse_object
+from dialeval.files import replacing_path
+from dialeval.manifests import open_regular
 
 Storage = Literal["int8", "fp16", "fp32"]
 Array = np.ndarray[Any, np.dtype[Any]]
 
-_TYPES = {
-    "F64": "<f8",
-    "F32": "<f4",
-    "F16": "<f2",
-    "BF16": "<u2",  # the upper half of an fp32; numpy has no name for it
-    "I64": "<i8",
-    "I32": "<i4",
-    "I16": "<i2",
-    "I8": "|i1",
-    "U8": "|u1",
-    "BOOL": "|u1",
-}
-_NAMES = {np.dtype(code): name for name, code in _TYPES.items() if name not in ("BF16", "BOOL")}
-_LARGEST_HEADER = 10_000_000
+_KINDS = frozenset(map(np.dtype, ("f8", "f4", "f2", "i8", "i4", "i2", "i1", "u1", "?")))
 _MOST_AXES = 8
 _SCALE = "::scale"
 _TOGETHER = 32  # neighbours in a row that share one step
@@ -44,7 +27,7 @@ _LIMITS = {"int8": 8e6, "fp16": 65504.0, "fp32": float(np.finfo(np.float32).max)
 
 
 def read_tensors(path: str | Path) -> dict[str, Array]:
-    """Read every tensor of a safetensors file; bf16 becomes fp32, everything else stays what it is.
+    """Read every tensor of a safetensors file, read-only; bf16 becomes fp32, all else stays what it is.
 
     Raises:
         DataError: The header is malformed, or claims what the file does not hold. Names the file.
@@ -55,114 +38,67 @@ def read_tensors(path: str | Path) -> dict[str, Array]:
     >>> place.stat().st_size, read_tensors(place)
     (80, {'bias': array([0.5, 2. ], dtype=float32)})
     """
+    from safetensors import SafetensorError, safe_open
+
     path = Path(path)
-    with open_regular(path, follow=True) as file:
-        size = os.fstat(file.fileno()).st_size
-        length = int.from_bytes(file.read(8), "little") if size >= 8 else 0
-        if not 2 <= length <= min(size - 8, _LARGEST_HEADER):
-            raise DataError(f"not a safetensors file: a header of {length} bytes in {size}", file=path)
-        places = _places(parse_object(file.read(length), path), size - 8 - length, path)
-        try:
-            mapped = mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ)
-        except (OSError, ValueError) as error:  # out of address space, or cut since it was measured
-            raise DataError(f"cannot be mapped: {error}", file=path) from None
-    return {
-        name: _view(mapped, dtype, shape, 8 + length + start)
-        for name, (dtype, shape, start) in places.items()
-    }
+    open_regular(path, follow=True).close()
+    try:
+        with safe_open(path, framework="np") as file:
+            types = {name: file.get_slice(name).get_dtype() for name in file.keys()}  # noqa: SIM118
+            found = {name: file.get_tensor(name) for name in types if types[name] != "BF16"}
+        if len(found) < len(types):
+            found |= _read_bf16(path, types)
+    except (SafetensorError, OSError, ValueError, TypeError) as error:
+        raise DataError(f"not a safetensors file: {ascii(str(error)[:200])[1:-1]}", file=path) from None
+    for tensor in found.values():
+        tensor.setflags(write=False)
+    return {name: found[name] for name in types}
 
 
-def _places(header: dict[str, Any], room: int, path: Path) -> dict[str, tuple[str, tuple[int, ...], int]]:
-    """Check all that a header claims; the tensors must fill the rest of the file without gap or overlap."""
-    notes = header.pop("__metadata__", {})
-    if not isinstance(notes, dict) or not all(isinstance(note, str) for note in notes.values()):
-        raise DataError("metadata must be strings by name", file=path, field="__metadata__")
-    found, spans = {}, []
-    for name, claim in header.items():
-        kind, shape, start, end = _claim(claim, path, ascii(name[:80]))
-        found[name] = (kind, shape, start)
-        spans.append((start, end, name))
-    reached = 0
-    for start, end, name in sorted(spans):
-        if start != reached:
-            wrong = "overlaps what is before it" if start < reached else "leaves a gap before it"
-            raise DataError(wrong, file=path, field=ascii(name[:80]))
-        reached = end
-    if reached != room:
-        raise DataError(f"the header describes {reached} bytes of numbers, the file has {room}", file=path)
+def map_tensors(path: Path) -> dict[str, Array]:
+    """Map a file of fp32 tensors that `write_tensors` wrote: processes that map it share its memory."""
+    whole = np.asarray(np.memmap(path, np.uint8, "r"))
+    start = 8 + int(whole[:8].view("<u8")[0])
+    found = {}
+    for name, claim in json.loads(whole[8:start].tobytes()).items():
+        first, last = claim["data_offsets"]
+        found[name] = whole[start + first : start + last].view("<f4").reshape(claim["shape"])
     return found
 
 
-def _claim(claim: Any, path: Path, field: str) -> tuple[str, tuple[int, ...], int, int]:
-    if not isinstance(claim, dict) or claim.keys() != {"dtype", "shape", "data_offsets"}:
-        raise DataError("expected dtype, shape and data_offsets", file=path, field=field)
-    kind, shape, offsets = claim["dtype"], claim["shape"], claim["data_offsets"]
-    if not isinstance(kind, str) or kind not in _TYPES:
-        known = ", ".join(_TYPES)
-        raise DataError(f"unknown dtype {str(kind)[:20]!a}", file=path, field=field, fix=f"known: {known}")
-    if not _whole(shape) or len(shape) > _MOST_AXES:
-        raise DataError("shape must be at most 8 whole numbers, none negative", file=path, field=field)
-    if not _whole(offsets) or len(offsets) != 2:
-        raise DataError("data_offsets must be two whole numbers, none negative", file=path, field=field)
-    width = np.dtype(_TYPES[kind]).itemsize
-    if math.prod(size or 1 for size in shape) * width >= 1 << 62:  # numpy minds even when another axis is 0
-        raise DataError("shape is larger than any memory", file=path, field=field)
-    if offsets[1] - offsets[0] != math.prod(shape) * width:
-        raise DataError("shape and data_offsets disagree", file=path, field=field)
-    return kind, tuple(shape), offsets[0], offsets[1]
+def _read_bf16(path: Path, types: Mapping[str, str]) -> dict[str, Array]:
+    """Read the upper halves of fp32 numbers, which numpy has no type for, as fp32."""
+    import safetensors
+
+    package: Any = safetensors
+    with open_regular(path, follow=True) as file:
+        parts = {name: part for name, part in package.deserialize(file.read()) if types[name] == "BF16"}
+    return {
+        name: (np.frombuffer(part["data"], "<u2").astype("<u4") << 16).view("<f4").reshape(part["shape"])
+        for name, part in parts.items()
+    }
 
 
-def _whole(numbers: Any) -> bool:
-    return isinstance(numbers, list) and all(type(one) is int and one >= 0 for one in numbers)
-
-
-def _view(mapped: mmap.mmap, kind: str, shape: tuple[int, ...], start: int) -> Array:
-    dtype = np.dtype(_TYPES[kind])
-    if 0 in shape:
-        numbers = np.empty(shape, dtype)
-    else:
-        numbers = np.frombuffer(mapped, dtype, math.prod(shape), start).reshape(shape)
-    if kind == "BF16":
-        return np.asarray(numbers.astype("<u4") << 16, "<u4").view("<f4")
-    if kind == "BOOL":
-        return np.asarray(numbers != 0)
-    return np.require(numbers, requirements="A")  # a header without padding: copied into place
-
-
-def write_tensors(
-    path: str | Path, tensors: Mapping[str, Array], metadata: Mapping[str, str] | None = None
-) -> None:
+def write_tensors(path: str | Path, tensors: Mapping[str, Array], *, layout: str | None = None) -> None:
     """Write a safetensors file; the same tensors give the same bytes, in whatever order they come.
 
-    Written here rather than by the library, which orders metadata by chance and needs all in memory twice.
+    `layout` is what the metadata calls `format`: whose names the tensors have (`pt` for torch's). There is no
+    other metadata: the package orders several entries by chance.
     """
-    header: dict[str, Any] = {"__metadata__": dict(sorted(metadata.items()))} if metadata else {}
-    ordered = sorted(
-        tensors.items(), key=lambda item: (-item[1].dtype.itemsize, item[0])
-    )  # keeps all aligned
-    start = 0
-    for name, tensor in ordered:
+    from safetensors.numpy import save_file
+
+    for name, tensor in tensors.items():
         if name == "__metadata__" or tensor.ndim > _MOST_AXES:
             raise UsageError(f"cannot store a tensor called {name!r} of {tensor.ndim} axes")
-        end = start + tensor.nbytes
-        header[name] = {"dtype": _name(tensor), "shape": list(tensor.shape), "data_offsets": [start, end]}
-        start = end
-    text = json.dumps(header, separators=(",", ":")).encode()
-    text += b" " * (-len(text) % 8)
-    with replacing(path) as file:
-        file.write(len(text).to_bytes(8, "little") + text)
-        for _, tensor in ordered:
-            little = tensor.astype(tensor.dtype.newbyteorder("<"), copy=False)
-            file.write(np.ascontiguousarray(little).reshape(-1).view(np.uint8).data)
-
-
-def _name(tensor: Array) -> str:
-    if tensor.dtype == np.bool_:
-        return "BOOL"
-    name = _NAMES.get(tensor.dtype.newbyteorder("<"))
-    if name is None:
-        raise UsageError(f"cannot store numbers of type {tensor.dtype}; known: {', '.join(_NAMES.values())}")
-    return name
+        if tensor.dtype.newbyteorder("=") not in _KINDS:
+            known = ", ".join(sorted(map(str, _KINDS)))
+            raise UsageError(f"cannot store numbers of type {tensor.dtype}; known: {known}")
+    ready = {  # the package copies memory as it lies there
+        name: np.ascontiguousarray(tensor, tensor.dtype.newbyteorder("=")).reshape(tensor.shape)
+        for name, tensor in sorted(tensors.items())
+    }
+    with replacing_path(path) as fresh:
+        save_file(ready, fresh, {"format": layout} if layout else None)
 
 
 def shrink(tensors: Mapping[str, Array], storage: Storage) -> dict[str, Array]:

@@ -12,6 +12,7 @@ import numpy as np
 
 from dialeval.dialogues import Dialogue, takes_part
 from dialeval.models.encoder import Encoder
+from dialeval.models.needs import Need, spoken_turns
 from dialeval.models.network import Floats
 
 _ROWS = 512  # own turns compared at a time
@@ -66,6 +67,11 @@ class TurnVectors:
                 best = cosines.max(axis=1)
                 found |= {own[row]: float(value) for row, value in zip(rows, best, strict=True) if row}
         return [found.get(turn) for turn in turns]
+
+
+def vector_needs(encoder: Encoder) -> list[Need]:
+    """Return what `turn_vectors` reads of an encoder."""
+    return [Need(encoder, spoken_turns, (encoder.reading(),))]
 
 
 def turn_vectors(encoder: Encoder, dialogues: Sequence[Dialogue]) -> list[TurnVectors]:

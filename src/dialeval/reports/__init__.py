@@ -1,8 +1,11 @@
-"""Reports: findings in, pages out. One HTML file without script or network, Markdown, LaTeX."""
+"""Reports: findings in, pages out. One HTML file without script or network, Markdown, LaTeX.
 
-from dialeval.reports.latex import to_latex
-from dialeval.reports.markdown import to_markdown
+A report draws what a study found; it reads no scores and computes no finding.
+"""
+
+from dialeval.reports.comparison_page import write_comparison
+from dialeval.reports.documents import ENDINGS, to_latex, to_markdown, write_report
+from dialeval.reports.explanations import explain
 from dialeval.reports.page import to_html
-from dialeval.reports.report import ENDINGS, write_report
 
-__all__ = ["ENDINGS", "to_html", "to_latex", "to_markdown", "write_report"]
+__all__ = ["ENDINGS", "explain", "to_html", "to_latex", "to_markdown", "write_comparison", "write_report"]

@@ -1,99 +1,71 @@
-"""Tables and figures about classes of the gold: who is in each, how sources score them, where to draw a line.
+"""Tables about classes of the gold: who is in each, how sources score them, the threshold between them."""
 
-A study that was saved before there were lines has no `labels` and no `threshold`; it is shown without them.
-"""
-
-from typing import Any
-
-from markupsafe import Markup
-
-from dialeval.reports import figures
-from dialeval.reports.correlation_tables import gold_name, percent
+from dialeval.reports.source_tables import percent
 from dialeval.reports.table import (
     DASH,
-    Cell,
-    Column,
     Table,
-    count,
+    TableCell,
     decimal,
     estimate_cell,
     figure,
-    name,
+    named,
+    number,
+    numbers,
+    tabulate,
     undefined,
 )
 from dialeval.statistics import QUANTILES
 from dialeval.studies import Study
-
-
-def class_name(study: Study, label: float) -> str:
-    """Name a class: its label, or which half of the ratings it is."""
-    members = study.labels.get("classes", ())
-    return next((str(one["name"]) for one in members if one["label"] == label), f"{label:g}")
+from dialeval.studies.findings import ClassThreshold
 
 
 def _side(study: Study, cut: float) -> str:
     """Name the classes from a cut on."""
-    return "upper half" if study.labels.get("rule") == "halves" else f"≥ {cut:g}"
+    return "upper half" if study.labels.rule == "halves" else f"≥ {cut:g}"
 
 
 def label_table(study: Study) -> Table | None:
-    """How many units each class has."""
-    members = study.labels.get("classes")
-    if not members:
-        return None
-    rows = tuple(
-        (
-            name(one["name"], strong=True),
-            count(one["n"]),
-            estimate_cell(one["share"], lambda value: f"{100 * value:.1f}"),
-            name(None if one["upper"] is None else "upper" if one["upper"] else "lower"),
-        )
-        for one in members
-    )
-    return Table(
+    """Return how many units each class has."""
+    sides = {True: "upper", False: "lower", None: None}
+    return tabulate(
         "labels",
-        f"Classes of {gold_name(study)}",
-        (Column("Class", "name"), Column("n"), Column("Share in %"), Column("Side", "name")),
-        rows,
-        _rule(study),
+        f"Classes of {study.gold_name}",
+        study.labels.classes,
+        named("Class", "name", strong=True),
+        number("n", "n"),
+        number("Share in %", lambda one: estimate_cell(one.share, lambda value: f"{100 * value:.1f}")),
+        named("Side", lambda one: sides[one.upper]),
+        notes=_rule(study),
         rated=True,
     )
 
 
 def _rule(study: Study) -> tuple[str, ...]:
-    """Say what a class is, and where upper begins."""
+    """Return what a class is, and where upper begins, in words."""
     labels = study.labels
-    if labels["rule"] == "halves":
-        what = f"The ratings take many values, so they are split at their median, {figure(labels['median'])}."
+    if labels.rule == "halves":
+        what = f"The ratings take many values, so they are split at their median, {figure(labels.median)}."
     else:
         what = "A class is a value that the raters gave; of several raters the majority decides."
-        what += " Upper: at or above the middle of the range." if labels["cut"] is not None else ""
-    left = f" {labels['n_unlabelled']:,} rated units have no majority." if labels["n_unlabelled"] else ""
+        what += " Upper: at or above the middle of the range." if labels.cut is not None else ""
+    left = f" {labels.n_unlabelled:,} rated units have no majority." if labels.n_unlabelled else ""
     return (f"{what}{left} Brackets: {percent(study)} interval, bootstrap over dialogues.",)
 
 
 def auc_table(study: Study) -> Table | None:
-    """How well each source tells low labels from high ones."""
-    if not study.classes:
-        return None
-    cuts = [cut["at"] for cut in study.classes[0]["cuts"]]
-    rows = []
-    for row in study.classes:
-        scored = sum(one["n"] for one in row["distributions"])
-        rows.append(
-            (
-                name(row["label"], strong=True),
-                *(estimate_cell(cut["auc"]) for cut in row["cuts"]),
-                count(scored),
-                count(study.gold["n"] - scored if study.gold else 0),
-            )
-        )
-    return Table(
+    """Return how well each source tells low labels from high ones."""
+    cuts = [cut.at for cut in study.classes[0].cuts] if study.classes else []
+    scored = {row.label: sum(one.n for one in row.distributions) for row in study.classes}
+    rated = study.gold.n if study.gold else 0
+    return tabulate(
         "auc",
-        f"AUC: how well a score tells labels of {gold_name(study)} apart",
-        (Column("Source", "name"), *(Column(_side(study, cut)) for cut in cuts), *map(Column, _COUNTS)),
-        tuple(rows),
-        (
+        f"AUC: how well a score tells labels of {study.gold_name} apart",
+        study.classes,
+        named("Source", "label", strong=True),
+        *numbers([_side(study, cut) for cut in cuts], lambda row, place: row.at(cuts[place])),
+        number("n", lambda row: scored[row.label]),
+        number("Unscored", lambda row: max(0, rated - scored[row.label])),
+        notes=(
             "The chance that a unit at or above the cut scores higher than one below it; 0.5 is guessing. "
             "Of a source for which lower is better it should be below.",
         ),
@@ -101,33 +73,21 @@ def auc_table(study: Study) -> Table | None:
     )
 
 
-_COUNTS = ("n", "Unscored")
-
-
 def threshold_table(study: Study) -> Table | None:
-    """The best line between upper and lower, and its accuracy on dialogues that did not choose it."""
-    lines = [(row["label"], row["threshold"]) for row in study.classes if "threshold" in row]
-    if not lines:
+    """Return the best threshold of each source, and its accuracy on dialogues that did not choose it."""
+    if study.labels.cut is None:
         return None
-    side = _side(study, study.labels["cut"])
-    rows = tuple(
-        (
-            name(label, strong=True),
-            _line_cell(line),
-            estimate_cell(line["accuracy"]),
-            Cell(decimal(line["fitted"])),
-            Cell(_range(line)),
-            count(line["accuracy"]["n"]),
-        )
-        for label, line in lines
-    )
-    heads = ("Threshold", "Balanced accuracy, held out", "On all", "Range of thresholds", "n")
-    return Table(
+    return tabulate(
         "thresholds",
-        f"Where to draw the line: {gold_name(study)}, {side}",
-        (Column("Source", "name"), *map(Column, heads)),
-        rows,
-        (
+        f"Where to draw the line: {study.gold_name}, {_side(study, study.labels.cut)}",
+        study.classes,
+        named("Source", "label", strong=True),
+        number("Threshold", lambda row: _threshold_cell(row.threshold)),
+        number("Balanced accuracy, held out", "threshold.accuracy"),
+        number("On all", lambda row: decimal(row.threshold.fitted)),
+        number("Range of thresholds", lambda row: _range(row.threshold)),
+        number("n", "threshold.accuracy.n"),
+        notes=(
             "Threshold: the one with the best balanced accuracy on all units. Held out: thresholds chosen on "
             "some dialogues and measured on the others, ten parts; 0.5 is guessing. On all: the accuracy of "
             "the threshold on the very units that chose it, for comparison. Range: over the parts.",
@@ -136,66 +96,27 @@ def threshold_table(study: Study) -> Table | None:
     )
 
 
-def _line_cell(line: dict[str, Any]) -> Cell:
-    if line["value"] is None:
-        return undefined(line["accuracy"]["reason"])
-    return Cell(f"{'≤' if line['upper'] == 'below' else '≥'} {figure(line['value'])}")
+def _threshold_cell(line: ClassThreshold) -> TableCell:
+    if line.value is None:
+        return undefined(line.accuracy.reason)
+    return TableCell(f"{'≤' if line.upper == 'below' else '≥'} {figure(line.value)}")
 
 
-def _range(line: dict[str, Any]) -> str:
-    if line["lowest"] is None:
-        return DASH
-    return f"{figure(line['lowest'])} to {figure(line['highest'])}"
+def _range(line: ClassThreshold) -> str:
+    return DASH if line.lowest is None else f"{figure(line.lowest)} to {figure(line.highest)}"
 
 
 def class_table(study: Study) -> Table | None:
-    """How the units of each label score."""
-    rows = [
-        (
-            name(row["label"]),
-            Cell(class_name(study, one["label"])),
-            count(one["n"]),
-            Cell(figure(one["mean"])),
-            undefined("n < 2") if one["sd"] is None else Cell(figure(one["sd"])),
-            *(Cell(figure(quantile)) for quantile in one["quantiles"]),
-        )
-        for row in study.classes
-        for one in row["distributions"]
-    ]
-    heads = ("Label", "n", "Mean", "SD", *(f"{100 * q:g} %" for q in QUANTILES))
-    title = f"Scores of the units of each label of {gold_name(study)}"
-    return (
-        Table("classes", title, (Column("Source", "name"), *map(Column, heads)), tuple(rows), rated=True)
-        if rows
-        else None
+    """Return how the units of each label score."""
+    return tabulate(
+        "classes",
+        f"Scores of the units of each label of {study.gold_name}",
+        [(row.label, one) for row in study.classes for one in row.distributions],
+        named("Source", lambda row: row[0]),
+        number("Label", lambda row: row[1].name),
+        number("n", lambda row: row[1].n),
+        number("Mean", lambda row: figure(row[1].mean)),
+        number("SD", lambda row: undefined("n < 2") if row[1].sd is None else figure(row[1].sd)),
+        *numbers([f"{100 * q:g} %" for q in QUANTILES], lambda row, place: figure(row[1].quantiles[place])),
+        rated=True,
     )
-
-
-def class_pictures(study: Study, most: int) -> list[tuple[str, Markup, str]]:
-    """Draw each source's scores per class with its line: label, figure, caption."""
-    made = []
-    for place, row in enumerate(study.classes[:most]):
-        if not row["distributions"]:
-            continue
-        line = row.get("threshold") or {"value": None}
-        svg = figures.boxes(
-            row["distributions"],
-            f"b{place}-",
-            f"Scores of {row['label']} per label{_told(line)}",
-            [class_name(study, one["label"]) for one in row["distributions"]],
-            mark=line["value"],
-        )
-        numbers = ", ".join(f"{one['n']:,}" for one in row["distributions"])
-        made.append(
-            (row["label"], svg, f"Median, quartiles, 5 % and 95 %{_told(line, 'dashed: ')}. n = {numbers}.")
-        )
-    return made
-
-
-def _told(line: dict[str, Any], dash: str = "") -> str:
-    if line["value"] is None:
-        return ""
-    accuracy = line["accuracy"]["value"]
-    held_out = "" if accuracy is None else f", balanced accuracy {decimal(accuracy, 2)} on other dialogues"
-    value = figure(line["value"]).replace("-", "\N{MINUS SIGN}")
-    return f"; {dash}threshold {value}{held_out}"

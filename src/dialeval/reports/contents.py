@@ -1,41 +1,71 @@
-"""What is in a report, in the order of Markdown and LaTeX."""
+"""Every table of a report under its name, in the order of the Markdown and LaTeX documents."""
 
-from dialeval.reports import class_tables as of_classes
-from dialeval.reports import correlation_tables as of_sources
-from dialeval.reports import matrix_tables as between
-from dialeval.reports import other_tables as others
-from dialeval.reports.line_tables import line_table
+from collections.abc import Mapping
+
+from dialeval.reports import class_tables, record_tables, source_tables, summary, system_tables
 from dialeval.reports.table import Table
-from dialeval.reports.triage import Triage
-from dialeval.reports.triage_tables import triage_tables
-from dialeval.studies import Study
+from dialeval.reports.trust_tables import trust_tables
+from dialeval.studies import Inspection, Study
+from dialeval.studies.triage import Triage
+from dialeval.studies.trust_findings import Trust
 
-ILLUSTRATIVE = (
-    "The ratings in this report are illustrative: made up to show what the tools do. They measure nothing."
-)
+_PAGE_ONLY = ("systems", "verdicts", "gold_comparisons", "other_comparisons", "coverage", "notes")
 
 
-def all_tables(study: Study, triage: Triage | None = None) -> list[Table]:
-    """Make every table that the study, and the triage of its turns, has something for."""
-    made = [
-        of_sources.correlation_table(study),
-        of_sources.difference_table(study),
-        of_sources.subset_table(study),
-        of_classes.label_table(study),
-        of_classes.auc_table(study),
-        of_classes.threshold_table(study),
-        of_classes.class_table(study),
-        between.matrix_table(study),
-        between.pair_table(study),
-        of_sources.calibration_table(study),
-        line_table(study),
-        others.means_table(study),
-        others.comparison_table(study),
-        others.agreement_table(study),
-        others.worst_table(study),
-        *triage_tables(triage),
-        others.signature_table(study.signatures),
-        others.schema_table(study),
-        others.settings_table(study),
-    ]
-    return [table for table in made if table is not None and table.rows]
+def study_tables(study: Study) -> dict[str, Table]:
+    """Make every table that a study has something for."""
+    return _known(
+        {
+            "systems": summary.system_table(study),
+            "verdicts": summary.verdict_table(study),
+            "correlations": source_tables.correlation_table(study),
+            "differences": source_tables.difference_table(study),
+            "subsets": source_tables.subset_table(study),
+            "labels": class_tables.label_table(study),
+            "auc": class_tables.auc_table(study),
+            "thresholds": class_tables.threshold_table(study),
+            "classes": class_tables.class_table(study),
+            "matrix": source_tables.matrix_table(study),
+            "pairs": source_tables.pair_table(study),
+            "calibration": source_tables.calibration_table(study),
+            "lines": source_tables.line_table(study),
+            "means": system_tables.means_table(study),
+            "comparisons": system_tables.comparison_table(study),
+            "gold_comparisons": system_tables.comparison_table(study, gold=True),
+            "other_comparisons": system_tables.comparison_table(study, gold=False),
+            "agreement": system_tables.agreement_table(study),
+            "worst": record_tables.worst_table(study),
+            "signatures": record_tables.signature_table(study),
+            "schema": record_tables.schema_table(study),
+            "settings": record_tables.settings_table(study),
+            "coverage": record_tables.coverage_table(study),
+            "notes": record_tables.note_table(study),
+        }
+    )
+
+
+def triage_tables(found: Triage | None) -> dict[str, Table]:
+    """Make every table of the triage of turns."""
+    if found is None:
+        return {}
+    return _known(
+        {
+            "faults": record_tables.fault_table(found),
+            "failures": record_tables.failure_table(found),
+            "worst_turns": record_tables.worst_turn_table(found),
+            "over_turns": record_tables.index_table(found),
+        }
+    )
+
+
+def all_tables(study: Study, inspection: Inspection | None = None, trust: Trust | None = None) -> list[Table]:
+    """Return the tables of a document without pictures: first those of the study, then how it was made."""
+    made = study_tables(study)
+    record = [made.pop(name) for name in ("signatures", "schema", "settings") if name in made]
+    found = [table for name, table in made.items() if name not in _PAGE_ONLY]
+    triage = triage_tables(inspection.triage if inspection else None)
+    return [*found, *(trust_tables(trust) if trust else {}).values(), *triage.values(), *record]
+
+
+def _known(tables: Mapping[str, Table | None]) -> dict[str, Table]:
+    return {name: table for name, table in tables.items() if table is not None}

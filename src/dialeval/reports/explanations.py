@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dialeval.metrics.explanation import Cell, Explanation, Line, side_by_side
+from dialeval.metrics.explanation import AlignedCell, AlignedLine, Explanation, side_by_side
 from dialeval.reports.table import figure
 from dialeval.scores import Scores
 from dialeval.scores.signature import better
@@ -33,11 +33,11 @@ class Reason:
     good: bool
     value: str
     parts: list[tuple[str, str]]
-    lines: list[Line]
+    lines: list[AlignedLine]
     left_out: int
     shared: int
 
-    def cut(self, cell: Cell) -> tuple[str, int]:
+    def cut(self, cell: AlignedCell) -> tuple[str, int]:
         """Return what is shown of a piece, and how many characters are not."""
         text = "" if cell.piece is None else cell.piece.text
         return text[:MOST_CHARACTERS], max(0, len(text) - MOST_CHARACTERS)
@@ -45,7 +45,7 @@ class Reason:
 
 @dataclass(frozen=True, slots=True)
 class Reasons:
-    """What one source says about its own scores."""
+    """The explanations of one source, of its highest and lowest scores."""
 
     source: str
     shown: list[Reason]
@@ -143,7 +143,7 @@ def _reason(found: Explanation, system: str | None, rank: str, good: bool, sized
 
 
 def _systems(scores: Scores, ids: set[str]) -> dict[str, str | None]:
-    """Say which system spoke in each of these dialogues; nothing where several answered the same one."""
+    """Return the system of each of these dialogues; nothing where several answered the same one."""
     table = scores.table.select(["dialogue_id", "system"])
     part = table.filter(pc.is_in(table["dialogue_id"], pa.array(sorted(ids), pa.string())))
     found: dict[str, set[str]] = defaultdict(set)
@@ -153,7 +153,7 @@ def _systems(scores: Scores, ids: set[str]) -> dict[str, str | None]:
 
 
 def _tints(sources: list[Reasons]) -> dict[str, int]:
-    """Give the most frequent labels of the page a tint each, so that these are the ones told apart."""
+    """Return a tint for each of the most frequent labels of the page."""
     shown = (line for reasons in sources for reason in reasons.shown for line in reason.lines)
     cells = (cell for line in shown for cell in (line.own, line.reference) if cell and cell.piece)
     counts = Counter(cell.piece.label for cell in cells if cell.piece and cell.piece.label is not None)

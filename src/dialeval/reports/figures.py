@@ -1,16 +1,19 @@
-"""The figures: scatter with fit, distributions, calibration, labels, and angles between sources."""
+"""The figures: scatter with fit, distributions, calibration, boxes, angles, systems, scores over turns."""
 
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from markupsafe import Markup
+from numpy.typing import NDArray
 
-from dialeval import statistics
-from dialeval.reports.observations import Floats
 from dialeval.reports.svg import BLUE, FILL, INK, LINE, LONGEST, SOFT, WARM, drawing, to_svg
-from dialeval.reports.table import decimal, figure
+from dialeval.reports.table import figure
+from dialeval.statistics import Estimate
+from dialeval.studies.findings import LeastSquares, ScoreSpread
 
+Floats = NDArray[np.float64]
+SystemPoint = tuple[str, Estimate, Estimate]
 MOST_POINTS = 400
 
 
@@ -24,7 +27,7 @@ def thin(x: Floats, y: Floats, most: int) -> tuple[Floats, Floats]:
 
 
 def jittered(x: Floats) -> bool:
-    """Say whether scores take so few values that their points would hide each other.
+    """Whether scores take so few values that their points would hide each other.
 
     >>> jittered(np.array([0.0, 1, 2] * 20)), jittered(np.linspace(0, 1, 60))
     (True, False)
@@ -40,19 +43,18 @@ def jitter(x: Floats) -> Floats:
     return np.random.default_rng(0).uniform(-reach, reach, x.size)
 
 
-def scatter(x: Floats, y: Floats, prefix: str, label: str, most: int = MOST_POINTS) -> Markup:
-    """Draw score against rating, one point a unit, with the least-squares line over all of them."""
-    line = statistics.ols(x, y)
+def scatter(
+    x: Floats, y: Floats, fit: LeastSquares | None, prefix: str, label: str, most: int = MOST_POINTS
+) -> Markup:
+    """Draw score against rating, one point a unit, with the least-squares line of the study."""
     shown_x, shown_y = thin(x, y, most)
     with drawing() as (fig, axes):
         few = shown_x.size <= 60
         marker = {"markersize": 5.4 if few else 4.4, "markeredgewidth": 0, "alpha": 0.7 if few else 0.45}
         axes.plot(shown_x + jitter(shown_x), shown_y, "o", color=BLUE, zorder=2, **marker)
-        slope = line.coefficients[1].value if len(line.coefficients) > 1 else None
-        intercept = line.coefficients[0].value
-        if slope is not None and intercept is not None:
+        if fit is not None:
             reach = np.array([x.min(), x.max()])
-            axes.plot(reach, intercept + slope * reach, color=WARM, linewidth=2, zorder=3)
+            axes.plot(reach, fit.intercept + fit.slope * reach, color=WARM, linewidth=2, zorder=3)
         axes.set(xlabel="score", ylabel="rating")
         _few_ticks(axes)
         return to_svg(fig, prefix, label)
@@ -77,25 +79,33 @@ def histogram(values: Floats, prefix: str, label: str, what: str = "score") -> M
         return to_svg(fig, prefix, label)
 
 
-def calibration(bins: list[dict[str, Any]], prefix: str, label: str) -> Markup:
-    """Draw the mean rating in each bin of scores, with its interval."""
-    with drawing() as (fig, axes):
-        x = [one["x"] for one in bins]
-        y = [one["y"]["value"] for one in bins]
-        for one in bins:
-            if one["y"]["low"] is not None:
-                axes.plot([one["x"]] * 2, [one["y"]["low"], one["y"]["high"]], color=BLUE, linewidth=1.4)
-        axes.plot(x, y, "-o", color=BLUE, markersize=5, linewidth=1.6)
-        axes.set(xlabel="mean score of the bin", ylabel="mean rating")
+def points(
+    means: Sequence[tuple[float, Estimate]],
+    prefix: str,
+    label: str,
+    names: tuple[str, str],
+    ticks: Sequence[str] | None = None,
+    size: tuple[float, float] = (3.6, 2.5),
+) -> Markup:
+    """Draw means with their intervals, joined by a line; `names` are those of the axes, `ticks` of places."""
+    with drawing(*size) as (fig, axes):
+        for place, one in means:
+            if one.low is not None:
+                axes.plot([place] * 2, [one.low, one.high], color=BLUE, linewidth=1.4)
+        values = [one.value for _, one in means]
+        axes.plot([place for place, _ in means], values, "-o", color=BLUE, markersize=5, linewidth=1.6)
+        axes.set(xlabel=names[0], ylabel=names[1])
         _few_ticks(axes)
+        if ticks is not None:
+            axes.set_xticks(range(1, len(ticks) + 1), list(ticks))
+            axes.grid(visible=False, axis="x")
         return to_svg(fig, prefix, label)
 
 
 def boxes(
-    distributions: list[dict[str, Any]],
+    distributions: Sequence[ScoreSpread],
     prefix: str,
     label: str,
-    names: list[str],
     what: str = "score",
     which: str = "label",
     mark: float | None = None,
@@ -103,7 +113,7 @@ def boxes(
     """Draw a box per group: median, quartiles, 5 % and 95 %; and a dashed line at `mark`."""
     with drawing(height=max(1.6, 0.9 + 0.42 * len(distributions))) as (fig, axes):
         for place, one in enumerate(distributions):
-            low, quarter, middle, three_quarters, high = one["quantiles"]
+            low, quarter, middle, three_quarters, high = one.quantiles
             axes.plot([low, high], [place, place], color=BLUE, linewidth=1.4, zorder=2)
             width = three_quarters - quarter
             box = {"left": quarter, "height": 0.5, "color": FILL, "edgecolor": BLUE, "linewidth": 1.2}
@@ -111,7 +121,7 @@ def boxes(
             axes.plot([middle, middle], [place - 0.25, place + 0.25], color=WARM, linewidth=2.2, zorder=4)
         if mark is not None:
             axes.axvline(mark, color=INK, linewidth=1.4, linestyle=(0, (4, 2)), zorder=5)
-        keys = placeholders(names)
+        keys = placeholders([one.name for one in distributions])
         axes.set_yticks(range(len(keys)), list(keys))
         axes.set(xlabel=what, ylabel=which, ylim=(len(keys) - 0.4, -0.6))
         axes.grid(visible=False, axis="y")
@@ -193,11 +203,27 @@ def _few_ticks(axes: Any) -> None:
 
 
 def describe(x: Floats) -> str:
-    """Say in words what a histogram shows."""
+    """Return in words what a histogram shows."""
     quantiles = [figure(float(q)) for q in np.quantile(x, (0, 0.25, 0.5, 0.75, 1))]
     return "minimum {}, lower quartile {}, median {}, upper quartile {}, maximum {}".format(*quantiles)
 
 
-def describe_angle(degrees: float | None) -> str:
-    """Write an angle."""
-    return "undefined" if degrees is None else f"{decimal(degrees, 0)}°"
+def systems(points: Sequence[SystemPoint], prefix: str, label: str) -> Markup:
+    """Draw the mean score and mean rating of each system as a point with its intervals."""
+    keys = placeholders([name for name, _, _ in points])
+    with drawing(3.6, 2.8) as (fig, axes):
+        for key, (_, score, rating) in zip(keys, points, strict=True):
+            x, y = score.value, rating.value
+            for values, flat in ((score, True), (rating, False)):
+                if values.low is not None:
+                    ends = [values.low, values.high]
+                    axes.plot(ends if flat else [x, x], [y, y] if flat else ends, color=LINE, linewidth=1.4)
+            axes.plot([x], [y], "o", color=BLUE, markersize=5.4, zorder=3)
+            axes.annotate(key, (x, y), (5, 4), textcoords="offset points", color=SOFT, fontsize=8.5)
+        axes.set(xlabel="mean score", ylabel="mean rating")
+        axes.locator_params(axis="both", nbins=5)
+        axes.margins(0.12)
+        reach = np.array([one[1].value for one in points])
+        if np.ptp(reach) == 0:
+            axes.set_xlim(reach[0] - 0.5, reach[0] + 0.5)
+        return to_svg(fig, prefix, label, keys)

@@ -2,12 +2,12 @@
 
 import re
 from collections.abc import Sequence
-from importlib.resources import files
 
 import numpy as np
 from markupsafe import Markup
 from numpy.typing import NDArray
 
+from dialeval.reports.page import render
 from dialeval.reports.svg import BLUE, INK, LINE, SOFT, WARM, drawing, to_svg
 
 Points = NDArray[np.float64]
@@ -20,30 +20,6 @@ _INK = {
     "var(--warm)": "#b04307",
     "var(--fill)": "#cfe3f3",
 }  # for a picture that stands alone, where no page says what the colours are
-_PAGE = Markup("""<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="color-scheme" content="light dark">
-<meta name="referrer" content="no-referrer">
-<title>{title}</title>
-<style>{style}</style>
-<style>
-main {{ max-width: 52rem; margin: 0 auto; padding: 3rem 1.5rem; }}
-figure svg {{ width: 100%; max-width: none; height: auto; }}
-</style>
-</head>
-<body>
-<main>
-<h1>{title}</h1>
-{sentences}
-<figure>{svg}<figcaption>{caption}</figcaption></figure>
-</main>
-</body>
-</html>
-""")
 
 
 def space(
@@ -93,7 +69,7 @@ def space(
 
 
 def _named(what: str, given: int, most: int, there: int | None = None) -> str:
-    """Say what points are, how many there are, and how many of them are shown."""
+    """Return the name of points, how many there are, and how many of them are shown."""
     shown, every = min(given, most), max(given, there or 0)
     return f"{what}: {every:,}" if shown == every else f"{what}: {shown:,} of {every:,}"
 
@@ -119,8 +95,5 @@ def to_file(svg: Markup) -> str:
 
 def to_page(svg: Markup, title: str, sentences: Sequence[str], caption: str) -> str:
     """Make a page of a picture: one file, no script, every word escaped."""
-    style = (files("dialeval.reports") / "templates" / "style.css").read_text(encoding="utf-8")
-    told = Markup("\n").join(Markup("<p>{}</p>").format(sentence) for sentence in sentences)
-    return str(
-        _PAGE.format(title=title, style=Markup(style), sentences=told, svg=svg, caption=caption)  # noqa: S704
-    )
+    context = {"title": title, "svg": svg, "sentences": sentences, "caption": caption}
+    return render("picture.html.jinja", context)

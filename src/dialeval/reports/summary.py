@@ -1,12 +1,39 @@
-"""The study in a few sentences made from its own numbers."""
+"""The study at a glance: sentences, tiles and two tables made from its own numbers."""
 
 from dataclasses import dataclass
-from typing import Any
 
-from dialeval.reports.correlation_tables import SYMBOLS, ceiling_of, gold_name, method_of, percent
-from dialeval.reports.other_tables import column_names, ordered_columns, ranking_table
-from dialeval.reports.table import decimal
+from dialeval.reports.source_tables import SYMBOLS, percent
+from dialeval.reports.system_tables import column_names, ordered_columns
+from dialeval.reports.table import (
+    Table,
+    TableCell,
+    axis_over,
+    bar_cell,
+    counts,
+    decimal,
+    ends,
+    estimate_cell,
+    figure,
+    interval,
+    named,
+    number,
+    numbers,
+    p_cell,
+    tabulate,
+    undefined,
+)
+from dialeval.scores import is_fault, is_human
+from dialeval.scores.signature import better
+from dialeval.statistics import Estimate
 from dialeval.studies import Study
+from dialeval.studies.findings import Correlation, SystemComparison, SystemMean
+
+ILLUSTRATIVE = (
+    "The ratings in this report are illustrative: made up to show what the tools do. They measure nothing."
+)
+
+PERCENTILE = "percentile"  # dimension of a source that places dialogues among rated ones, in per cent
+_MOST_SYSTEMS, _MOST_PAIRS = 12, 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,13 +51,22 @@ Sentence = list[tuple[str, str]]
 
 def systems_of(study: Study) -> list[str]:
     """Name the systems of the study."""
-    return list(dict.fromkeys(row["system"] for row in study.systems))
+    return list(dict.fromkeys(row.system for row in study.systems))
+
+
+def headline(study: Study) -> list[Sentence]:
+    """Return what was looked at, and which system comes first."""
+    return [sentence for sentence in (_what(study), _best_system(study)) if sentence]
+
+
+def trust(study: Study) -> list[Sentence]:
+    """Return how far the scores can be trusted: the best source, and what people reach."""
+    return [sentence for sentence in (_best_source(study), _ceiling(study)) if sentence]
 
 
 def sentences(study: Study) -> list[Sentence]:
-    """Say what was found: the best source, the ceiling, the best system."""
-    made = [_what(study), _best_source(study), _ceiling(study), _best_system(study)]
-    return [sentence for sentence in made if sentence]
+    """Return everything that is said in words."""
+    return [*headline(study), *trust(study)]
 
 
 def as_text(sentence: Sentence) -> str:
@@ -43,7 +79,7 @@ def _plural(number: int, word: str) -> str:
 
 
 def _what(study: Study) -> Sentence:
-    level = str(study.settings.get("level") or "dialogue")
+    level = study.level
     units = _plural(study.n_units, level)
     where = f" in {_plural(study.n_dialogues, 'dialogue')}" if level == "turn" else ""
     systems = len(systems_of(study))
@@ -54,41 +90,41 @@ def _what(study: Study) -> Sentence:
             *start,
             (" were scored; nobody rated them, so no source can be held against people here.", ""),
         ]
-    raters = study.gold["raters"]
+    raters = study.gold.raters
     who = f"the mean of {_plural(raters, 'rater')}" if raters > 1 else "one column of ratings"
-    rated = f" ({study.gold['n']:,} rated, {study.gold['n_unrated']:,} not). " if study.n_units else ". "
-    return [*start, (rated, ""), ("Gold: ", ""), (gold_name(study), "name"), (f", {who}.", "")]
+    rated = f" ({study.gold.n:,} rated, {study.gold.n_unrated:,} not). " if study.n_units else ". "
+    return [*start, (rated, ""), ("Gold: ", ""), (study.gold_name, "name"), (f", {who}.", "")]
 
 
-def _estimate(estimate: dict[str, Any]) -> str:
-    text = decimal(estimate["value"], 2)
-    if estimate["low"] is None:
+def _estimate(estimate: Estimate) -> str:
+    text = decimal(estimate.value, 2)
+    if estimate.low is None:
         return text
-    return f"{text} [{decimal(estimate['low'], 2)}, {decimal(estimate['high'], 2)}]"
+    return f"{text} [{decimal(estimate.low, 2)}, {decimal(estimate.high, 2)}]"
 
 
-def best_source(study: Study) -> dict[str, Any] | None:
+def best_source(study: Study) -> Correlation | None:
     """Find the source that agrees best with the gold."""
-    method = method_of(study)
-    return next((row for row in study.correlations if row[method]["value"] is not None), None)
+    method = study.method
+    return next((row for row in study.correlations if row.of(method).value is not None), None)
 
 
 def _best_source(study: Study) -> Sentence:
-    best, method = best_source(study), method_of(study)
+    best, method = best_source(study), study.method
     if best is None:
         return [("No correlation with the gold is defined.", "")] if study.correlations else []
     level = percent(study)
     made: Sentence = [
-        (best["label"], "name"),
+        (best.label, "name"),
         (f" agrees best: {SYMBOLS[method]} = ", ""),
-        (_estimate(best[method]), "number"),
-        (f" ({level} interval, n = {best['n']:,}, unscored {best['n_unscored']:,})", ""),
+        (_estimate(best.of(method)), "number"),
+        (f" ({level} interval, n = {best.n:,}, unscored {best.n_unscored:,})", ""),
     ]
-    peers = _as_good(study, best["label"])
+    peers = study.as_good_as(best.label)
     if not peers:
         return [
             *made,
-            (", significantly better than every other source." if len(study.clusters) > 1 else ".", ""),
+            (", significantly better than every other source." if len(study.letters) > 1 else ".", ""),
         ]
     names: Sentence = []
     for place, label in enumerate(peers[:4]):
@@ -97,23 +133,13 @@ def _best_source(study: Study) -> Sentence:
     return [*made, ("; the data do not tell it apart from ", ""), *names, (f"{more}.", "")]
 
 
-def _as_good(study: Study, best: str) -> list[str]:
-    """Name the sources that no test tells apart from the best one; a cluster may hold others as well."""
-    alpha, worse = 1 - study.settings.get("confidence", 0.95), set[str]()
-    for row in study.differences:
-        p = row["permutation"]["p_holm"]
-        if best in (row["first"], row["second"]) and p is not None and p <= alpha:
-            worse.add(row["second"] if row["first"] == best else row["first"])
-    return [label for label in study.clusters if label != best and label not in worse]
-
-
 def _ceiling(study: Study) -> Sentence:
-    method = method_of(study)
-    ceiling = ceiling_of(study, method)
+    method = study.method
+    ceiling = study.ceiling.get(method)
     if ceiling is None:
         return []
-    if ceiling["value"] is None:
-        return [(f"The human ceiling is undefined: {ceiling['reason']}.", "")]
+    if ceiling.value is None:
+        return [(f"The human ceiling is undefined: {ceiling.reason}.", "")]
     return [
         ("One rater against the mean of the others reaches ", ""),
         (_estimate(ceiling), "number"),
@@ -121,62 +147,162 @@ def _ceiling(study: Study) -> Sentence:
     ]
 
 
-def _best_system(study: Study) -> Sentence:
-    if len(systems_of(study)) < 2:
-        return []
-    column = ordered_columns(study)[0]
-    table = ranking_table(study, column)
-    ranked = [row for row in table.rows if row[1].bar is not None and row[1].bar[1] is not None]
-    if len(ranked) < 2:
-        return []
-    top, last = ranked[0], ranked[-1]
-    with_interval = [
-        f"{mean.text} {mean.small}" if mean.small.startswith("[") else mean.text for _, _, mean in (top, last)
+def main_column(study: Study) -> tuple[str, str] | None:
+    """Choose what systems are judged by: the gold, else the default metric, else the first with a direction.
+
+    Single faults are no judgement of a system.
+    """
+    if study.gold is not None:
+        return study.gold.source, study.gold.dimension
+    columns = [
+        column
+        for column in ordered_columns(study)
+        if better(study.signatures, *column) != "neither" and not is_fault(*column)
     ]
+    return next((column for column in columns if column[0] == "quality"), columns[0] if columns else None)
+
+
+def _ranked(study: Study, column: tuple[str, str] | None) -> list[SystemMean]:
+    """Return the systems from the best down, those without a mean last."""
+    rows = [row for row in study.systems if (row.source, row.dimension) == column]
+    sign = 1 if column and better(study.signatures, *column) == "lower" else -1
+    return sorted(rows, key=lambda row: (row.mean.value is None, sign * (row.mean.value or 0)))
+
+
+def _best_system(study: Study) -> Sentence:
+    column = main_column(study)
+    ranked = [row for row in _ranked(study, column) if row.mean.value is not None]
+    if column is None or len(ranked) < 2:
+        return []
+    size = max(abs(end) for end in ends([row.mean for row in ranked]))
+    first, last = (
+        f"{figure(row.mean.value, size)} {interval(row.mean, lambda value: figure(value, size))}".strip()
+        for row in (ranked[0], ranked[-1])
+    )
     return [
         ("By ", ""),
         (column_names(study)[column], "name"),
         (", ", ""),
-        (top[0].text, "name"),
+        (ranked[0].system, "name"),
         (" comes first with ", ""),
-        (with_interval[0], "number"),
+        (first, "number"),
         (", ", ""),
-        (last[0].text, "name"),
+        (ranked[-1].system, "name"),
         (" last with ", ""),
-        (with_interval[1], "number"),
+        (last, "number"),
         (".", ""),
     ]
 
 
+def in_words(study: Study, system: str, source: str) -> str:
+    """Return where a system stands on the scale of a source, if the source says so (`percentile`)."""
+    for row in study.systems:
+        if (row.system, row.source, row.dimension) == (
+            system,
+            source,
+            PERCENTILE,
+        ) and row.mean.value is not None:
+            return f"better than {row.mean.value:.0f} % of the dialogues it was weighed on"
+    return ""
+
+
+def system_table(study: Study) -> Table | None:
+    """Return every system with its mean on what it is judged by, best first, and other ratings beside it."""
+    column = main_column(study)
+    rows = _ranked(study, column)[:_MOST_SYSTEMS]
+    if column is None or not rows:
+        return None
+    others = [one for one in ordered_columns(study) if one != column and _is_beside(*one)][:3]
+    means = {(row.system, row.source, row.dimension): row for row in study.systems}
+    axis = axis_over(ends([row.mean for row in rows]))
+    size = 0.0 if axis is None else max(abs(axis.low), abs(axis.high))
+    lower = better(study.signatures, *column) == "lower"
+    return tabulate(
+        "systems",
+        f"Systems by {column_names(study)[column]}{', lower is better' if lower else ''}",
+        rows,
+        named("System", lambda row: TableCell(row.system, small=_place(study, row)), strong=True),
+        named("", lambda row: bar_cell(row.mean), "bar"),
+        number(column_names(study)[column], lambda row: estimate_cell(row.mean, lambda v: figure(v, size))),
+        *numbers(
+            [column_names(study)[one] for one in others],
+            lambda row, place: (
+                estimate_cell(means[row.system, *others[place]].mean, figure)
+                if (row.system, *others[place]) in means
+                else undefined("not scored")
+            ),
+        ),
+        axis=axis,
+        rated=is_human(column[0]),
+    )
+
+
+def _is_beside(source: str, dimension: str) -> bool:
+    return (is_human(source) or source == "quality") and dimension != PERCENTILE
+
+
+def _place(study: Study, row: SystemMean) -> str:
+    words = in_words(study, row.system, row.source) or in_words(study, row.system, "quality")
+    return "\n".join(filter(None, (words, counts(row))))
+
+
+def verdict_table(study: Study) -> Table | None:
+    """Return for pairs of systems, the better one first, whether a test tells them apart."""
+    column = main_column(study)
+    rows = [row for row in study.comparisons if (row.source, row.dimension) == column][:_MOST_PAIRS]
+    lower = column is not None and better(study.signatures, *column) == "lower"
+    limit = 1 - study.settings.confidence
+
+    def verdict(row: SystemComparison) -> TableCell:
+        if row.difference.value is None or row.p_holm is None or row.p_holm >= limit:
+            return TableCell("is not told apart from", tone=0)
+        return TableCell("is better than", tone=3)
+
+    rows = [row if ((row.difference.value or 0) < 0) == lower else row.turned() for row in rows]
+    return tabulate(
+        "verdicts",
+        f"Is one better? By {column_names(study).get(column, '') if column else ''}",
+        rows,
+        named("", "first", strong=True),
+        named("", verdict),
+        named("", "second", strong=True),
+        number("Difference", lambda row: estimate_cell(row.difference, figure)),
+        number("p (Holm)", lambda row: p_cell(row.p_holm, row.difference.reason)),
+        number("n", "difference.n"),
+        named("Test", lambda row: "paired" if row.paired else "unpaired"),
+        rated=column is not None and is_human(column[0]),
+    )
+
+
 def tiles(study: Study) -> list[Tile]:
     """Choose the numbers for the top of the page."""
-    level, method = str(study.settings.get("level") or "dialogue"), method_of(study)
+    level, method = study.level, study.method
     made = [Tile(f"{study.n_dialogues:,}", "dialogue" if study.n_dialogues == 1 else "dialogues")]
     if level != "dialogue":
         made.append(Tile(f"{study.n_units:,}", f"{level}s studied"))
     systems = len(systems_of(study))
     if systems and level != "system":
         made.append(Tile(f"{systems:,}", "system" if systems == 1 else "systems"))
-    sources = len(study.correlations) or max(0, len(study.matrix.get("labels", [])))
+    sources = len(study.correlations) or len(study.matrix.labels)
     made.append(Tile(f"{sources:,}", "source compared" if sources == 1 else "sources compared"))
     if study.gold is not None:
         made.append(
             Tile(
-                f"{study.gold['raters']:,}",
-                "raters" if study.gold["raters"] != 1 else "gold column",
-                f"{study.gold['n']:,} rated, {study.gold['n_unrated']:,} not",
+                f"{study.gold.raters:,}",
+                "raters" if study.gold.raters != 1 else "gold column",
+                f"{study.gold.n:,} rated, {study.gold.n_unrated:,} not",
             )
         )
     best = best_source(study)
     if best is not None:
-        made.append(_estimate_tile(best[method], f"best {SYMBOLS[method]}"))
-    ceiling = ceiling_of(study, method)
-    if ceiling is not None and ceiling["value"] is not None:
+        made.append(_estimate_tile(best.of(method), f"best {SYMBOLS[method]}"))
+    ceiling = study.ceiling.get(method)
+    if ceiling is not None and ceiling.value is not None:
         made.append(_estimate_tile(ceiling, "human ceiling"))
     return made
 
 
-def _estimate_tile(estimate: dict[str, Any], label: str) -> Tile:
-    low, high = estimate["low"], estimate["high"]
+def _estimate_tile(estimate: Estimate, label: str) -> Tile:
+    low, high = estimate.low, estimate.high
     small = "" if low is None else f"[{decimal(low, 2)}, {decimal(high, 2)}]"
-    return Tile(decimal(estimate["value"], 2), label, small)
+    return Tile(decimal(estimate.value, 2), label, small)

@@ -3,16 +3,24 @@
 Numbers are formatted here, once. An undefined number is a dash with its reason, never NaN and never blank.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from math import floor
+from operator import attrgetter
 from typing import Any
 
+from dialeval.statistics import Estimate
+from dialeval.studies.excerpts import TurnValue
+from dialeval.studies.findings import Correlation, SystemMean
+from dialeval.studies.turn_scores import TurnScale
+
 DASH = "\N{EN DASH}"
+Writer = Callable[[float], str]
 MARKS_EXPLAINED = "* p < .05, ** p < .01, *** p < .001"
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class TableCell:
     """One cell.
 
     Attributes:
@@ -32,7 +40,7 @@ class Cell:
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class TableColumn:
     """A column's heading, and whether it holds numbers (aligned right), names, or bars (HTML only)."""
 
     head: str
@@ -61,8 +69,8 @@ class Table:
 
     name: str
     title: str
-    columns: tuple[Column, ...]
-    rows: tuple[tuple[Cell, ...], ...]
+    columns: tuple[TableColumn, ...]
+    rows: tuple[tuple[TableCell, ...], ...]
     notes: tuple[str, ...] = ()
     axis: Axis | None = None
     rated: bool = False
@@ -76,24 +84,83 @@ class Table:
             rows=tuple(tuple(row[number] for number in kept) for row in self.rows),
         )
 
+    def cut(self, most: int, note: str) -> "Table":
+        """Return the first rows, with a note that says so."""
+        return replace(self, rows=self.rows[:most], notes=(*self.notes, note))
 
-def name(text: str | None, *, strong: bool = False) -> Cell:
-    """Make a cell of a name as it was given."""
-    return Cell(DASH if text is None else text, strong=strong)
+
+Shown = TableCell | Estimate | str | int | None
+"""What a column shows of a record: a ready cell, an estimate, a name, a whole number, or nothing."""
 
 
-def count(number: int) -> Cell:
-    """Make a cell of a whole number.
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A column over records: its heading, its kind, and what it shows of each (or the attribute to show)."""
 
-    >>> count(12345).text
-    '12,345'
+    column: TableColumn
+    show: Callable[[Any], Shown]
+    strong: bool = False
+
+    def cell(self, record: Any) -> TableCell:
+        """Make the cell of one record."""
+        found = self.show(record)
+        if isinstance(found, Estimate):
+            return estimate_cell(found)
+        if isinstance(found, int):
+            return TableCell(f"{found:,}")
+        made = found if isinstance(found, TableCell) else TableCell(DASH if found is None else found)
+        return replace(made, strong=True) if self.strong else made
+
+
+def named(
+    head: str, show: str | Callable[[Any], Shown], kind: str = "name", *, strong: bool = False
+) -> Field:
+    """Describe a column of names, by an attribute of the records or by a function."""
+    return Field(TableColumn(head, kind), attrgetter(show) if isinstance(show, str) else show, strong)
+
+
+def number(head: str, show: str | Callable[[Any], Shown]) -> Field:
+    """Describe a column of numbers."""
+    return named(head, show, "number")
+
+
+def numbers(heads: Sequence[str], show: Callable[[Any, int], Shown]) -> list[Field]:
+    """Describe several columns of numbers that differ in their place."""
+
+    def at(place: int) -> Callable[[Any], Shown]:
+        return lambda record: show(record, place)
+
+    return [number(head, at(place)) for place, head in enumerate(heads)]
+
+
+def tabulate(
+    name: str,
+    title: str,
+    records: Iterable[Any],
+    *fields: Field,
+    notes: Sequence[str] = (),
+    axis: "Axis | None" = None,
+    rated: bool = False,
+) -> "Table | None":
+    """Make a table with a row for each record; None if there are none.
+
+    >>> made = tabulate("t", "Words", ["a", "bcd"], named("Word", lambda one: one), number("n", len))
+    >>> [[cell.text for cell in row] for row in made.rows]
+    [['a', '1'], ['bcd', '3']]
     """
-    return Cell(f"{number:,}")
+    rows = tuple(tuple(field.cell(record) for field in fields) for record in records)
+    columns = tuple(field.column for field in fields)
+    return Table(name, title, columns, rows, tuple(notes), axis, rated) if rows else None
 
 
-def undefined(reason: str | None) -> Cell:
+def counts(row: Correlation | SystemMean) -> str:
+    """Write how many units were scored, and how many not."""
+    return f"n {row.n:,}, unscored {row.n_unscored:,}"
+
+
+def undefined(reason: str | None) -> TableCell:
     """Make a dash that says why."""
-    return Cell(DASH, small=reason or "undefined")
+    return TableCell(DASH, small=reason or "undefined")
 
 
 def decimal(value: float | None, places: int = 3) -> str:
@@ -146,35 +213,35 @@ def stars(p: float | None) -> str:
     return "" if p is None else "*" * sum(p < limit for limit in (0.05, 0.01, 0.001))
 
 
-def interval(estimate: Mapping[str, Any], write: Any = decimal) -> str:
+def interval(estimate: Estimate, write: Writer = decimal) -> str:
     """Write the interval of an estimate, or why there is none."""
-    if estimate["low"] is None or estimate["high"] is None:
-        return str(estimate.get("reason") or "")
-    return f"[{write(estimate['low'])}, {write(estimate['high'])}]"
+    if estimate.low is None or estimate.high is None:
+        return estimate.reason or ""
+    return f"[{write(estimate.low)}, {write(estimate.high)}]"
 
 
 def estimate_cell(
-    estimate: Mapping[str, Any], write: Any = decimal, *, marked: bool = False, tone: bool = False
-) -> Cell:
+    estimate: Estimate, write: Writer = decimal, *, marked: bool = False, tone: bool = False
+) -> TableCell:
     """Make a cell of an estimate: value, interval and stars, or a dash with the reason."""
-    if estimate["value"] is None:
-        return undefined(estimate.get("reason"))
-    return Cell(
-        write(estimate["value"]),
+    if estimate.value is None:
+        return undefined(estimate.reason)
+    return TableCell(
+        write(estimate.value),
         small=interval(estimate, write),
-        mark=stars(estimate.get("p")) if marked else "",
-        tone=correlation_tone(estimate["value"]) if tone else None,
+        mark=stars(estimate.p) if marked else "",
+        tone=correlation_tone(estimate.value) if tone else None,
     )
 
 
-def p_cell(p: float | None, reason: str | None = None) -> Cell:
+def p_cell(p: float | None, reason: str | None = None) -> TableCell:
     """Make a cell of a p-value with its stars."""
-    return undefined(reason) if p is None else Cell(p_value(p), mark=stars(p))
+    return undefined(reason) if p is None else TableCell(p_value(p), mark=stars(p))
 
 
-def bar_cell(estimate: Mapping[str, Any]) -> Cell:
+def bar_cell(estimate: Estimate) -> TableCell:
     """Make a cell that is drawn as a point with its interval."""
-    return Cell("", bar=(estimate["low"], estimate["value"], estimate["high"]))
+    return TableCell("", bar=(estimate.low, estimate.value, estimate.high))
 
 
 def correlation_tone(value: float | None) -> int | None:
@@ -203,6 +270,8 @@ def axis_over(values: Sequence[float], *, marker: float | None = None) -> Axis |
     if high - low < 1e-9 * max(1.0, abs(high)):
         low, high = low - 0.5, high + 0.5
     raw = (high - low) / 4
+    if not np.isfinite(raw):
+        return None
     power = 10.0 ** np.floor(np.log10(raw))
     step = next(power * factor for factor in (1, 2, 2.5, 5, 10) if power * factor >= raw)
     first, last = np.floor(low / step + 1e-9), np.ceil(high / step - 1e-9)
@@ -210,6 +279,52 @@ def axis_over(values: Sequence[float], *, marker: float | None = None) -> Axis |
     return Axis(ticks[0], ticks[-1], ticks, marker)
 
 
-def ends(estimates: Sequence[Mapping[str, Any]]) -> list[float]:
+def ends(estimates: Sequence[Estimate]) -> list[float]:
     """Collect all values and interval ends, to find a scale for them."""
-    return [e[key] for e in estimates for key in ("low", "value", "high") if e[key] is not None]
+    return [end for e in estimates for end in (e.low, e.value, e.high) if end is not None]
+
+
+@dataclass(frozen=True, slots=True)
+class Palette:
+    """The colours of turns: a score of them, from its worst end (orange) to its best (blue)."""
+
+    scale: TurnScale
+
+    @property
+    def label(self) -> str:
+        """Its name in the legend."""
+        return self.scale.label
+
+    @property
+    def worst_end(self) -> str:
+        """The value at the orange end."""
+        return self.write(self.scale.high if self.scale.lower_is_better else self.scale.low)
+
+    @property
+    def best_end(self) -> str:
+        """The value at the blue end."""
+        return self.write(self.scale.low if self.scale.lower_is_better else self.scale.high)
+
+    def write(self, value: float) -> str:
+        """Write a value with as many places as its neighbours have."""
+        return figure(value, max(abs(self.scale.low), abs(self.scale.high)))
+
+    def text(self, score: TurnValue) -> str:
+        """Write the score of a turn, or that there is none."""
+        return "unscored" if score.value is None else self.write(score.value)
+
+    def tone_of(self, score: TurnValue) -> int | None:
+        """Place the score of a turn on the colour scale."""
+        return None if score.value is None else self.tone(score.value)
+
+    def tone(self, value: float) -> int:
+        """Place a value on the colour scale.
+
+        >>> palette = Palette(TurnScale("human", "quality", 0, 2))
+        >>> [palette.tone(value) for value in (0, 0.5, 1, 1.4, 2)]
+        [-4, -2, 0, 2, 4]
+        """
+        low, high = self.scale.low, self.scale.high
+        share = 0.5 if high <= low else (value - low) / (high - low)
+        step = min(8, max(0, floor(share * 9))) - 4
+        return -step if self.scale.lower_is_better else step

@@ -7,6 +7,16 @@ A null value with a note is *unscored*; NaN never appears. Each source carries i
 
 from dialeval.scores.columns import ColumnMap, read_columns
 from dialeval.scores.signature import Signature
-from dialeval.scores.table import SCHEMA, Score, Scores, is_human
+from dialeval.scores.table import FAULT_SOURCES, SCHEMA, Score, Scores, is_fault, is_human
 
-__all__ = ["SCHEMA", "ColumnMap", "Score", "Scores", "Signature", "is_human", "read_columns"]
+__all__ = [
+    "FAULT_SOURCES",
+    "SCHEMA",
+    "ColumnMap",
+    "Score",
+    "Scores",
+    "Signature",
+    "is_fault",
+    "is_human",
+    "read_columns",
+]

@@ -1,15 +1,21 @@
-"""How a number was made, in one line that travels with it."""
+"""The signature of a source: how its numbers were made, in one line that travels with them.
+
+For ratings by people it carries the taxonomy of Gandhe and Traum (2014), `EvaluationSchema`: what is
+measured, who judges, how the contexts came about, whether the judge took part, and what a judgement is about.
+"""
 
 import dataclasses
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Literal
 
 from dialeval.errors import DataError
 
 ANNOTATION, CONVERSATION = "annotation.v1", "conversation.v1"
 COLLECTED = (ANNOTATION, CONVERSATION)  # ratings by people, in studies of ours
+FOREIGN = "column.v1"  # a column of somebody else's table
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,3 +177,52 @@ def _escape(character: str) -> str:
     if character in "%|,=()" or not character.isprintable():
         return "".join(f"%{byte:02X}" for byte in character.encode("utf-8", "surrogatepass"))
     return character
+
+
+Setting = Literal["static", "dynamic", "static and dynamic", "not said"]
+Participation = Literal["participant", "bystander", "participant and bystander", "none"]
+PARTICIPANT = "human:user"
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluationSchema:
+    """The five decisions behind an evaluation.
+
+    Attributes:
+        metric: What is measured: the dimension that counts as gold, or what is asked or computed.
+        evaluator: Who judges: people, programs, or both of them on the same units.
+        context: Whether the system's own replies became the context (`dynamic`) or not (`static`).
+        participation: Whether those who judge took part in the dialogues or looked on.
+        level: What one judgement is about.
+    """
+
+    metric: str
+    evaluator: Literal["human", "automatic", "human and automatic"]
+    context: Setting
+    participation: Participation
+    level: Literal["turn", "dialogue", "system"]
+
+    def sign(self, name: str, scheme: str) -> Signature:
+        """Return the signature of ratings collected in this way; metric and level show in their rows.
+
+        >>> schema = EvaluationSchema("coherence", "human", "static", "bystander", "turn")
+        >>> str(schema.sign("annotation.v1", "coherence"))
+        'annotation.v1|scheme:coherence|context:static|participation:bystander'
+        """
+        given = {"scheme": scheme, "context": self.context, "participation": self.participation}
+        return Signature.of(name, given)
+
+
+def setting_in(signatures: Iterable[Signature]) -> Setting:
+    """Return how the contexts of some ratings came about, as their signatures say.
+
+    >>> schema = EvaluationSchema("coherence", "human", "dynamic", "bystander", "dialogue")
+    >>> made = schema.sign("annotation.v1", "x")
+    >>> setting_in([made]), setting_in([Signature("judge.v1")])
+    ('dynamic', 'not said')
+    """
+    said = {part for one in signatures for part in dict(one.fields).get("context", "").split(",")}
+    known = said & {"static", "dynamic"}
+    if len(known) > 1 or "static and dynamic" in said:
+        return "static and dynamic"
+    return "static" if "static" in known else "dynamic" if known else "not said"

@@ -4,6 +4,7 @@ import io
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -29,6 +30,9 @@ SCHEMA = pa.schema(
 )
 _METADATA = b"dialeval"
 UNSCORED = "unscored"
+_MOST_SHOWN = 100  # rows of a summary in a notebook
+FAULT_SOURCES = ("rules", "faults")  # metrics whose dimensions are faults of replies
+_SUMMARIES = ("faultless", "overall")  # dimensions of theirs that are none
 
 
 class Score(NamedTuple):
@@ -44,8 +48,17 @@ class Score(NamedTuple):
 
 
 def is_human(source: str) -> bool:
-    """Say whether a source is a person: `human` or `human:<rater>`."""
+    """Return whether a source is a person: `human` or `human:<rater>`."""
     return source == "human" or source.startswith("human:")
+
+
+def is_fault(source: str, dimension: str) -> bool:
+    """Return whether a column counts a fault of replies: 1, or a probability, where there is one.
+
+    >>> is_fault("rules", "empty"), is_fault("faults", "faultless"), is_fault("quality", "quality")
+    (True, False, False)
+    """
+    return source in FAULT_SOURCES and dimension not in _SUMMARIES
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -159,7 +172,7 @@ class Scores:
         return {source: signature for source, signature in self.signatures.items() if source in present}
 
     def renamed(self, source: str) -> "Scores":
-        """Give all rows another source name; only for a table with at most one source."""
+        """Return the rows under another source name; only for a table with at most one source."""
         if len({*self.sources, *self.signatures}) > 1:
             raise DataError(f"more than one source to call {source!r}: {', '.join(self.sources)}")
         column = pa.array([source] * len(self), pa.string())
@@ -182,6 +195,62 @@ class Scores:
             for row in groups.to_pylist()
         ]
 
+    def _repr_html_(self) -> str:
+        from dialeval.scores import display
+
+        header = ["source", "dimension", "level", "system", "mean", "n", "unscored"]
+        rows = [
+            [row["source"], row["dimension"], row["level"], row["system"] or "", _figure(row["mean"]),
+             f"{row['n']:,}", f"{row['n_unscored']:,}"]
+            for row in self.summary()[:_MOST_SHOWN]
+        ]  # fmt: skip
+        return display.to_html(f"{len(self):,} scores", header, rows)
+
+    def to_pandas(self) -> Any:
+        """Return the rows as a pandas data frame; its `attrs` keep the signatures."""
+        frame = self.table.to_pandas()
+        frame.attrs["signatures"] = {source: str(made) for source, made in self.signatures.items()}
+        return frame
+
+    def to_polars(self) -> Any:
+        """Return the rows as a polars data frame."""
+        return import_module("polars").from_arrow(self.table)
+
+    @classmethod
+    def from_pandas(cls, frame: Any, signatures: Mapping[str, Signature] | None = None) -> "Scores":
+        """Build a table from a data frame of pandas, or of any library that exports Arrow.
+
+        Args:
+            frame: With the columns `dialogue_id`, `source` and `value`; `turn`, `system`, `dimension` (by
+                default the name of the source) and `note` may be missing.
+            signatures: How the sources were made; by default what `to_pandas` left in the frame's `attrs`.
+
+        >>> frame = pa.table({"dialogue_id": ["d1"], "source": ["judge"], "value": [0.5]})
+        >>> next(iter(Scores.from_pandas(frame)))[:6]
+        ('d1', None, None, 'judge', 'judge', 0.5)
+        """
+        is_pandas = hasattr(frame, "attrs")
+        table = pa.Table.from_pandas(frame, preserve_index=False) if is_pandas else pa.table(frame)
+        refuse_twins("the data frame", table.column_names)
+        for name in ("dialogue_id", "source", "value"):
+            if name not in table.column_names:
+                raise DataError(f"no column {name!r} in a table of scores", field=name, fix="rename a column")
+        if "dimension" not in table.column_names:
+            table = table.append_column("dimension", table["source"])
+        nothing = pa.nulls(table.num_rows)
+        columns = [table[name] if name in table.column_names else nothing for name in SCHEMA.names]
+        try:
+            arrays = [column.cast(item.type) for column, item in zip(columns, SCHEMA, strict=True)]
+            made = pa.Table.from_arrays(arrays, schema=SCHEMA)
+        except (pa.ArrowException, ValueError) as error:
+            raise DataError(
+                f"the data frame: {error}", fix="text for names, whole numbers for turns"
+            ) from None
+        if signatures is None and is_pandas:
+            kept = frame.attrs.get("signatures", {})
+            signatures = {source: Signature.parse(text) for source, text in kept.items()}
+        return cls(_checked(made.combine_chunks()), dict(signatures or {}))
+
     def duplicates(self) -> list[tuple[str, int | None, str, str]]:
         """Return the units that one source scored more than once in one dimension.
 
@@ -194,14 +263,14 @@ class Scores:
 
     def write(self, path: str | Path) -> None:
         """Save as Parquet, JSONL or CSV, by the ending of the name; `-` writes JSONL to standard output."""
-        from dialeval.scores import text
+        from dialeval.scores import columns
 
         suffix = ".jsonl" if str(path) == "-" else Path(path).suffix.lower()
         if suffix == ".parquet":
             with files.replacing(path) as file:
                 self.write_parquet(file)
         elif suffix in (".jsonl", ".csv"):
-            files.write_text(path, text.to_jsonl(self) if suffix == ".jsonl" else text.to_csv(self))
+            files.write_text(path, columns.to_jsonl(self) if suffix == ".jsonl" else columns.to_csv(self))
         else:
             ending = suffix or "a file without an ending"
             raise UsageError(f"cannot write {path}: {ending}; use .parquet, .jsonl or .csv")
@@ -220,13 +289,17 @@ class Scores:
 
         A folder of Parquet files, such as a batch writes, is one table, in the order of their names.
         """
-        from dialeval.scores import text
+        from dialeval.scores import columns
 
         if Path(path).is_dir() and (parts := sorted(Path(path).glob("*.parquet"))):
             return cls.concat(map(read_parquet, parts))
         if Path(path).suffix.lower() == ".parquet":
             return read_parquet(path)
-        return text.read(path)
+        return columns.read_scores(path)
+
+
+def _figure(value: float | None) -> str:
+    return "" if value is None else f"{value:.3g}"
 
 
 def metadata(signatures: Mapping[str, Signature]) -> dict[bytes, bytes]:
@@ -264,9 +337,17 @@ def open_parquet(path: str | Path) -> pa.Table:
             names = table.column_names  # and a name that is none, here
         except (pa.ArrowException, OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
             raise DataError(f"not a Parquet file: {error}", file=path) from None
-    for twice in {name for name in names if names.count(name) > 1}:
-        raise DataError("this column stands there twice", file=path, field=twice)
+    refuse_twins(path, names)
     return table
+
+
+def refuse_twins(path: str | Path, header: Sequence[str], line: int | None = None) -> None:
+    """Refuse a table with two columns of one name: of their cells one would be lost without a word."""
+    for twice in header if len(set(header)) < len(header) else ():
+        if header.count(twice) > 1:
+            fix = "rename or remove one of them" if twice else "name or remove columns without a name"
+            message = "this column stands there twice"
+            raise DataError(message, file=path, line=line, field=twice or "''", fix=fix)
 
 
 def _signatures_in(table: pa.Table, path: str | Path) -> dict[str, Signature]:

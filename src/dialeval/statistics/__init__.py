@@ -1,17 +1,20 @@
-"""Pure functions over arrays: what a study needs to say how far a number can be trusted.
+"""Pure functions over arrays: how far a number can be trusted.
 
 The room knows nothing of dialogues or score tables. Arrays go in, NaN marking what is missing; an `Estimate`
 comes out: value, n, interval, p-value, or `None` with a reason ("constant", "n < 3", "one rater"). Nothing
 warns, nothing returns NaN, and the same seed gives the same number for any number of workers.
 
+- `estimate`: the record of one figure, reading of arrays, a share with its interval.
 - `correlation`: Pearson, Spearman, Kendall, partial, AUC, distributions per class.
-- `classification`, `thresholds`: AUC with intervals; the best line between classes, tried on other dialogues.
+- `classification`: AUC with intervals; the best threshold between classes, measured on held-out dialogues.
 - `resampling`: intervals by resampling whole dialogues, for many sources at once.
 - `differences`: which of two metrics agrees better, for many pairs in one pass.
-- `significance`: Williams' test, permutation tests, randomisation, Holm, clusters in a ranking.
-- `agreement`, `intraclass`: kappa, alpha, ICC, majority vote, how well people predict people.
-- `shares`: how many of so many, with an interval.
-- `regression`: least squares, ridge out of group, calibration.
+- `significance`: Williams' test, permutation tests, randomisation, Holm, the compact letter display.
+- `prediction_powered`: a mean of ratings over everything from few labels and many scores. `conformal`: one.
+- `alternative_annotator`: may a judge replace a rater? `power`: how many labels?
+- `pairwise`: Bradley-Terry strengths. `repeats`: pass@k, pass^k.
+- `agreement`: kappa, alpha, AC1, majority vote. `reliability`: ICC, how well people predict people.
+- `regression`: least squares, ridge out of group, non-negative blending weights, calibration.
 - `weighted`: how the resampling is fast; read it before changing it.
 """
 
@@ -19,12 +22,19 @@ from dialeval.statistics.agreement import (
     agreement_interval,
     cohen_kappa,
     fleiss_kappa,
-    human_ceiling,
+    gwet_ac,
     krippendorff_alpha,
     majority,
     raw_agreement,
 )
-from dialeval.statistics.classification import bootstrap_aucs, middle_cut, upper_half
+from dialeval.statistics.classification import (
+    Threshold,
+    best_threshold,
+    bootstrap_aucs,
+    held_out_threshold,
+    middle_cut,
+    upper_half,
+)
 from dialeval.statistics.correlation import (
     METHODS,
     QUANTILES,
@@ -41,8 +51,7 @@ from dialeval.statistics.correlation import (
     zscore,
 )
 from dialeval.statistics.differences import bootstrap_differences, permute_difference, permute_differences
-from dialeval.statistics.estimate import Estimate
-from dialeval.statistics.intraclass import intraclass
+from dialeval.statistics.estimate import Estimate, share
 from dialeval.statistics.regression import (
     Bin,
     Line,
@@ -52,17 +61,16 @@ from dialeval.statistics.regression import (
     ols,
     ridge_out_of_group,
 )
+from dialeval.statistics.reliability import human_ceiling, intraclass
 from dialeval.statistics.resampling import bootstrap_correlations, bootstrap_means, bootstrap_statistic
-from dialeval.statistics.shares import share
 from dialeval.statistics.significance import (
+    compact_letters,
     holm,
     paired_bootstrap,
     paired_randomisation,
     permute_means,
-    significance_clusters,
     williams,
 )
-from dialeval.statistics.thresholds import Threshold, best_threshold, held_out_threshold
 
 __all__ = [
     "METHODS",
@@ -84,9 +92,11 @@ __all__ = [
     "calibration",
     "class_distributions",
     "cohen_kappa",
+    "compact_letters",
     "correlate",
     "correlation_matrix",
     "fleiss_kappa",
+    "gwet_ac",
     "held_out_threshold",
     "holm",
     "human_ceiling",
@@ -108,7 +118,6 @@ __all__ = [
     "raw_agreement",
     "ridge_out_of_group",
     "share",
-    "significance_clusters",
     "spearman",
     "upper_half",
     "williams",

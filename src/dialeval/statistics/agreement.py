@@ -1,30 +1,22 @@
-"""How far do raters agree, and how good could a metric be at best?
+"""Agreement of raters beyond chance, with intervals, and the majority vote.
 
 Ratings are a matrix of units x raters; NaN marks what a rater did not rate. Columns may be persons or just
-seats ("the first annotation of this unit"): only `cohen_kappa`, the "mean" form of `human_ceiling` and the
-two-way `intraclass` care who sits where.
+seats ("the first annotation of this unit"): only `cohen_kappa` depends on who sits where.
 
 - `raw_agreement`: how often two ratings of a unit are equal. Easy to read, flattered by a dominant label.
 - `fleiss_kappa`, `cohen_kappa`: the same, beyond what the label frequencies alone would give.
 - `krippendorff_alpha`: for any number of raters, missing ratings and level of measurement.
-- `human_ceiling`: how well one person predicts the others, on the scale metrics are judged on.
+- `gwet_ac`: AC1 and AC2, where chance agreement does not grow with a dominant label.
 - `agreement_interval`: an interval for any of them.
 """
 
 from collections.abc import Callable
+from dataclasses import replace
+from typing import TypeAlias
 
 import numpy as np
 
 from dialeval.errors import UsageError
-from dialeval.statistics.coincidence import (
-    Weighted,
-    alpha,
-    fleiss,
-    table,
-    unit_agreement,
-    weighted_agreement,
-)
-from dialeval.statistics.correlation import correlate
 from dialeval.statistics.estimate import (
     Estimate,
     Floats,
@@ -36,19 +28,15 @@ from dialeval.statistics.estimate import (
     matrix,
     number,
 )
-from dialeval.statistics.resampling import (
-    bootstrap_correlations,
-    bootstrap_statistic,
-    chunked,
-    interval,
-    leave_one_out,
-    spread,
-)
+from dialeval.statistics.resampling import bootstrap_statistic, resampled, spread, with_interval
 
+LEVELS = ("nominal", "ordinal", "interval", "ratio")
 TIES = ("null", "lowest", "highest", "first")
+Weighted: TypeAlias = Callable[[Integers], Floats]
+"""Weights (resamples x units) to one figure per resample, NaN where undefined."""
 
 
-def _why_not(counts: Floats, ratings: Matrix) -> Estimate | None:
+def why_undefined(counts: Floats, ratings: Matrix) -> Estimate | None:
     """The reason a table of ratings says nothing about agreement, if there is one."""
     if counts.size:
         return Estimate.undefined("constant", len(counts)) if (counts.sum(axis=0) > 0).sum() < 2 else None
@@ -63,10 +51,10 @@ def raw_agreement(ratings: Matrix) -> Estimate:
     >>> raw_agreement([[1, 1], [1, 2], [2, 2], [1, 1]]).value
     0.75
     """
-    counts, _ = table(ratings)
+    counts, _ = rating_counts(ratings)
     if counts.size == 0:
-        return _why_not(counts, ratings) or Estimate.undefined("no overlap")
-    return Estimate(float(unit_agreement(counts).mean()), len(counts))
+        return why_undefined(counts, ratings) or Estimate.undefined("no overlap")
+    return Estimate(float(_unit_agreement(counts).mean()), len(counts))
 
 
 def fleiss_kappa(ratings: Matrix, exclude: float | None = None) -> Estimate:
@@ -83,8 +71,8 @@ def fleiss_kappa(ratings: Matrix, exclude: float | None = None) -> Estimate:
     >>> round(fleiss_kappa([[1, 1, 1], [2, 2, 1], [2, 2, 2], [1, 1, 2]]).value, 4)
     0.3333
     """
-    counts, _ = table(ratings, exclude)
-    return _why_not(counts, ratings) or _point(fleiss(counts), counts)
+    counts, _ = rating_counts(ratings, exclude)
+    return why_undefined(counts, ratings) or _point(_weighted_fleiss(counts), counts)
 
 
 def _point(form: Weighted, counts: Floats) -> Estimate:
@@ -103,10 +91,25 @@ def krippendorff_alpha(ratings: Matrix, level: str = "ordinal") -> Estimate:
     >>> round(krippendorff_alpha([[1, 1], [2, 2], [3, 3], [3, 4], [None, 4]], "ordinal").value, 4)
     0.9103
     """
-    counts, values = table(ratings)
+    counts, values = rating_counts(ratings)
     if level == "ratio" and values.size and values[0] < 0:
         return Estimate.undefined("negative values on a ratio scale", len(counts))
-    return _why_not(counts, ratings) or _point(alpha(counts, values, level), counts)
+    return why_undefined(counts, ratings) or _point(_weighted_alpha(counts, values, level), counts)
+
+
+def gwet_ac(ratings: Matrix, weights: str | None = None) -> Estimate:
+    """Gwet's AC1, or with `weights` "linear" or "quadratic" AC2, which forgives near misses.
+
+    Kappa takes what a dominant label makes likely for chance: with nine of ten units in one class, raters who
+    agree on almost all of them may get a kappa of 0. AC1 takes for chance only the units that are hard to
+    tell. Weights go by distance between the values; categories are the values that occur.
+
+    >>> ratings = [[1, 1]] * 9 + [[1, 2]]
+    >>> round(gwet_ac(ratings).value, 3), round(fleiss_kappa(ratings).value, 3)
+    (0.89, -0.053)
+    """
+    counts, values = rating_counts(ratings)
+    return why_undefined(counts, ratings) or _point(_weighted_gwet(counts, values, weights), counts)
 
 
 def cohen_kappa(a: Vector, b: Vector, weights: str | None = None) -> Estimate:
@@ -126,13 +129,13 @@ def cohen_kappa(a: Vector, b: Vector, weights: str | None = None) -> Estimate:
     k = labels.size
     if k < 2:
         return Estimate.undefined("constant", left.size)
-    table = (
+    joint = (
         np.bincount(places[: left.size] * k + places[left.size :], minlength=k * k).reshape(k, k) / left.size
     )
     steps = np.abs(np.subtract.outer(np.arange(k), np.arange(k)))
     cost = (steps > 0).astype(float) if weights is None else steps ** (1.0 if weights == "linear" else 2.0)
-    expected = float(np.sum(cost * np.outer(table.sum(axis=1), table.sum(axis=0))))
-    return Estimate(float(1 - np.sum(cost * table) / expected), left.size)
+    expected = float(np.sum(cost * np.outer(joint.sum(axis=1), joint.sum(axis=0))))
+    return Estimate(float(1 - np.sum(cost * joint) / expected), left.size)
 
 
 def majority(ratings: Matrix, tie: str = "null") -> Floats:
@@ -163,79 +166,6 @@ def _most_frequent(row: Floats, tie: str) -> float:
     return float(row[np.isin(row, best)][0]) if tie == "first" else np.nan
 
 
-def human_ceiling(
-    ratings: Matrix,
-    method: str = "spearman",
-    *,
-    how: str = "pooled",
-    clusters: Vector | None = None,
-    resamples: int = 0,
-    confidence: float = 0.95,
-    seed: int = 0,
-) -> Estimate:
-    """One rater against the mean of the others: what a metric as good as a person would reach.
-
-    For every rating of a unit with at least two, the pair (this rating, mean of the unit's other ratings)
-    is formed. A metric is usually judged against the mean of *all* raters, which is a little less noisy than
-    the mean of the others, so a good metric can come out above this ceiling.
-
-    Args:
-        ratings: Units x raters.
-        method: One of `METHODS`.
-        how: `pooled` puts all pairs in one correlation, right when columns are seats and not persons.
-            `mean` correlates per column and averages (columns weighted by their pairs), right when each
-            column is one person with a scale of their own.
-        clusters: Dialogue of each unit, for the interval.
-        resamples: Draws for an interval of the pooled form; 0 for none.
-        confidence: Of that interval.
-        seed: Of those draws.
-
-    Returns:
-        The correlation with `n` = number of pairs. Pairs of one unit depend on each other, so no plain p.
-
-    >>> round(human_ceiling([[1, 1, 2], [2, 3, 2], [4, 4, 5], [5, 4, 5]]).value, 3)
-    0.779
-    """
-    if how not in ("pooled", "mean"):
-        raise UsageError(f"unknown form {how!r}; choose pooled or mean")
-    data = matrix(ratings)
-    present = ~np.isnan(data)
-    n = present.sum(axis=1, keepdims=True)
-    usable = present & (n >= 2)
-    if not usable.any():
-        return _why_not(np.zeros((0, 0)), ratings) or Estimate.undefined("no overlap")
-    others = (np.nansum(data, axis=1, keepdims=True) - data) / np.maximum(n - 1, 1)
-    own, rest = np.where(usable, data, np.nan), np.where(usable, others, np.nan)
-    if how == "mean":
-        return _mean_ceiling(own, rest, method)
-    if resamples == 0:
-        pooled = correlate(own.ravel(), rest.ravel(), method)
-        return Estimate(pooled.value, pooled.n, reason=pooled.reason)
-    places, _ = clusters_of(clusters, len(data))
-    units = np.repeat(places, data.shape[1])
-    found = bootstrap_correlations(
-        [own.ravel()],
-        rest.ravel(),
-        units,
-        methods=[method],
-        resamples=resamples,
-        confidence=confidence,
-        seed=seed,
-    )[method][0]
-    return Estimate(found.value, found.n, found.low, found.high, reason=found.reason)
-
-
-def _mean_ceiling(own: Floats, rest: Floats, method: str) -> Estimate:
-    each = [correlate(own[:, rater], rest[:, rater], method) for rater in range(own.shape[1])]
-    defined = [(e.value, e.n) for e in each if e.value is not None]
-    if not defined:
-        return Estimate.undefined(
-            next((e.reason for e in each if e.n and e.reason), "n < 3"), sum(e.n for e in each)
-        )
-    n = sum(size for _, size in defined)
-    return Estimate(sum(value * size for value, size in defined) / n, n)
-
-
 def agreement_interval(
     ratings: Matrix,
     statistic: str | Callable[[Floats], Estimate] = "krippendorff_alpha",
@@ -252,8 +182,8 @@ def agreement_interval(
 
     Args:
         ratings: Units x raters.
-        statistic: `krippendorff_alpha`, `fleiss_kappa` or `raw_agreement` (fast), or any function of a
-            ratings matrix that returns an `Estimate` (slow).
+        statistic: `krippendorff_alpha`, `fleiss_kappa`, `gwet_ac` or `raw_agreement` (fast), or any
+            function of a ratings matrix that returns an `Estimate` (slow).
         clusters: Dialogue of each unit.
         level: For alpha.
         exclude: For Fleiss' kappa.
@@ -269,12 +199,16 @@ def agreement_interval(
     """
     data = matrix(ratings)
     if callable(statistic):
-        return _slow_interval(
-            data, statistic, clusters, resamples=resamples, confidence=confidence, seed=seed, workers=workers
+        slow, point = statistic, statistic(data)
+        draw = {"resamples": resamples, "seed": seed, "workers": workers}
+        found = bootstrap_statistic(
+            data, lambda rows: slow(rows).value, clusters, confidence=confidence, **draw
         )
+        return point if point.value is None else replace(found, n=point.n)
     points: dict[str, Callable[[], Estimate]] = {
         "krippendorff_alpha": lambda: krippendorff_alpha(data, level),
         "fleiss_kappa": lambda: fleiss_kappa(data, exclude),
+        "gwet_ac": lambda: gwet_ac(data),
         "raw_agreement": lambda: raw_agreement(data),
     }
     if statistic not in points:
@@ -286,41 +220,155 @@ def agreement_interval(
         else data
     )
     rated = (~np.isnan(kept)).sum(axis=1) >= 2
-    places, _ = clusters_of(clusters, len(data))
-    places, count = clusters_of(places[rated], int(rated.sum()))
+    places, count = clusters_of(clusters, len(data), rated)
     if point.value is None or count < 2:
         return Estimate(point.value, point.n, reason=point.reason or "one cluster")
-    form = weighted_agreement(statistic, kept, level)
-
-    def figures(drawn: Integers) -> Floats:
-        return form(spread(drawn, places))
-
-    draws = np.concatenate(chunked(figures, count, resamples, seed, workers))
-    left_out = np.concatenate([figures(c) for c in leave_one_out(count)])
-    low, high, reason = interval(point.value, draws, left_out, confidence)
-    return Estimate(point.value, point.n, low, high, reason=reason)
+    form = _weighted_agreement(statistic, kept, level)
+    drawn = resampled(lambda counts: form(spread(counts, places)), count, resamples, seed, workers)
+    return with_interval(point, *drawn, confidence)
 
 
-def _slow_interval(
-    data: Floats,
-    statistic: Callable[[Floats], Estimate],
-    clusters: Vector | None,
-    *,
-    resamples: int,
-    confidence: float,
-    seed: int,
-    workers: int,
-) -> Estimate:
-    point = statistic(data)
-    if point.value is None:
-        return point
-    found = bootstrap_statistic(
-        data,
-        lambda rows: statistic(rows).value,
-        clusters,
-        resamples=resamples,
-        confidence=confidence,
-        seed=seed,
-        workers=workers,
+# Figures of many resamples at once. Kappa and alpha are sums over units, so a resample is a vector of weights
+# (how often each unit was drawn) and a chunk of resamples a few matrix products, as in `weighted`.
+
+
+def rating_counts(ratings: Matrix, exclude: float | None = None) -> tuple[Floats, Floats]:
+    """Return how often each value occurs in each unit that has two or more ratings, and the values."""
+    data = matrix(ratings)
+    if exclude is not None:
+        data = np.where(data == exclude, np.nan, data)
+    values = np.unique(data[~np.isnan(data)])
+    counts = (
+        np.stack([(data == value).sum(axis=1) for value in values], axis=1)
+        if values.size
+        else np.zeros((0, 0))
     )
-    return Estimate(point.value, point.n, found.low, found.high, reason=found.reason)
+    return counts[counts.sum(axis=1) >= 2].astype(np.float64), values
+
+
+def _unit_agreement(counts: Floats) -> Floats:
+    """Share of equal pairs of ratings in each unit."""
+    n = counts.sum(axis=1)
+    result: Floats = (np.sum(counts**2, axis=1) - n) / (n * (n - 1))
+    return result
+
+
+def _weighted_agreement(statistic: str, data: Floats, level: str) -> Weighted:
+    """One of the three figures that have a fast form, by name."""
+    counts, values = rating_counts(data)
+    if statistic == "krippendorff_alpha":
+        return _weighted_alpha(counts, values, level)
+    if statistic == "fleiss_kappa":
+        return _weighted_fleiss(counts)
+    if statistic == "gwet_ac":
+        return _weighted_gwet(counts, values, None)
+    agreement = _unit_agreement(counts)
+    return lambda weights: weights @ agreement / weights.sum(axis=1)
+
+
+def _weighted_fleiss(counts: Floats) -> Weighted:
+    """Kappa from the counts of `rating_counts`."""
+    agreement = _unit_agreement(counts)
+
+    def of(weights: Integers) -> Floats:
+        share = weights @ counts
+        share /= share.sum(axis=1, keepdims=True)
+        chance = np.sum(share**2, axis=1)
+        observed = weights @ agreement / weights.sum(axis=1)
+        return _beyond(observed - chance, 1 - chance)
+
+    return of
+
+
+def _weighted_gwet(counts: Floats, values: Floats, weights: str | None) -> Weighted:
+    """AC1 or AC2 from the counts and values of `rating_counts`."""
+    if weights not in (None, "linear", "quadratic"):
+        raise UsageError(f"unknown weights {weights!r}; choose linear, quadratic or None")
+    k, n = values.size, counts.sum(axis=1)
+    gap = np.abs(np.subtract.outer(values, values)) / max(np.ptp(values), 1e-300) if k else np.zeros((0, 0))
+    close = np.eye(k) if weights is None else 1 - gap ** (1 if weights == "linear" else 2)
+    agreement = np.sum(counts * (counts @ close - 1), axis=1) / (n * (n - 1))
+    shares = counts / n[:, None]
+
+    def of(drawn: Integers) -> Floats:
+        size = drawn.sum(axis=1)
+        share = drawn @ shares / size[:, None]
+        chance = close.sum() / (k * (k - 1)) * np.sum(share * (1 - share), axis=1)
+        return _beyond(drawn @ agreement / size - chance, 1 - chance)
+
+    return of
+
+
+def _beyond(gain: Floats, room: Floats) -> Floats:
+    result: Floats = np.divide(gain, room, out=np.full(gain.shape, np.nan), where=room > 1e-12)
+    return result
+
+
+def _weighted_alpha(counts: Floats, values: Floats, level: str) -> Weighted:
+    """Alpha from the counts and values of `rating_counts`."""
+    if level not in LEVELS:
+        raise UsageError(f"unknown level {level!r}; choose one of {', '.join(LEVELS)}")
+    if level == "ordinal":
+        return _alpha_ordinal(counts)
+    if level == "interval":
+        return _alpha_interval(counts, values)
+    distance = _distances(values, level)
+    m = counts.sum(axis=1)
+    # Disagreement inside each unit is one number; expected disagreement needs only the marginals.
+    within = np.einsum("uc,ck,uk->u", counts, distance, counts, optimize=True) / (m - 1)
+
+    def of(weights: Integers) -> Floats:
+        marginal = weights @ counts
+        expected = np.einsum("rc,rc->r", marginal @ distance, marginal) / (marginal.sum(axis=1) - 1)
+        return _beyond_ratio(weights @ within, expected)
+
+    return of
+
+
+def _beyond_ratio(observed: Floats, expected: Floats) -> Floats:
+    floor = 1e-14 * np.max(expected, initial=0.0)
+    ratio: Floats = np.divide(observed, expected, out=np.full(observed.shape, np.nan), where=expected > floor)
+    return np.asarray(1 - ratio)
+
+
+def _distances(values: Floats, level: str) -> Floats:
+    gap: Floats = values[:, None] - values[None, :]
+    if level == "nominal":
+        return np.asarray(gap != 0, dtype=np.float64)
+    total = values[:, None] + values[None, :]
+    return np.asarray(np.square(np.divide(gap, total, out=np.zeros_like(gap), where=total != 0)))
+
+
+def _alpha_interval(counts: Floats, values: Floats) -> Weighted:
+    """Squared distances summed over pairs are variances: two sums per unit replace a table of pairs."""
+    m = counts.sum(axis=1)
+    centred = values - counts.sum(axis=0) @ values / m.sum()
+    first, second = counts @ centred, counts @ centred**2
+    within = 2 * (m * second - first**2) / (m - 1)
+    terms = np.stack([m, first, second, within], axis=1)
+
+    def of(weights: Integers) -> Floats:
+        n, total, squares, observed = (weights @ terms).T
+        return _beyond_ratio(observed, 2 * (n * squares - total**2) / (n - 1))
+
+    return of
+
+
+def _alpha_ordinal(counts: Floats) -> Weighted:
+    """Ordinal distance is squared distance between mid-ranks, and ranks move with every resample.
+
+    With the ranks of a resample at hand it is the interval form.
+    """
+    m = counts.sum(axis=1)
+
+    def one(weights: Floats) -> float:
+        marginal = weights @ counts
+        ranks = np.cumsum(marginal) - marginal / 2
+        n = marginal.sum()
+        ranks -= marginal @ ranks / n
+        pulls = counts @ ranks
+        observed = weights @ (2 * (m * (counts @ ranks**2) - pulls**2) / (m - 1))
+        expected = 2 * n * (marginal @ ranks**2) / (n - 1)
+        return float(1 - observed / expected) if expected > 1e-14 * n**3 else np.nan
+
+    return lambda weights: np.array([one(row) for row in weights.astype(np.float64)])

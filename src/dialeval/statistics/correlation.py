@@ -1,4 +1,4 @@
-"""How far two columns of numbers go together.
+"""Correlations of two columns of numbers, AUC, and distributions per class.
 
 *Pearson* asks for a straight line, *Spearman* for a line between ranks, *Kendall* (tau-b) for pairs in the
 same order. Metrics live on arbitrary scales and humans use few steps, so the rank correlations are the ones
@@ -115,7 +115,7 @@ def angle(r: float | None) -> float | None:
 
 
 def partial(x: Vector, y: Vector, controls: Matrix, method: str = "pearson") -> Estimate:
-    """What is left of a correlation when both sides are freed from `controls` (one row per control).
+    """Return the correlation that is left when both sides are freed from `controls` (one row per control).
 
     The classic use is length: does the metric see quality, or only long replies? Spearman is Pearson between
     ranks, with the controls ranked too. Kendall has no accepted partial p-value and is refused.
@@ -156,7 +156,7 @@ def _residual(row: Floats, design: Floats) -> Floats | None:
 
 
 def auc(scores: Vector, labels: Vector) -> Estimate:
-    """How often a positive item outscores a negative one, ties counting half; p by Mann-Whitney.
+    """Return how often a positive item outscores a negative one, ties counting half; p by Mann-Whitney.
 
     `labels` hold two values; the larger one (`True`, 1) is the positive class.
 
@@ -185,7 +185,7 @@ def auc(scores: Vector, labels: Vector) -> Estimate:
 
 @dataclass(frozen=True, slots=True)
 class ClassDistribution:
-    """How one class of items scores; `quantiles` are those of `QUANTILES`."""
+    """The scores of one class of items; `quantiles` are those of `QUANTILES`."""
 
     label: float
     n: int

@@ -1,4 +1,4 @@
-"""Which of two metrics agrees better with people, and by how much?
+"""Differences between the correlations of two metrics with a gold column: tests and intervals.
 
 A test swaps their scores at random and looks again; an interval draws the dialogues again, the same for both.
 Any number of pairs of metrics goes in one pass: what a swap does to a correlation is a sum of fixed amounts,
@@ -6,14 +6,15 @@ so a chunk of permutations of all pairs is one matrix product, and a draw gives 
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from dialeval.statistics.correlation import check_method, correlate, zscore
 from dialeval.statistics.estimate import (
+    Booleans,
     Estimate,
     Floats,
-    Integers,
     Matrix,
     Places,
     Vector,
@@ -21,8 +22,8 @@ from dialeval.statistics.estimate import (
     matrix,
     vector,
 )
-from dialeval.statistics.permutation import sign_tests
-from dialeval.statistics.resampling import chunked, interval, leave_one_out, spread
+from dialeval.statistics.resampling import many_rows, resampled, spread, with_interval
+from dialeval.statistics.significance import sign_tests
 from dialeval.statistics.weighted import Kernel, kernel
 
 Differences = Callable[[Floats], Floats]
@@ -88,22 +89,18 @@ def permute_differences(
     found: dict[int, Estimate] = {}
     for present, members in _by_items(data, target, pairs):
         y = target[present]
-        places, units = clusters_of(None if clusters is None else np.asarray(clusters)[present], y.size)
+        places, units = clusters_of(clusters, target.size, present)
         tested = []
         for member in members:
-            first, second = (correlate(data[row][present], y, method) for row in pairs[member])
-            if first.value is None or second.value is None:
-                reason = (first if first.value is None else second).reason or "undefined"
-                found[member] = Estimate.undefined(reason, y.size)
-            else:
-                found[member] = Estimate(first.value - second.value, y.size)
+            found[member] = _gap(*(correlate(data[row][present], y, method) for row in pairs[member]))
+            if found[member].defined:
                 tested.append(member)
         if tested:
             ours, theirs = (data[[pairs[one][side] for one in tested]][:, present] for side in (0, 1))
             differences = _swapping(method, ours, theirs, y, places)
             p = sign_tests(differences, units, permutations=permutations, seed=seed, alternative=alternative)
             for member, value in zip(tested, p, strict=True):
-                found[member] = Estimate(found[member].value, y.size, p=value)
+                found[member] = replace(found[member], p=value)
     return [found[member] for member in range(len(pairs))]
 
 
@@ -119,7 +116,7 @@ def bootstrap_differences(
     clusters: Vector | None = None,
     workers: int = 1,
 ) -> list[Estimate]:
-    """How far the correlation of one metric with the gold is above that of another, with paired intervals.
+    """Differences between the correlations of two metrics with the gold, with paired intervals.
 
     Args:
         columns: Metrics x items, NaN where missing.
@@ -143,51 +140,46 @@ def bootstrap_differences(
     found: dict[int, Estimate] = {}
     for present, members in _by_items(data, target, pairs):
         y = target[present]
-        owners = clusters_of(None if clusters is None else np.asarray(clusters)[present], y.size)
+        places, count = clusters_of(clusters, target.size, present)
         rows = {row: data[row][present] for member in members for row in pairs[member]}
         points = {row: correlate(values, y, method) for row, values in rows.items()}
         known = [row for row in rows if points[row].value is not None]
         drawn, left_out = np.empty((2, 0, 0))
         if known:
-            form = kernel(method, np.vstack([rows[row] for row in known]), y)
-            drawn, left_out = _drawn(form, *owners, resamples, seed, workers)
+            stacked = np.vstack([rows[row] for row in known])
+            form = kernel(method, stacked, y, first_order=many_rows(y.size, count))
+            again = _redrawn(form, places)
+            drawn, left_out = resampled(again, count, resamples, seed, workers, rows=y.size)
         for member in members:
-            first, second = (points[row] for row in pairs[member])
-            if first.value is None or second.value is None:
-                reason = (first if first.value is None else second).reason or "undefined"
-                found[member] = Estimate.undefined(reason, y.size)
-                continue
-            (one, other), gap = map(known.index, pairs[member]), first.value - second.value
-            low, high, why = interval(
-                gap, drawn[one] - drawn[other], left_out[one] - left_out[other], confidence
-            )
-            found[member] = Estimate(gap, y.size, low, high, reason=why)
+            found[member] = _gap(*(points[row] for row in pairs[member]))
+            if found[member].defined:
+                one, other = map(known.index, pairs[member])
+                gaps = drawn[one] - drawn[other], left_out[one] - left_out[other]
+                found[member] = with_interval(found[member], *gaps, confidence)
     return [found[member] for member in range(len(pairs))]
 
 
-def _drawn(
-    form: Kernel, places: Places, count: int, resamples: int, seed: int, workers: int
-) -> tuple[Floats, Floats]:
-    """The correlations of all rows in every draw of clusters, and with each cluster left out."""
+def _gap(first: Estimate, second: Estimate) -> Estimate:
+    """The difference of two figures of the same items, or why there is none."""
+    if first.value is None or second.value is None:
+        return Estimate.undefined((first if first.value is None else second).reason or "undefined", first.n)
+    return Estimate(first.value - second.value, first.n)
 
-    def again(counts: Integers) -> Floats:
-        return form(spread(counts, places))
 
-    with np.errstate(all="ignore"):
-        drawn = np.concatenate(chunked(again, count, resamples, seed, workers), axis=1)
-        left_out = np.concatenate([again(counts) for counts in leave_one_out(count)], axis=1)
-    return drawn, left_out
+def _redrawn(form: Kernel, places: Places) -> Kernel:
+    """The correlations of all rows as a function of how often each cluster was drawn."""
+    return lambda counts: form(spread(counts, places))
 
 
 def _by_items(
     data: Floats, target: Floats, pairs: Sequence[tuple[int, int]]
-) -> list[tuple[Places, list[int]]]:
-    """Group pairs that have the same items complete."""
-    groups: dict[bytes, tuple[Places, list[int]]] = {}
+) -> list[tuple[Booleans, list[int]]]:
+    """Group pairs that have the same items complete: a mask of the items, and the pairs."""
+    groups: dict[bytes, tuple[Booleans, list[int]]] = {}
     known = ~np.isnan(data) & ~np.isnan(target)
     for member, (one, other) in enumerate(pairs):
         complete = known[one] & known[other]
-        groups.setdefault(complete.tobytes(), (np.flatnonzero(complete), []))[1].append(member)
+        groups.setdefault(complete.tobytes(), (complete, []))[1].append(member)
     return list(groups.values())
 
 

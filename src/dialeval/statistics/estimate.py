@@ -5,7 +5,8 @@ a list). Nothing that comes *out* of it is NaN: what cannot be computed is `None
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from statistics import NormalDist
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -41,10 +42,20 @@ class Estimate:
     p: float | None = None
     reason: str | None = None
 
+    def __post_init__(self) -> None:
+        """Refuse an interval with one end, such as a damaged file may hold."""
+        if (self.low is None) != (self.high is None):
+            raise ValueError("an interval needs two ends")
+
     @property
     def defined(self) -> bool:
         """Whether there is a value at all."""
         return self.value is not None
+
+    def turned(self) -> "Estimate":
+        """Return the figure with its sign turned: of a difference, the other way round."""
+        value, low, high = (None if end is None else -end for end in (self.value, self.high, self.low))
+        return replace(self, value=value, low=low, high=high)
 
     @classmethod
     def undefined(cls, reason: str, n: int = 0) -> "Estimate":
@@ -94,12 +105,31 @@ def number(value: object) -> float | None:
     return result if np.isfinite(result) else None
 
 
-def clusters_of(clusters: Vector | None, n: int) -> tuple[Places, int]:
-    """Cluster labels as consecutive numbers, and how many there are; without labels each row stands alone."""
-    if clusters is None:
-        return np.arange(n), n
-    labels = np.asarray(clusters)
+def clusters_of(clusters: Vector | None, n: int, kept: Booleans | None = None) -> tuple[Places, int]:
+    """Cluster labels as consecutive numbers, and how many there are; without labels each row stands alone.
+
+    With `kept` (a mask of the n rows), of those rows alone.
+    """
+    labels = np.arange(n) if clusters is None else np.asarray(clusters)
     if labels.shape != (n,):
         raise UsageError(f"{n} rows but cluster labels of shape {labels.shape}")
+    labels = labels if kept is None else labels[kept]
+    if clusters is None:
+        return np.arange(labels.size), labels.size
     names, places = np.unique(labels, return_inverse=True)
     return places.astype(np.intp), int(names.size)
+
+
+def share(hits: int, n: int, confidence: float = 0.95) -> Estimate:
+    """Return a share with Wilson's interval, which has a width even where all or none are hits.
+
+    >>> found = share(28, 28)
+    >>> found.value, round(found.low, 3), found.high
+    (1.0, 0.879, 1.0)
+    """
+    if not n:
+        return Estimate.undefined("n = 0")
+    z, value = NormalDist().inv_cdf((1 + confidence) / 2), hits / n
+    middle, scale = value + z * z / (2 * n), 1 + z * z / n
+    half = z * (value * (1 - value) / n + z * z / (4 * n * n)) ** 0.5
+    return Estimate(value, n, max(0.0, (middle - half) / scale), min(1.0, (middle + half) / scale))

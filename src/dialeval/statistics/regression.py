@@ -1,10 +1,12 @@
-"""Lines, combinations and calibration.
+"""Least squares, combinations of sources and calibration.
 
 `ols` explains; `ridge_out_of_group` predicts: it combines several sources into one without ever letting a
 dialogue (or a system, or a data set) help to predict itself. `calibration` shows what a score means on the
-scale of the ratings, and `isotonic` the best rising curve through them.
+scale of the ratings, and `isotonic` the best rising curve through them. `blend_weights` finds the weights of
+a sum of parts by non-negative least squares.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -165,7 +167,7 @@ class Bin:
 
 
 def calibration(x: Vector, y: Vector, bins: int = 10, confidence: float = 0.95) -> list[Bin]:
-    """What a score means: the mean rating in bins of equally many items, lowest scores first.
+    """Return the mean rating in bins of equally many items, lowest scores first: what a score means.
 
     Equal scores never fall into different bins, so there may be fewer bins than asked for. Intervals are
     Student's t within a bin.
@@ -213,3 +215,35 @@ def isotonic(x: Vector, y: Vector) -> tuple[Floats, Floats]:
     means = np.bincount(place, ratings) / sizes
     fitted: Floats = optimize.isotonic_regression(means, weights=sizes.astype(np.float64)).x
     return levels, fitted
+
+
+def blend_weights(
+    sets: Sequence[tuple[Floats, Floats]], *, penalty: float = 9.0, lean: float = 0.1
+) -> Floats:
+    """Non-negative weights for the columns of several tables such that their sum follows the targets of each.
+
+    Every table counts alike, whatever its length, and is centred, so that a set with lenient raters does not
+    shift the weights. The ridge penalty pulls each weight towards `lean`: with little data all parts count
+    the same, which transfers better to other data than the best fit.
+
+    Args:
+        sets: For each table its rows of parts, standardised, and the targets, standardised in each table.
+        penalty: Strength of the ridge penalty beside the mean squared errors of the tables.
+        lean: The value that weights are pulled towards.
+
+    >>> rows = np.array([[0.0, 1.0], [1.0, 0.0], [2.0, 1.0], [3.0, 0.0]])
+    >>> blend_weights([(rows, np.array([-1.3, -0.4, 0.4, 1.3]))], penalty=0.01).round(2)
+    array([0.85, 0.  ])
+    """
+    from scipy.optimize import nnls
+
+    if not sets:
+        raise UsageError("weights need at least one table with ratings")
+    width = sets[0][0].shape[1]
+    left, right = [np.sqrt(penalty) * np.eye(width)], [np.full(width, np.sqrt(penalty) * lean)]
+    for rows, targets in sets:
+        share = len(targets) ** -0.5
+        left.append(share * (rows - rows.mean(axis=0)))
+        right.append(share * (targets - targets.mean()))
+    found, _ = nnls(np.concatenate(left), np.concatenate(right))
+    return np.asarray(found)

@@ -12,8 +12,9 @@ The draws are made in chunks of fixed size, each with its own child of the seed,
 changes nothing. See `weighted` for why no row is ever gathered or sorted again.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import TypeVar
 
 import numpy as np
@@ -38,6 +39,9 @@ from dialeval.statistics.weighted import kernel
 CHUNK = 256
 RESAMPLES = 10_000
 MOST_LEFT_OUT = 2_000
+MOST_WEIGHTS = 2**19  # that are held at a time
+MOST_PAIRED_ROWS = 10_000  # of which Kendall's draws look at every pair
+FEW_CLUSTERS = 128
 FEWEST_CLUSTERS = 5  # of fewer, too many draws are the sample itself or constant
 T = TypeVar("T")
 
@@ -78,41 +82,46 @@ def bootstrap_correlations(
     data, target = matrix(columns), vector(gold)
     if data.shape[1] != target.size:
         raise UsageError(f"columns of length {data.shape[1]} against a gold column of length {target.size}")
-    places, _ = clusters_of(clusters, target.size)
     kept = ~np.isnan(target)
+    places, count = clusters_of(clusters, target.size, kept)
     data, target = data[:, kept], target[kept]
-    places, count = clusters_of(places[kept], target.size)
     alone = count == target.size
     points = {m: [correlate(row, target, m) for row in data] for m in methods}
     if count < FEWEST_CLUSTERS or not any(e.defined for es in points.values() for e in es):
-        return {m: [_without_interval(e, count) for e in es] for m, es in points.items()}
-    forms = [kernel(m, data, target) for m in methods]
+        return {m: [without_interval(e, count) for e in es] for m, es in points.items()}
+    first_order = many_rows(target.size, count)
+    forms = [kernel(m, data, target, first_order=first_order) for m in methods]
 
     def figures(counts: Integers) -> Floats:
         weights = spread(counts, places)
         return np.stack([form(weights) for form in forms])
 
-    with np.errstate(all="ignore"):
-        draws = np.concatenate(chunked(figures, count, resamples, seed, workers), axis=2)
-        firsts = list(range(0, left_out_groups(count), CHUNK))
-        left_out = np.concatenate(
-            in_threads(lambda at: figures(leave_out(count, at)), firsts, workers), axis=2
-        )
-    helpful = [_groups_with_data(row, places, count) for row in data]
+    draws, left_out = resampled(figures, count, resamples, seed, workers, rows=target.size)
+    helpful = [groups_with_data(row, places, count) for row in data]
     return {
         m: [
-            _with_interval(e, draws[i, j], left_out[i, j][helpful[j]], confidence, test=not alone)
+            with_interval(e, draws[i, j], left_out[i, j][helpful[j]], confidence, test=not alone)
             for j, e in enumerate(points[m])
         ]
         for i, m in enumerate(methods)
     }
 
 
-def _groups_with_data(row: Floats, places: Places, count: int) -> Places:
+def many_rows(rows: int, clusters: int) -> bool:
+    """Whether Kendall's draws are taken to first order: too many rows for all pairs, and clusters enough.
+
+    The bounds move by about a hundredth of the width of the interval, as the random draws themselves do.
+    """
+    return rows > MOST_PAIRED_ROWS and clusters >= 200
+
+
+def groups_with_data(row: Floats, places: Places, count: int) -> Places:
+    """Return the numbers of the jackknife's groups in which a source scored anything."""
     return np.unique(places[~np.isnan(row)] % left_out_groups(count))
 
 
-def _without_interval(estimate: Estimate, clusters: int) -> Estimate:
+def without_interval(estimate: Estimate, clusters: int) -> Estimate:
+    """Return a figure of too few clusters: its p-value only where each row is a cluster, and the reason."""
     if not estimate.defined:
         return estimate
     reason = "one cluster" if clusters == 1 else f"no interval from fewer than {FEWEST_CLUSTERS}"
@@ -121,17 +130,24 @@ def _without_interval(estimate: Estimate, clusters: int) -> Estimate:
     )
 
 
-def _with_interval(
-    point: Estimate, draws: Floats, left_out: Floats, confidence: float, *, test: bool
+def with_interval(
+    point: Estimate,
+    draws: Floats,
+    left_out: Floats,
+    confidence: float,
+    *,
+    test: bool = False,
+    chance: float = 0.0,
 ) -> Estimate:
+    """Return a figure with its interval and, if `test`, the jackknife's p of its being `chance`."""
     if point.value is None:
         return point
     low, high, reason = interval(point.value, draws, left_out, confidence)
-    p = jackknife_p(point.value, left_out) if test else point.p
+    p = _jackknife_p(point.value - chance, left_out) if test else point.p
     return Estimate(point.value, point.n, low, high, p, reason)
 
 
-def jackknife_p(value: float, left_out: Floats) -> float | None:
+def _jackknife_p(value: float, left_out: Floats) -> float | None:
     """Two-sided p of a figure being 0, by Student's t on the figures with one cluster left out each."""
     m = left_out.size
     if m < 3 or np.isnan(left_out).any() or constant(left_out):
@@ -158,25 +174,33 @@ def bootstrap_means(
     (4.5, 2.5, 6.5)
     """
     data = vector(values)
-    places, _ = clusters_of(clusters, data.size)
     kept = ~np.isnan(data)
+    places, count = clusters_of(clusters, data.size, kept)
     data = data[kept]
     if data.size == 0:
         return Estimate.undefined("no values")
-    mean = float(data.mean())
-    places, count = clusters_of(places[kept], data.size)
+    mean = Estimate(float(data.mean()), data.size)
     if count < 2:
-        return Estimate(mean, data.size, reason="n < 2" if data.size < 2 else "one cluster")
-    sums = np.stack([np.bincount(places, data - mean, count), np.bincount(places, minlength=count)], axis=1)
+        return of_one_cluster(mean)
+    draws, left_out = resampled(deviations(data, places, count), count, resamples, seed, workers)
+    return with_interval(mean, data.mean() + draws, data.mean() + left_out, confidence)
 
-    def means(counts: Integers) -> Floats:
+
+def of_one_cluster(point: Estimate) -> Estimate:
+    """Return a figure without an interval, since there is nothing to draw from."""
+    return replace(point, reason="n < 2" if point.n < 2 else "one cluster")
+
+
+def deviations(data: Floats, places: Places, count: int) -> Callable[[Integers], Floats]:
+    """The mean of a draw minus that of all data, as a function of how often each cluster was drawn."""
+    centred = data - data.mean()
+    sums = np.stack([np.bincount(places, centred, count), np.bincount(places, minlength=count)], axis=1)
+
+    def of(counts: Integers) -> Floats:
         total, n = (counts.astype(np.float64) @ sums).T
-        return np.asarray(mean + total / n)
+        return np.asarray(total / n)
 
-    draws = np.concatenate(chunked(means, count, resamples, seed, workers))
-    left_out = np.concatenate([means(c) for c in leave_one_out(count)])
-    low, high, reason = interval(mean, draws, left_out, confidence)
-    return Estimate(mean, data.size, low, high, reason=reason)
+    return of
 
 
 def bootstrap_statistic(
@@ -202,21 +226,40 @@ def bootstrap_statistic(
     value = statistic(table) if len(table) else None
     if value is None or not np.isfinite(value):
         return Estimate.undefined("undefined on the data" if len(table) else "no values", len(table))
+    point = Estimate(float(value), len(table))
     if count < 2:
-        return Estimate(float(value), len(table), reason="n < 2" if len(table) < 2 else "one cluster")
+        return of_one_cluster(point)
 
     def figures(counts: Integers) -> Floats:
         found = [statistic(table[np.repeat(np.arange(len(table)), row)]) for row in spread(counts, places)]
         return np.array([np.nan if f is None else f for f in found], dtype=np.float64)
 
-    draws = np.concatenate(chunked(figures, count, resamples, seed, workers))
-    left_out = np.concatenate([figures(c) for c in leave_one_out(count)])
-    low, high, reason = interval(float(value), draws, left_out, confidence)
-    return Estimate(float(value), len(table), low, high, reason=reason)
+    return with_interval(point, *resampled(figures, count, resamples, seed, workers), confidence)
+
+
+def resampled(
+    figures: Callable[[Integers], Floats], count: int, resamples: int, seed: int, workers: int, rows: int = 0
+) -> tuple[Floats, Floats]:
+    """Return the figures of every draw of clusters, and with each cluster left out, along the last axis.
+
+    `rows` says how many weights the figures make of one draw: of many, a few draws are taken at a time, as
+    fresh memory for all of them takes longer than the arithmetic.
+    """
+    step = max(8, MOST_WEIGHTS // max(rows, count))
+
+    def quietly(counts: Integers) -> Floats:
+        with np.errstate(all="ignore"):  # a figure that does not exist in a draw is NaN
+            parts = [figures(counts[first : first + step]) for first in range(0, len(counts), step)]
+        return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=-1)
+
+    draws = chunked(quietly, count, resamples, seed, workers)
+    firsts = list(range(0, left_out_groups(count), CHUNK))
+    left_out = in_threads(lambda at: quietly(leave_out(count, at)), firsts, workers)
+    return np.concatenate(draws, axis=-1), np.concatenate(left_out, axis=-1)
 
 
 def spread(counts: Integers, places: Places) -> Integers:
-    """How often each row was drawn, from how often its cluster was."""
+    """Return how often each row was drawn, from how often its cluster was."""
     if places.size == counts.shape[1] and np.array_equal(places, np.arange(places.size)):
         return counts
     return counts.take(places, axis=1, mode="clip")
@@ -225,15 +268,19 @@ def spread(counts: Integers, places: Places) -> Integers:
 def draw(rng: np.random.Generator, count: int, size: int) -> Integers:
     """`size` bootstrap samples of `count` clusters, as the number of times each cluster was drawn."""
     narrow = np.uint16 if count <= 2**16 else np.uint32
+    picks = rng.integers(0, count, size=(size, count), dtype=narrow)
+    if count <= FEW_CLUSTERS:  # one call for the whole chunk: a call a draw would take most of the time
+        numbered = picks + np.arange(size)[:, None] * count
+        return np.bincount(numbered.ravel(), minlength=size * count).reshape(size, count).astype(np.int32)
     counts = np.empty((size, count), dtype=np.int32)
     # Row by row: the counters of one draw stay in the cache, those of a whole chunk would not.
-    for row, picks in zip(counts, rng.integers(0, count, size=(size, count), dtype=narrow), strict=True):
-        row[:] = np.bincount(picks, minlength=count)
+    for row, one in zip(counts, picks, strict=True):
+        row[:] = np.bincount(one, minlength=count)
     return counts
 
 
 def left_out_groups(count: int) -> int:
-    """How many figures the jackknife has: one a cluster, or one a group of clusters if there are many.
+    """Return the number of figures of the jackknife: one a cluster, or one a group of many clusters.
 
     Leaving out groups of equal size estimates the same error and skew, and keeps the cost linear.
     """
@@ -250,23 +297,19 @@ def leave_out(count: int, first: int) -> Integers:
     return weights
 
 
-def leave_one_out(count: int) -> Iterator[Integers]:
-    """All chunks of the jackknife, one after the other."""
-    for first in range(0, left_out_groups(count), CHUNK):
-        yield leave_out(count, first)
-
-
 def chunked(figures: Callable[[Integers], T], count: int, resamples: int, seed: int, workers: int) -> list[T]:
-    """`figures` of every chunk of draws, in order; each chunk has its own child of the seed."""
-    if resamples < 1:
-        raise UsageError("resamples must be at least 1")
-    sizes = [min(CHUNK, resamples - first) for first in range(0, resamples, CHUNK)]
-    seeds = np.random.SeedSequence(seed).spawn(len(sizes))
+    """`figures` of every chunk of draws, in order."""
+    jobs = chunks(resamples, seed, "resamples")
+    return in_threads(lambda job: figures(draw(job[0], count, job[1])), jobs, workers)
 
-    def one(job: tuple[np.random.SeedSequence, int]) -> T:
-        return figures(draw(np.random.default_rng(job[0]), count, job[1]))
 
-    return in_threads(one, list(zip(seeds, sizes, strict=True)), workers)
+def chunks(draws: int, seed: int, what: str) -> list[tuple[np.random.Generator, int]]:
+    """Random numbers and size of every chunk of draws; each chunk has its own child of the seed."""
+    if draws < 1:
+        raise UsageError(f"{what} must be at least 1")
+    sizes = [min(CHUNK, draws - first) for first in range(0, draws, CHUNK)]
+    children = np.random.SeedSequence(seed).spawn(len(sizes))
+    return [(np.random.default_rng(child), size) for child, size in zip(children, sizes, strict=True)]
 
 
 J = TypeVar("J")

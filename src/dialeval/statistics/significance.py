@@ -1,4 +1,4 @@
-"""Is the difference real?
+"""Significance tests for differences between metrics and between systems.
 
 Two questions come up in every study. *Which of two metrics agrees better with people?* Both are measured on
 the same items and against the same gold, so their correlations depend on each other: `williams` answers for
@@ -8,28 +8,28 @@ when they did not, `paired_bootstrap` for the size of the difference.
 
 Random tests report (b + 1) / (m + 1), b of m random arrangements being at least as extreme: never 0. Where
 all arrangements are no more than the number asked for, each is visited once and the p-value is exact.
-Ask several questions, and `holm` keeps the chance of one wrong yes at the level; `significance_clusters` then
-draws the lines in a ranking.
+Ask several questions, and `holm` keeps the chance of one wrong yes at the level; `compact_letters` then shows
+which names no test tells apart.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import combinations
 from math import comb
+from string import ascii_letters
 
 import numpy as np
 
 from dialeval.errors import UsageError
-from dialeval.statistics.estimate import (
-    Estimate,
-    Floats,
-    Integers,
-    Places,
-    Vector,
-    clusters_of,
-    complete,
-    vector,
+from dialeval.statistics.estimate import Estimate, Floats, Places, Vector, clusters_of, complete, vector
+from dialeval.statistics.resampling import (
+    CHUNK,
+    RESAMPLES,
+    chunks,
+    deviations,
+    of_one_cluster,
+    resampled,
+    with_interval,
 )
-from dialeval.statistics.permutation import all_deals, extreme, p_value, random_deals, sign_test
-from dialeval.statistics.resampling import RESAMPLES, chunked, interval, leave_one_out
 
 
 def williams(r12: float, r13: float, r23: float, n: int) -> Estimate:
@@ -79,10 +79,14 @@ def holm(p_values: Sequence[float | None]) -> list[float | None]:
     return adjusted
 
 
-def significance_clusters(
+def compact_letters(
     order: Sequence[str], p_values: Mapping[tuple[str, str], float | None], alpha: float = 0.05
-) -> list[int]:
-    """Groups in a ranking, best first: a new one starts where everything above beats everything below.
+) -> list[tuple[str, ...]]:
+    """Letters for a ranking: two names share a letter exactly if no test tells them apart.
+
+    This is the compact letter display of all pairwise tests. A letter stands for a group in which no pair
+    differs significantly, and every pair that does not differ is in one. Groups are grown from the best names
+    down, each as large as it can be.
 
     Args:
         order: Names from best to worst.
@@ -90,21 +94,37 @@ def significance_clusters(
         alpha: Level.
 
     Returns:
-        Cluster number of each name in `order`, from 1.
+        The letters of each name in `order`; the best name has `a`.
 
-    >>> significance_clusters(["a", "b", "c"], {("a", "b"): 0.4, ("a", "c"): 0.01, ("c", "b"): 0.02})
-    [1, 1, 2]
+    >>> tests = {("a", "b"): 0.4, ("a", "c"): 0.01, ("c", "b"): 0.3}
+    >>> compact_letters(["a", "b", "c"], tests)
+    [('a',), ('a', 'b'), ('b',)]
     """
 
-    def beats(above: str, below: str) -> bool:
-        p = p_values.get((above, below), p_values.get((below, above)))
-        return p is not None and p < alpha
+    def alike(one: int, other: int) -> bool:
+        pair = order[one], order[other]
+        p = p_values.get(pair, p_values.get(pair[::-1]))
+        return p is None or p >= alpha
 
-    numbers: list[int] = []
-    for place, _ in enumerate(order):
-        apart = place > 0 and all(beats(above, below) for above in order[:place] for below in order[place:])
-        numbers.append(numbers[-1] + apart if numbers else 1)
-    return numbers
+    size = range(len(order))
+    neighbours = [{other for other in size if other != one and alike(one, other)} for one in size]
+    groups: list[set[int]] = []
+    for one in size:
+        for other in sorted(other for other in neighbours[one] if other > one) or [one]:
+            if any(one in group and other in group for group in groups):
+                continue
+            group = {one, other}
+            for more in size:
+                if more not in group and group <= neighbours[more]:
+                    group.add(more)
+            groups.append(group)
+    return [tuple(_letter(place) for place, group in enumerate(groups) if one in group) for one in size]
+
+
+def _letter(place: int) -> str:
+    """Return a to z, A to Z, then a2 and so on."""
+    name, again = ascii_letters[place % len(ascii_letters)], place // len(ascii_letters)
+    return f"{name}{again + 1}" if again else name
 
 
 def paired_randomisation(
@@ -128,25 +148,17 @@ def paired_randomisation(
     gaps, places, units = _gaps(a, b, clusters)
     if gaps.size == 0:
         return Estimate.undefined("no overlap")
-    sums = np.bincount(places, gaps, units)
-    observed = float(gaps.mean())
-    p = sign_test(
-        observed,
-        lambda signs: signs @ sums / gaps.size,
-        units,
-        permutations=permutations,
-        seed=seed,
-        alternative=alternative,
+    means = np.bincount(places, gaps, units)[:, None] / gaps.size
+    p = sign_tests(
+        lambda signs: signs @ means, units, permutations=permutations, seed=seed, alternative=alternative
     )
-    return Estimate(observed, gaps.size, p=p)
+    return Estimate(float(gaps.mean()), gaps.size, p=p[0])
 
 
 def _gaps(a: Vector, b: Vector, clusters: Vector | None) -> tuple[Floats, Places, int]:
-    rows = np.arange(len(a), dtype=np.float64)
-    left, right, kept = complete(a, b, rows)
-    places, _ = clusters_of(clusters, rows.size)
-    places, units = clusters_of(places[kept.astype(np.intp)], kept.size)
-    return left - right, places, units
+    left, right = complete(a, b)
+    kept = ~(np.isnan(vector(a)) | np.isnan(vector(b)))
+    return left - right, *clusters_of(clusters, kept.size, kept)
 
 
 def permute_means(
@@ -193,9 +205,8 @@ def permute_means(
 def _unit_sums(values: Vector, clusters: Vector | None) -> Floats:
     """Sum and number of values per cluster."""
     data = vector(values)
-    places, _ = clusters_of(clusters, data.size)
     present = ~np.isnan(data)
-    places, count = clusters_of(places[present], int(present.sum()))
+    places, count = clusters_of(clusters, data.size, present)
     sums: Floats = np.stack(
         [np.bincount(places, data[present], count), np.bincount(places, minlength=count)], axis=1
     )
@@ -213,7 +224,7 @@ def paired_bootstrap(
     alternative: str = "two-sided",
     workers: int = 1,
 ) -> Estimate:
-    """How much better is `a` than `b` on the same items: mean difference, BCa interval, p.
+    """Mean difference of `a` and `b` on the same items, with BCa interval and p.
 
     The p-value comes from the draws moved to a mean of zero: how often is pure chance at least this large?
 
@@ -226,16 +237,82 @@ def paired_bootstrap(
         return Estimate.undefined("no overlap")
     mean = float(gaps.mean())
     if units < 2:
-        return Estimate(mean, gaps.size, reason="n < 2" if gaps.size < 2 else "one cluster")
-    sums = np.stack([np.bincount(places, gaps - mean, units), np.bincount(places, minlength=units)], axis=1)
-
-    def excess(counts: Integers) -> Floats:
-        total, n = (counts.astype(np.float64) @ sums).T
-        result: Floats = total / n
-        return result
-
-    chance = np.concatenate(chunked(excess, units, resamples, seed, workers))
-    left_out = np.concatenate([excess(c) for c in leave_one_out(units)])
-    low, high, reason = interval(mean, mean + chance, mean + left_out, confidence)
+        return of_one_cluster(Estimate(mean, gaps.size))
+    chance, left_out = resampled(deviations(gaps, places, units), units, resamples, seed, workers)
     p = (extreme(chance, mean, alternative) + 1) / (resamples + 1)
-    return Estimate(mean, gaps.size, low, high, p, reason)
+    return with_interval(Estimate(mean, gaps.size, p=p), mean + chance, mean + left_out, confidence)
+
+
+ALTERNATIVES = ("two-sided", "less", "greater")
+
+
+def sign_tests(
+    figures: Callable[[Floats], Floats], units: int, *, permutations: int, seed: int, alternative: str
+) -> list[float]:
+    """The p-values of several figures at once; what was seen is the figure of unchanged signs.
+
+    Args:
+        figures: Sign vectors (arrangements x units) to figures (arrangements x tests).
+        units: Length of a sign vector.
+        permutations: How many arrangements; all of them if they are no more than this.
+        seed: Same seed, same arrangements.
+        alternative: One of `ALTERNATIVES`.
+    """
+    exact = units < 62 and 2**units <= permutations
+    observed = figures(np.ones((1, units)))[0]
+    counts: list[list[tuple[int, int]]] = [[] for _ in observed]
+    for signs in all_signs(units) if exact else random_signs(units, permutations, seed):
+        for test, (found, seen) in enumerate(zip(figures(signs).T, observed.tolist(), strict=True)):
+            counts[test].append((extreme(found, seen, alternative), len(signs)))
+    return [p_value(chunks, exact=exact) for chunks in counts]
+
+
+def p_value(counts: list[tuple[int, int]], *, exact: bool) -> float:
+    """Share of extreme arrangements, from (extreme, visited) per chunk."""
+    hits, total = sum(h for h, _ in counts), sum(n for _, n in counts)
+    return hits / total if exact else (hits + 1) / (total + 1)
+
+
+def extreme(figures: Floats, observed: float, alternative: str) -> int:
+    """Return how many figures are at least as extreme as the observed one.
+
+    Rounding errors are forgiven, and a figure that does not exist counts as extreme: both err towards a
+    larger p-value.
+    """
+    slack = 1e-10 * max(abs(observed), float(np.max(np.abs(figures), initial=0.0, where=~np.isnan(figures))))
+    if alternative == "greater":
+        return int(np.sum(~(figures < observed - slack)))
+    if alternative == "less":
+        return int(np.sum(~(figures > observed + slack)))
+    if alternative == "two-sided":
+        return int(np.sum(~(np.abs(figures) < abs(observed) - slack)))
+    raise UsageError(f"unknown alternative {alternative!r}; choose one of {', '.join(ALTERNATIVES)}")
+
+
+def all_signs(units: int) -> Iterator[Floats]:
+    """Every vector of +1 and -1, the unchanged one first."""
+    for first in range(0, 2**units, CHUNK):
+        numbers = np.arange(first, min(first + CHUNK, 2**units))
+        yield 1.0 - 2.0 * ((numbers[:, None] >> np.arange(units)) & 1).astype(np.float64)
+
+
+def random_signs(units: int, permutations: int, seed: int) -> Iterator[Floats]:
+    """Random vectors of +1 and -1."""
+    for rng, size in chunks(permutations, seed, "permutations"):
+        yield 2.0 * rng.integers(0, 2, size=(size, units)).astype(np.float64) - 1.0
+
+
+def all_deals(units: int, hand: int) -> Iterator[Floats]:
+    """Every way to give `hand` of the units to the first side, as 0 and 1."""
+    hands = np.array(list(combinations(range(units), hand)))
+    for first in range(0, len(hands), CHUNK):
+        picks = np.zeros((len(hands[first : first + CHUNK]), units))
+        np.put_along_axis(picks, hands[first : first + CHUNK], 1.0, axis=1)
+        yield picks
+
+
+def random_deals(units: int, hand: int, permutations: int, seed: int) -> Iterator[Floats]:
+    """The same at random."""
+    deck = (np.arange(units) < hand).astype(np.float64)
+    for rng, size in chunks(permutations, seed, "permutations"):
+        yield rng.permuted(np.tile(deck, (size, 1)), axis=1)

@@ -1,19 +1,23 @@
 """Studies: scores in, findings out. They have never heard of a metric or a rater, only of sources."""
 
 from dialeval.studies.combination import Combination
-from dialeval.studies.comparison import Comparison, Verdict, check, compare
-from dialeval.studies.meta_evaluation import Settings, Study, study
+from dialeval.studies.comparison import Comparison
+from dialeval.studies.findings import Study, StudySettings
+from dialeval.studies.inspection import Inspection, inspect
+from dialeval.studies.meta_evaluation import study
 from dialeval.studies.units import Units, align
+from dialeval.studies.versions import check, compare
 
 __all__ = [
     "Combination",
     "Comparison",
-    "Settings",
+    "Inspection",
     "Study",
+    "StudySettings",
     "Units",
-    "Verdict",
     "align",
     "check",
     "compare",
+    "inspect",
     "study",
 ]

@@ -1,81 +1,85 @@
-"""Sources against the gold: correlations with intervals, tests of differences, calibration, worst cases."""
+"""Sources against the gold: correlations with intervals, tests of differences, calibration, units to look at.
 
-import dataclasses
+Columns of which less is better (`lower`) are ranked and tested with their sign turned; the correlations
+themselves are shown as they are.
+"""
+
+from collections.abc import Sequence
 from itertools import combinations
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from msgspec.structs import replace
 
 from dialeval import statistics
+from dialeval.scores.signature import better
 from dialeval.statistics import METHODS, Estimate
-from dialeval.studies.units import Column, Floats, Units
+from dialeval.studies.findings import (
+    MOST_UNITS,
+    MOST_VALUES,
+    CalibrationCurve,
+    Correlation,
+    CorrelationMatrix,
+    Difference,
+    LeastSquares,
+    NotableUnit,
+    StudySettings,
+    StudyUnits,
+    Values,
+)
+from dialeval.studies.units import Column, Floats, Places, Units
 
-if TYPE_CHECKING:
-    from dialeval.studies.meta_evaluation import Settings
-
-Table = list[dict[str, Any]]
 _WORST = 12
-
-
-def plain(estimate: Estimate) -> dict[str, Any]:
-    """Write an estimate as a dictionary for JSON."""
-    return dataclasses.asdict(estimate)
+MOST_SYSTEMS = 6  # of which the lowest units are named
 
 
 def findings(
-    units: Units, columns: list[Column], gold: Floats, settings: "Settings", lower: frozenset[Column]
+    units: Units, columns: list[Column], gold: Floats, settings: StudySettings, lower: frozenset[Column]
 ) -> dict[str, Any]:
-    """Make all tables that need a gold column.
-
-    Columns of which less is better (`lower`) are ranked and tested with their sign turned; the correlations
-    themselves are shown as they are.
-    """
+    """Make all findings that need a gold column."""
     rows = correlations(units, columns, gold, settings, lower)
+    fitted = (replace(row, fit=_fit(units.columns[Column(row.source, row.dimension)], gold)) for row in rows)
     tests = differences(units, columns, gold, settings, lower)
     return {
-        "correlations": rows,
+        "correlations": tuple(fitted),
         "differences": tests,
-        "clusters": clusters(rows, tests, settings),
+        "letters": letters(rows, tests, settings),
         "calibration": calibration(units, columns, gold),
         "worst": worst(units, columns, gold, lower),
     }
 
 
 def correlations(
-    units: Units, columns: list[Column], gold: Floats, settings: "Settings", lower: frozenset[Column]
-) -> Table:
+    units: Units, columns: list[Column], gold: Floats, settings: StudySettings, lower: frozenset[Column]
+) -> tuple[Correlation, ...]:
     """Correlate each source with the gold, intervals by a bootstrap over dialogues; best first."""
     if not columns:
-        return []
+        return ()
     labels = units.labels(columns)
-    found = statistics.bootstrap_correlations(
-        np.vstack([units.columns[column] for column in columns]),
-        gold,
-        units.clusters,
-        resamples=settings.resamples,
-        confidence=settings.confidence,
-        seed=settings.seed,
-        workers=settings.workers,
-    )
+    data = np.vstack([units.columns[column] for column in columns])
+    found = statistics.bootstrap_correlations(data, gold, units.clusters, **settings.resampling)
     rated = ~np.isnan(gold)
     rows = []
     for number, column in enumerate(columns):
         n = int((rated & ~np.isnan(units.columns[column])).sum())
-        row: dict[str, Any] = {
-            "source": column.source,
-            "dimension": column.dimension,
-            "label": labels[column],
-            "n": n,
-        }
-        row["n_unscored"] = int(rated.sum()) - n
-        rows.append(row | {method: plain(found[method][number]) for method in METHODS})
-    return sorted(rows, key=lambda row: _rank(row, settings.method, lower))
+        pearson, spearman, kendall = (found[method][number] for method in METHODS)
+        unscored = int(rated.sum()) - n
+        rows.append(Correlation(*column, labels[column], n, unscored, pearson, spearman, kendall))
+    return tuple(sorted(rows, key=lambda row: _rank(row, settings.method, lower)))
 
 
-def _rank(row: dict[str, Any], method: str, lower: frozenset[Column]) -> tuple[bool, float]:
-    value = row[method]["value"]
-    sign = 1 if (row["source"], row["dimension"]) in lower else -1
+def _rank(row: Correlation, method: str, lower: frozenset[Column]) -> tuple[bool, float]:
+    value = row.of(method).value
+    sign = 1 if (row.source, row.dimension) in lower else -1
     return (value is None, (value or 0.0) * sign)
+
+
+def _fit(values: Floats, gold: Floats) -> LeastSquares | None:
+    line = statistics.ols(values, gold)
+    found = [one.value for one in line.coefficients]
+    if line.reason is not None or len(found) != 2 or found[0] is None or found[1] is None:
+        return None
+    return LeastSquares(found[0], found[1])
 
 
 def turned(units: Units, column: Column, lower: frozenset[Column]) -> Floats:
@@ -85,15 +89,15 @@ def turned(units: Units, column: Column, lower: frozenset[Column]) -> Floats:
 
 
 def differences(
-    units: Units, columns: list[Column], gold: Floats, settings: "Settings", lower: frozenset[Column]
-) -> Table:
+    units: Units, columns: list[Column], gold: Floats, settings: StudySettings, lower: frozenset[Column]
+) -> tuple[Difference, ...]:
     """Compare every pair of sources: how far one is above the other, Williams' test, a paired permutation.
 
     Intervals are by a paired bootstrap over dialogues; the tests are Holm-corrected over all pairs.
     """
-    labels = units.labels(columns)
     if len(columns) < 2:
-        return []
+        return ()
+    names = list(units.labels(columns).values())
     data = np.vstack([turned(units, column, lower) for column in columns])
     pairs = list(combinations(range(len(columns)), 2))
     permuted = statistics.permute_differences(
@@ -105,33 +109,17 @@ def differences(
         seed=settings.seed,
         clusters=units.clusters,
     )
-    intervals = statistics.bootstrap_differences(
-        data,
-        gold,
-        pairs,
-        settings.method,
-        settings.resamples,
-        confidence=settings.confidence,
-        seed=settings.seed,
-        clusters=units.clusters,
-        workers=settings.workers,
+    gaps = statistics.bootstrap_differences(
+        data, gold, pairs, settings.method, clusters=units.clusters, **settings.resampling
     )
-    rows: Table = [
-        {
-            "first": labels[columns[one]],
-            "second": labels[columns[other]],
-            "method": settings.method,
-            "n": found.n,
-            "difference": plain(gap),
-            "williams": plain(_williams(data[one], data[other], gold, units, settings.method)),
-            "permutation": plain(found),
-        }
-        for (one, other), found, gap in zip(pairs, permuted, intervals, strict=True)
-    ]
-    for test in ("williams", "permutation"):
-        for row, adjusted in zip(rows, statistics.holm([row[test]["p"] for row in rows]), strict=True):
-            row[test]["p_holm"] = adjusted
-    return rows
+    tests = [_williams(data[one], data[other], gold, units, settings.method) for one, other in pairs]
+    adjusted = [statistics.holm([test.p for test in found]) for found in (tests, permuted)]
+    return tuple(
+        Difference(names[one], names[other], settings.method, random.n, gap, exact, random, *p_values)
+        for (one, other), gap, exact, random, *p_values in zip(
+            pairs, gaps, tests, permuted, *adjusted, strict=True
+        )
+    )
 
 
 def _williams(x: Floats, z: Floats, gold: Floats, units: Units, method: str) -> Estimate:
@@ -148,50 +136,43 @@ def _williams(x: Floats, z: Floats, gold: Floats, units: Units, method: str) -> 
     return statistics.williams(r12, r13, r23, n)
 
 
-def clusters(rows: Table, tests: Table, settings: "Settings") -> dict[str, int]:
-    """Group the ranking: a new cluster starts where everything above is significantly better."""
-    order = [row["label"] for row in rows if row[settings.method]["value"] is not None]
-    adjusted: dict[tuple[str, str], float | None] = {}
-    for test in tests:
-        p = test["permutation"]["p_holm"]
-        adjusted[test["first"], test["second"]] = adjusted[test["second"], test["first"]] = p
-    numbers = statistics.significance_clusters(order, adjusted, 1 - settings.confidence)
-    return dict(zip(order, numbers, strict=True))
+def letters(
+    rows: Sequence[Correlation], tests: Sequence[Difference], settings: StudySettings
+) -> dict[str, tuple[str, ...]]:
+    """Return the compact letter display of the ranking, by the permutation tests."""
+    order = [row.label for row in rows if row.of(settings.method).value is not None]
+    adjusted = {(test.first, test.second): test.permutation_holm for test in tests}
+    found = statistics.compact_letters(order, adjusted, 1 - settings.confidence)
+    return dict(zip(order, found, strict=True))
 
 
-def matrix(units: Units, columns: list[Column], gold: Floats | None, settings: "Settings") -> dict[str, Any]:
+def matrix(units: Units, columns: list[Column], gold: Floats | None, method: str) -> CorrelationMatrix:
     """Correlate all sources with each other and the gold, as correlations and as angles between them."""
     if not columns:
-        return {}
-    labels = units.labels(columns)
-    names = [labels[column] for column in columns] + (["gold"] if gold is not None else [])
+        return CorrelationMatrix()
+    names = [*units.labels(columns).values(), *(["gold"] if gold is not None else [])]
     data = np.vstack([*(units.columns[column] for column in columns), *([gold] if gold is not None else [])])
-    values = {method: statistics.correlation_matrix(data, method) for method in METHODS}
-    degrees = [[statistics.angle(cell.value) for cell in row] for row in values[settings.method]]
-    cells = {method: [[plain(cell) for cell in row] for row in values[method]] for method in METHODS}
-    return {"labels": names, "correlations": cells, "angles": degrees, "method": settings.method}
+    cells = {one: tuple(tuple(row) for row in statistics.correlation_matrix(data, one)) for one in METHODS}
+    angles = tuple(tuple(statistics.angle(cell.value) for cell in row) for row in cells[method])
+    return CorrelationMatrix(tuple(names), cells, angles)
 
 
-def calibration(units: Units, columns: list[Column], gold: Floats) -> Table:
-    """What a score means: the mean rating in ten bins of equally many units."""
-    labels = units.labels(columns)
-    return [
-        {
-            "label": labels[column],
-            "bins": [
-                {"x": one.x, "y": plain(one.y)} for one in statistics.calibration(units.columns[column], gold)
-            ],
-        }
-        for column in columns
-    ]
+def calibration(units: Units, columns: list[Column], gold: Floats) -> tuple[CalibrationCurve, ...]:
+    """Return what a score means: the mean rating in ten bins of equally many units."""
+    return tuple(
+        CalibrationCurve(label, tuple(statistics.calibration(units.columns[column], gold)))
+        for column, label in units.labels(columns).items()
+    )
 
 
-def worst(units: Units, columns: list[Column], gold: Floats, lower: frozenset[Column]) -> Table:
+def worst(
+    units: Units, columns: list[Column], gold: Floats, lower: frozenset[Column]
+) -> tuple[NotableUnit, ...]:
     """List the units that people liked least, and where each source is most wrong about one."""
     labels = units.labels(columns)
     rated = np.flatnonzero(~np.isnan(gold))
     lowest = rated[np.argsort(gold[rated], kind="stable")][:_WORST]
-    rows = [_case(units, columns, labels, gold, int(place), "lowest rated") for place in lowest]
+    rows = [_notable(units, labels, gold, int(place), "lowest rated") for place in lowest]
     centred = statistics.zscore(gold)
     for column in columns:
         gap = statistics.zscore(turned(units, column, lower)) - centred
@@ -199,24 +180,75 @@ def worst(units: Units, columns: list[Column], gold: Floats, lower: frozenset[Co
         extremes = known[np.argsort(-np.abs(gap[known]), kind="stable")][:3]
         for place in extremes:
             word = "too kind" if gap[place] > 0 else "too strict"
-            rows.append(_case(units, columns, labels, gold, int(place), f"{labels[column]} {word}"))
-    return rows
+            rows.append(_notable(units, labels, gold, int(place), f"{labels[column]} {word}"))
+    return tuple(rows)
 
 
-def _case(
-    units: Units, columns: list[Column], labels: dict[Column, str], gold: Floats, place: int, why: str
-) -> dict[str, Any]:
+def lowest_of_systems(
+    units: Units, columns: Sequence[Column], gold: Floats | None, name: str, signatures: Any, each: int
+) -> tuple[NotableUnit, ...]:
+    """Find the units of each system that the gold, or else the first source with a direction, puts lowest."""
+    labels = {column: label for column, label in units.labels(columns).items() if column in units.columns}
+    values, sign, shown = gold, 1, dict[Column, str]()
+    for column in () if gold is not None else labels:
+        way = better(signatures, *column)
+        if way != "neither":
+            values, sign, name = units.columns[column], -1 if way == "lower" else 1, labels[column]
+            shown = {column: name}
+            break
+    if values is None:
+        return ()
+    rows: list[NotableUnit] = []
+    for system in list(dict.fromkeys(key.system for key in units.keys))[:MOST_SYSTEMS]:
+        own = np.array([key.system == system for key in units.keys]) & ~np.isnan(values)
+        places = np.flatnonzero(own)
+        rank = f"{'among the worst' if each > 1 else 'the worst'}{'' if system is None else ' of its system'}"
+        chosen = places[np.argsort(sign * values[places], kind="stable")][:each].tolist()
+        rows += [_notable(units, shown, gold, place, f"{rank} by {name}") for place in chosen]
+    return tuple(rows)
+
+
+def _notable(
+    units: Units, labels: dict[Column, str], gold: Floats | None, place: int, why: str
+) -> NotableUnit:
     key = units.keys[place]
-    values = {labels[column]: _number(units.columns[column][place]) for column in columns}
-    return {
-        "dialogue_id": key.dialogue_id,
-        "turn": key.turn,
-        "system": key.system,
-        "why": why,
-        "gold": _number(gold[place]),
-        "values": values,
-    }
+    values = {label: _number(units.columns[column][place]) for column, label in labels.items()}
+    rating = None if gold is None else _number(gold[place])
+    return NotableUnit(key.dialogue_id, key.system, key.turn, why, rating, values)
 
 
 def _number(value: float) -> float | None:
     return None if np.isnan(value) else float(value)
+
+
+def carried(units: Units, columns: Sequence[Column], gold: Floats | None, order: Sequence[str]) -> StudyUnits:
+    """Return the units that a study carries, or an evenly spaced sample of them, rated ones first."""
+    labels = {label: column for column, label in units.labels(columns).items()}
+    names = [*order, *(label for label in labels if label not in order)]
+    most = min(MOST_UNITS, MOST_VALUES // (len(names) + 1))
+    places = np.arange(len(units))
+    if places.size > most:
+        rated = places if gold is None else places[~np.isnan(gold)]
+        others = np.setdiff1d(places, rated)
+        kept = _spaced(rated, most)
+        places = np.sort(np.concatenate([kept, _spaced(others, most - kept.size)]))
+    keys = [units.keys[place] for place in places.tolist()]
+    return StudyUnits(
+        len(units),
+        tuple(key.dialogue_id for key in keys),
+        tuple(key.system for key in keys),
+        tuple(key.turn for key in keys),
+        None if gold is None else _plain(gold[places]),
+        {name: _plain(units.columns[labels[name]][places]) for name in names},
+        {name: int((~np.isnan(units.columns[labels[name]])).sum()) for name in names},
+    )
+
+
+def _spaced(places: Places, most: int) -> Places:
+    return (
+        places if places.size <= most else places[np.linspace(0, places.size - 1, most).round().astype(int)]
+    )
+
+
+def _plain(values: Floats) -> Values:
+    return tuple(None if np.isnan(value) else value for value in values.tolist())

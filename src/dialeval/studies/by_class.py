@@ -11,18 +11,23 @@ The upper classes are those at or above the middle of the range: 1 of 0/1, 1 and
 
 import dataclasses
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, Literal
 
 import numpy as np
 
 from dialeval import statistics
-from dialeval.studies.against_gold import plain, turned
+from dialeval.studies.against_gold import turned
+from dialeval.studies.findings import (
+    ClassCut,
+    ClassFinding,
+    ClassThreshold,
+    GoldClass,
+    GoldClasses,
+    ScoreSpread,
+    StudySettings,
+)
 from dialeval.studies.units import Column, Floats, Units
 
-if TYPE_CHECKING:
-    from dialeval.studies.meta_evaluation import Settings
-
-Table = list[dict[str, Any]]
 _MOST_CLASSES = 10
 _HALVES = ("lower half", "upper half")
 
@@ -43,10 +48,10 @@ def findings(
     columns: list[Column],
     labels: Floats | None,
     gold: Floats,
-    settings: "Settings",
+    settings: StudySettings,
     lower: frozenset[Column],
 ) -> dict[str, Any]:
-    """Make the tables of classes: the classes themselves, and each source beside them.
+    """Return the classes of the gold, and each source beside them.
 
     Args:
         units: What was scored.
@@ -58,15 +63,16 @@ def findings(
     """
     given = statistics.upper_half(gold) if labels is None else labels
     cut = statistics.middle_cut(given)
-    table = {
-        "rule": "values" if labels is not None else "halves",
-        "median": None if labels is not None else _median(gold),
-        "cut": cut,
-        "reason": None if cut is not None else "one class" if np.isfinite(given).any() else "no ratings",
-        "n_unlabelled": int((~np.isnan(gold) & np.isnan(given)).sum()),
-        "classes": _members(units, given, cut, settings, named=labels is not None),
-    }
-    rows = [] if cut is None else _sources(units, columns, given, cut, settings, lower)
+    table = GoldClasses(
+        "values" if labels is not None else "halves",
+        None if labels is not None else _median(gold),
+        cut,
+        None if cut is not None else "one class" if np.isfinite(given).any() else "no ratings",
+        int((~np.isnan(gold) & np.isnan(given)).sum()),
+        _members(units, given, cut, settings, named=labels is not None),
+    )
+    names = {one.label: one.name for one in table.classes}
+    rows = () if cut is None else _sources(units, columns, given, cut, names, settings, lower)
     return {"labels": table, "classes": rows}
 
 
@@ -75,22 +81,22 @@ def _median(gold: Floats) -> float | None:
     return float(np.median(known)) if known.size else None
 
 
-def _members(units: Units, labels: Floats, cut: float | None, settings: "Settings", *, named: bool) -> Table:
+def _members(
+    units: Units, labels: Floats, cut: float | None, settings: StudySettings, *, named: bool
+) -> tuple[GoldClass, ...]:
     """Count the units of each class; the share of a class has an interval over dialogues."""
     known = ~np.isnan(labels)
-    options = _options(settings)
-    return [
-        {
-            "label": float(label),
-            "name": f"{label:g}" if named else _HALVES[int(label)],
-            "upper": None if cut is None else bool(label >= cut),
-            "n": int((labels == label).sum()),
-            "share": plain(
-                statistics.bootstrap_means(labels[known] == label, units.clusters[known], **options)
-            ),
-        }
+    clusters, options = units.clusters[known], settings.resampling
+    return tuple(
+        GoldClass(
+            float(label),
+            f"{label:g}" if named else _HALVES[int(label)],
+            None if cut is None else bool(label >= cut),
+            int((labels == label).sum()),
+            statistics.bootstrap_means(labels[known] == label, clusters, **options),
+        )
         for label in np.unique(labels[known])
-    ]
+    )
 
 
 def _sources(
@@ -98,62 +104,50 @@ def _sources(
     columns: list[Column],
     labels: Floats,
     cut: float,
-    settings: "Settings",
+    names: dict[float, str],
+    settings: StudySettings,
     lower: frozenset[Column],
-) -> Table:
-    """For each source: AUC at every cut (the chosen one with an interval), its scores per class, a line."""
+) -> tuple[ClassFinding, ...]:
+    """Return for each source the AUC at every cut, its scores per class, and its best threshold."""
     if not columns:
-        return []
-    names, options = units.labels(columns), _options(settings)
+        return ()
+    options = settings.resampling
     upper = np.where(np.isnan(labels), np.nan, labels >= cut)
     data = np.vstack([units.columns[column] for column in columns])
     aucs = statistics.bootstrap_aucs(data, upper, units.clusters, **options)
     cuts = np.unique(labels[~np.isnan(labels)])[1:]
     rows = []
-    for column, values, found in zip(columns, data, aucs, strict=True):
+    for (column, name), values, found in zip(units.labels(columns).items(), data, aucs, strict=True):
         line = statistics.held_out_threshold(turned(units, column, lower), upper, units.clusters, **options)
         rows.append(
-            {
-                "label": names[column],
-                "cuts": [
-                    {"at": float(at), "auc": plain(found if at == cut else _auc(values, labels, at))}
-                    for at in cuts
-                ],
-                "distributions": [
-                    {**dataclasses.asdict(one), "quantiles": list(one.quantiles)}
-                    for one in statistics.class_distributions(values, labels)
-                ],
-                "threshold": _written(line, column in lower),
-            }
+            ClassFinding(
+                name,
+                tuple(ClassCut(float(at), found if at == cut else _auc(values, labels, at)) for at in cuts),
+                spreads(values, labels, names),
+                _threshold(line, column in lower),
+            )
         )
-    return rows
+    return tuple(rows)
+
+
+def spreads(values: Floats, labels: Floats, names: dict[float, str]) -> tuple[ScoreSpread, ...]:
+    """Return how the units of each label score, by the name of the label."""
+    return tuple(
+        ScoreSpread(names[one.label], one.n, one.mean, one.sd, one.quantiles)  # type: ignore[arg-type]
+        for one in statistics.class_distributions(values, labels)
+    )
 
 
 def _auc(values: Floats, labels: Floats, at: float) -> statistics.Estimate:
-    """The AUC at another cut, without the p-value that would take turns for independent."""
+    """Return the AUC at another cut, without the p-value that would take turns for independent."""
     found = statistics.auc(values, np.where(np.isnan(labels), np.nan, labels >= at))
     return dataclasses.replace(found, p=None)
 
 
-def _written(line: statistics.Threshold, lower: bool) -> dict[str, Any]:
-    """Write a line on the source's own scale; where less is better, upper is at or below it."""
+def _threshold(line: statistics.Threshold, lower: bool) -> ClassThreshold:
+    """Put a threshold on the source's own scale; where less is better, upper is at or below it."""
     sign = -1 if lower else 1
-    ends = [one if one is None else sign * one for one in (line.lowest, line.highest)][::sign]
-    return {
-        "value": None if line.value is None else sign * line.value,
-        "upper": "below" if lower else "above",
-        "fitted": line.fitted,
-        "accuracy": plain(line.accuracy),
-        "lowest": ends[0],
-        "highest": ends[1],
-        "folds": line.folds,
-    }
-
-
-def _options(settings: "Settings") -> dict[str, Any]:
-    return {
-        "resamples": settings.resamples,
-        "confidence": settings.confidence,
-        "seed": settings.seed,
-        "workers": settings.workers,
-    }
+    value, *ends = (one if one is None else sign * one for one in (line.value, line.lowest, line.highest))
+    low, high = ends[::sign]
+    side: Literal["above", "below"] = "below" if lower else "above"
+    return ClassThreshold(value, side, line.fitted, line.accuracy, low, high, line.folds)

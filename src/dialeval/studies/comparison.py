@@ -1,179 +1,174 @@
-"""Is A better than B? Paired where the same items were scored, unpaired where not, and it says which."""
+"""A comparison of versions: typed records that print as a table, show in a notebook and save to JSON."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import json
+from pathlib import Path
 from typing import Any, Literal
 
-import numpy as np
+import msgspec
 
-from dialeval import statistics
-from dialeval.errors import UsageError
-from dialeval.scores import Scores, is_human
-from dialeval.scores.signature import better
+from dialeval import files
+from dialeval.scores import display
 from dialeval.statistics import Estimate
-from dialeval.studies.units import Column, Floats, Key, Units, align, human_columns, mean_over
+from dialeval.studies.excerpts import Excerpt
+from dialeval.studies.findings import Finding
+from dialeval.studies.turn_scores import TurnScale
 
-Item = tuple[str | tuple[str, str | None], int | None]
-"""A dialogue (with its system, where several answered the same contexts) and a turn in it."""
+Verdict = Literal["better", "worse", "more", "less", "not told apart"]
+_WORDS = ("worse", "better")
+HEADER = ("score", "verdict", "old → new", "difference", "interval", "p", "items", "dialogues for half of it")
 
 
-@dataclass(frozen=True, slots=True)
-class Comparison:
-    """The difference of two means on one column, its interval where items are paired, and its p-value.
+class ComparedColumn(Finding, frozen=True):
+    """One column of scores of a version, held against the same column of the first version.
 
-    The p-value comes from approximate randomisation if items are paired, from a permutation of means if not.
+    Attributes:
+        version, source, dimension: Whose numbers they are.
+        better: Which way is good: `higher`, `lower` or `neither`.
+        paired: Whether the same items were scored on both sides.
+        old, new: The means of the first version and of this one, with intervals.
+        difference: New minus old, with an interval.
+        p: Of the test: approximate randomisation if paired, a permutation of means if not.
+        p_holm: The same after Holm's correction over the columns: what the verdict goes by.
+        verdict: In a word; `more` and `less` where neither way is good.
+        dialogues_for_half: Dialogues of each version that would show half of the difference (power .8).
     """
 
-    label: str
+    version: str
+    source: str
+    dimension: str
+    better: Literal["higher", "lower", "neither"]
     paired: bool
-    first: Estimate
-    second: Estimate
+    old: Estimate
+    new: Estimate
     difference: Estimate
     p: float | None
+    p_holm: float | None = None
+    verdict: Verdict = "not told apart"
+    dialogues_for_half: int | None = None
+
+    @property
+    def label(self) -> str:
+        """Source and dimension."""
+        return f"{self.source}/{self.dimension}"
+
+    @property
+    def short(self) -> str:
+        """The same, the source alone where the dimension repeats it."""
+        return self.source if self.source == self.dimension else self.label
 
 
-def compare(
-    label: str,
-    first: Mapping[Item, float],
-    second: Mapping[Item, float],
-    *,
-    alternative: str = "two-sided",
-    resamples: int = 10_000,
-    confidence: float = 0.95,
-    seed: int = 0,
-) -> Comparison:
-    """Compare the values two systems got, as mean(first) - mean(second).
+class ComparedVersion(Finding, frozen=True):
+    """A version, how many dialogues of it were scored, and how they found their partners in the first."""
 
-    Items are paired by dialogue id and turn if at least half of the smaller side is shared; the bootstrap
-    and the randomisation draw whole dialogues.
+    name: str
+    dialogues: int
+    partners: str = ""
+
+
+class Comparison(Finding, frozen=True, kw_only=True):
+    """Versions of a system against the first of them. `print(comparison)` shows the table.
+
+    Attributes:
+        versions: The versions; all others are held against the first.
+        level: What an item is: a turn or a dialogue.
+        alpha: The significance level that verdicts go by.
+        alternative: `two-sided`, or `worse` for a gate that only looks for drops.
+        columns: The default metric first, then every other column that both sides have.
+        unscored: Shares of unscored rows, for each column with any in a new version; always one-sided.
+        turns: Replies of new versions to read, the worst first; `scale` is the score they were chosen by.
+        signatures: How the sources were made.
+        notes: What a reader must know.
     """
-    a, b = _scored(first), _scored(second)
-    shared = [item for item in a if item in b]
-    paired = bool(shared) and 2 * len(shared) >= min(len(a), len(b))
-    if paired:
-        a, b = {item: a[item] for item in shared}, {item: b[item] for item in shared}
-    x, y = _array(a), _array(b)
-    own, theirs = _clusters(a), _clusters(b)
-    draw: dict[str, Any] = {"resamples": resamples, "confidence": confidence, "seed": seed}
-    means = [statistics.bootstrap_means(v, c, **draw) for v, c in ((x, own), (y, theirs))]
-    if paired:
-        difference = statistics.paired_bootstrap(x, y, clusters=own, alternative=alternative, **draw)
-        test = statistics.paired_randomisation(
-            x, y, clusters=own, permutations=resamples, seed=seed, alternative=alternative
-        )
-    else:
-        difference = test = statistics.permute_means(
-            x,
-            y,
-            clusters_a=own,
-            clusters_b=theirs,
-            permutations=resamples,
-            seed=seed,
-            alternative=alternative,
-        )
-    return Comparison(label, paired, means[0], means[1], difference, test.p)
 
-
-def _scored(values: Mapping[Item, float]) -> dict[Item, float]:
-    return {item: value for item, value in values.items() if not np.isnan(value)}
-
-
-def _array(values: Mapping[Item, float]) -> Floats:
-    return np.array(list(values.values()), dtype=float)
-
-
-def _clusters(values: Mapping[Item, float]) -> Any:
-    numbers: dict[object, int] = {}
-    return np.array([numbers.setdefault(name, len(numbers)) for name, _ in values], dtype=np.intp)
-
-
-def items(keys: tuple[Key, ...], values: Floats) -> dict[Item, float]:
-    """Label a column's values by dialogue and turn.
-
-    A new run may call its system otherwise, so the system is no part of the label unless it has to be.
-    """
-    unique = len({(key.dialogue_id, key.turn) for key in keys}) == len(keys)
-    names = [key.dialogue_id if unique else key[:2] for key in keys]
-    return {(name, key.turn): float(value) for name, key, value in zip(names, keys, values, strict=True)}
-
-
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """Whether a new run is significantly worse than an old one, on each column that both have."""
-
-    comparisons: tuple[Comparison, ...]
-    alpha: float
-    worse: tuple[str, ...]
+    version: Literal["comparison.v1"] = "comparison.v1"
+    versions: tuple[ComparedVersion, ...]
     level: str
-    adjusted: tuple[float | None, ...] = ()
-    """The p-value of each comparison after Holm's correction: what `alpha` is compared with."""
+    alpha: float
+    alternative: Literal["two-sided", "worse"]
+    columns: tuple[ComparedColumn, ...]
+    unscored: tuple[ComparedColumn, ...] = ()
+    turns: tuple[Excerpt, ...] = ()
+    scale: TurnScale | None = None
+    signatures: dict[str, str] = msgspec.field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+    @property
+    def worse(self) -> tuple[str, ...]:
+        """The columns that dropped significantly."""
+        return tuple(dict.fromkeys(one.label for one in self.columns if one.verdict == "worse"))
+
+    @property
+    def more_unscored(self) -> tuple[str, ...]:
+        """The columns whose share of unscored rows rose significantly."""
+        return tuple(dict.fromkeys(one.label for one in self.unscored if one.verdict == "worse"))
 
     @property
     def passed(self) -> bool:
         """True when nothing dropped significantly."""
         return not self.worse
 
+    @property
+    def summary(self) -> str:
+        """What the default metric says of each new version, in a sentence."""
+        first, told = self.versions[0].name, []
+        for version in self.versions[1:]:
+            own = [one for one in self.columns if one.version == version.name]
+            main = next((one for one in own if one.better != "neither"), None)
+            if main is not None:
+                joined = "from" if main.verdict == "not told apart" else "than"
+                told.append(f"By {main.short}, {version.name} is {main.verdict} {joined} {first}.")
+            others = {
+                word: [one.short for one in own if one.verdict == word and one is not main] for word in _WORDS
+            }
+            told += [
+                f"{'Also' if main and main.verdict == word else 'But'} {word}: {', '.join(names)}."
+                for word, names in others.items()
+                if names
+            ]
+        return " ".join(told)
 
-def check(
-    new: Scores,
-    old: Scores,
-    *,
-    source: str | None = None,
-    dimension: str | None = None,
-    level: Literal["turn", "dialogue"] = "dialogue",
-    alpha: float = 0.05,
-    resamples: int = 10_000,
-    seed: int = 0,
-) -> Verdict:
-    """Ask for a significant drop from `old` to `new`: one-sided tests, Holm-corrected over the columns.
+    def rows(self) -> list[tuple[str, ...]]:
+        """Return the table as text, under `HEADER`."""
+        several = len(self.versions) > 2
+        return [
+            (
+                (f"{one.version}: " if several else "") + one.short,
+                one.verdict,
+                f"{_figure(one.old.value)} → {_figure(one.new.value)}",
+                _figure(one.difference.value),
+                "" if one.difference.low is None else _interval(one.difference),
+                _figure(one.p_holm),
+                _sample(one),
+                "-" if one.dialogues_for_half is None else f"{one.dialogues_for_half:,}",
+            )
+            for one in self.columns
+        ]
 
-    A column of which the signature says `lower` drops when it rises; one with `neither` is not a gate.
-    """
-    sides = [_columns(align(scores, level), source, dimension) for scores in (new, old)]
-    shared = [column for column in sides[0] if column in sides[1]]
-    if not shared:
-        there = ", ".join(sorted({f"{c.source}/{c.dimension}" for side in sides for c in side})) or "nothing"
-        raise UsageError(
-            f"nothing to compare at {level} level: both sides need the same source; there are: {there}"
-        )
-    differing = [c.source for c in shared if _differs(new, old, c.source)]
-    if differing:
-        raise UsageError(
-            f"{differing[0]} was made differently on the two sides: {new.signatures[differing[0]]} and "
-            f"{old.signatures[differing[0]]}; score both with the same settings"
-        )
-    directions = {c: better(new.signatures, *c) for c in shared}
-    gates = [c for c in shared if directions[c] != "neither"]
-    if not gates:
-        names = ", ".join(f"{c.source}/{c.dimension}" for c in shared)
-        raise UsageError(f"nothing to compare: neither more nor less is better for {names}")
-    made = []
-    for column in gates:
-        alternative = "greater" if directions[column] == "lower" else "less"
-        a, b = sides[0][column], sides[1][column]
-        label = f"{column.source}/{column.dimension}"
-        made.append(compare(label, a, b, alternative=alternative, resamples=resamples, seed=seed))
-    if all(one.p is None for one in made):
-        raise UsageError(f"nothing to compare at {level} level: {made[0].label} has no value on one side")
-    adjusted = statistics.holm([one.p for one in made])
-    worse = tuple(one.label for one, p in zip(made, adjusted, strict=True) if p is not None and p < alpha)
-    return Verdict(tuple(made), alpha, worse, level, tuple(adjusted))
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as plain dictionaries and lists."""
+        told = {"summary": self.summary, "passed": self.passed, "worse": self.worse}
+        body: dict[str, Any] = msgspec.to_builtins(self)
+        return {"version": self.version, **told, "more_unscored": self.more_unscored, **body}
 
+    def save(self, path: str | Path) -> None:
+        """Write it as JSON."""
+        files.write_text(path, json.dumps(self.to_dict(), ensure_ascii=False, indent=1, allow_nan=False))
 
-def _columns(units: Units, source: str | None, dimension: str | None) -> dict[Column, dict[Item, float]]:
-    """Take the columns asked for; raters count together as `human`."""
-    found = {c: values for c, values in units.columns.items() if not is_human(c.source)}
-    for name in dict.fromkeys(c.dimension for c in units.columns if is_human(c.source)):
-        found[Column("human", name)] = mean_over(units, human_columns(units, name))
-    return {
-        column: items(units.keys, values)
-        for column, values in found.items()
-        if source in (None, column.source) and dimension in (None, column.dimension)
-    }
+    def __str__(self) -> str:
+        return f"{self.summary}\n{display.to_text(HEADER, self.rows())}"
+
+    def _repr_html_(self) -> str:
+        return display.to_html(self.summary, HEADER, self.rows(), f"p: Holm-corrected; {self.level} level.")
 
 
-def _differs(new: Scores, old: Scores, source: str) -> bool:
-    if is_human(source) or source not in new.signatures or source not in old.signatures:
-        return False
-    a, b = new.signatures[source], old.signatures[source]
-    return a != b and "column.v1" not in (a.name, b.name)
+def _figure(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3g}"
+
+
+def _interval(estimate: Estimate) -> str:
+    return f"[{_figure(estimate.low)}, {_figure(estimate.high)}]"
+
+
+def _sample(one: ComparedColumn) -> str:
+    n = f"{one.new.n}" if one.new.n == one.old.n else f"{one.old.n} and {one.new.n}"
+    return f"{n} {'paired' if one.paired else 'unpaired'}"

@@ -1,28 +1,20 @@
 """`study`: a table of scores in, findings out: what agrees with people, what differs, what to look at."""
 
-import dataclasses
-import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+from msgspec.structs import replace
 
-from dialeval import files
-from dialeval.errors import DataError, UsageError
+from dialeval.errors import UsageError
 from dialeval.scores import Score, Scores, Signature, is_human
 from dialeval.scores.signature import better
-from dialeval.statistics import METHODS, majority
-from dialeval.statistics.agreement import TIES
-from dialeval.studies import against_gold, between_raters, between_systems, by_class, taxonomy
-from dialeval.studies.combination import LINE, Combination, combine
-from dialeval.studies.lines import is_gold, with_lines
-from dialeval.studies.notes import apart, empty_ratings, flat_lines, hopeless_tests, silent_sources
-from dialeval.studies.subset import where
+from dialeval.statistics import majority
+from dialeval.studies import against_gold, by_class, notes, rater_agreement
+from dialeval.studies.combination import LINE, Combination, combine, is_gold, with_lines
+from dialeval.studies.findings import GoldRatings, NotableUnit, Study, StudySettings, Subset
+from dialeval.studies.systems import over_systems, system_findings
 from dialeval.studies.units import (
-    AGGREGATES,
-    LEVELS,
     Column,
     Floats,
     Level,
@@ -31,120 +23,11 @@ from dialeval.studies.units import (
     human_columns,
     raw_mean,
     settled,
+    where,
     with_systems,
 )
 
-Table = list[dict[str, Any]]
-VERSION = "study.v1"
-
-
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """Everything that decides what a study computes; stored with it."""
-
-    gold: str = "human"
-    level: Level | None = None
-    dimension: str | None = None
-    aggregate: str = "mean"
-    consensus: str = "mean"
-    tie: str = "null"
-    where: str | None = None
-    combine: tuple[str, ...] = ()
-    sources: tuple[str, ...] = ()
-    by: Literal["system", "dimension"] | None = None
-    context: Literal["static", "dynamic"] | None = None
-    method: str = "spearman"
-    resamples: int = 10_000
-    permutations: int = 10_000
-    confidence: float = 0.95
-    seed: int = 0
-    workers: int = 1
-
-    def __post_init__(self) -> None:
-        """Refuse a choice that does not exist before any work is done."""
-        choices: dict[str, tuple[str | None, ...]] = {
-            "level": (None, *LEVELS),
-            "aggregate": tuple(AGGREGATES),
-            "consensus": ("mean", "majority"),
-            "tie": TIES,
-            "by": (None, "system", "dimension"),
-            "context": (None, "static", "dynamic"),
-            "method": METHODS,
-        }
-        for name, known in choices.items():
-            if (given := getattr(self, name)) not in known:
-                raise UsageError(f"no {name} {given!r}; known: {', '.join(filter(None, known))}")
-        if min(self.resamples, self.permutations, self.workers) < 1:
-            raise UsageError("resamples, permutations and workers must be at least 1")
-        if not 0 < self.confidence < 1:
-            raise UsageError(f"confidence must lie between 0 and 1, not {self.confidence}")
-
-
-@dataclass(frozen=True, slots=True)
-class Study:
-    """Plain tables that save to one JSON file. Undefined is null with a reason, never NaN.
-
-    `print(study)` shows the correlations.
-    """
-
-    settings: dict[str, Any]
-    gold: dict[str, Any] | None
-    n_units: int
-    n_dialogues: int
-    correlations: Table = field(default_factory=list)
-    ceiling: Table = field(default_factory=list)
-    differences: Table = field(default_factory=list)
-    clusters: dict[str, int] = field(default_factory=dict)
-    matrix: dict[str, Any] = field(default_factory=dict)
-    subsets: Table = field(default_factory=list)
-    labels: dict[str, Any] = field(default_factory=dict)
-    classes: Table = field(default_factory=list)
-    calibration: Table = field(default_factory=list)
-    systems: Table = field(default_factory=list)
-    comparisons: Table = field(default_factory=list)
-    agreement: Table = field(default_factory=list)
-    worst: Table = field(default_factory=list)
-    lines: Table = field(default_factory=list)
-    schema: dict[str, str] = field(default_factory=dict)
-    signatures: dict[str, str] = field(default_factory=dict)
-    notes: list[str] = field(default_factory=list)
-
-    def save(self, path: str | Path) -> None:
-        """Write the study as JSON."""
-        files.write_text(path, self.to_json())
-
-    def to_json(self) -> str:
-        """Return the study as JSON text, without a NaN in it."""
-        return json.dumps(self.to_dict(), ensure_ascii=False, allow_nan=False, indent=1) + "\n"
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the study as plain dictionaries and lists."""
-        return {"version": VERSION, **dataclasses.asdict(self)}
-
-    @classmethod
-    def load(cls, path: str | Path) -> "Study":
-        """Read a study back."""
-        try:
-            with files.open_binary(path) as file:
-                body = json.load(file)
-            if body.pop("version") != VERSION:
-                raise DataError("made by another version", file=path, fix="run dialeval study again")
-            return cls(**body)
-        except (ValueError, RecursionError, KeyError, TypeError, AttributeError) as error:
-            raise DataError(f"not a study: {error}", file=path, fix="run dialeval study again") from None
-
-    @property
-    def illustrative(self) -> bool:
-        """Whether ratings in it were made up to show what the tools do; their signature says so."""
-        return any("|illustrative:true" in made for made in self.signatures.values())
-
-    def __str__(self) -> str:
-        lines = [f"{'source':30} {'n':>6} {'Pearson':>8} {'Spearman':>8} {'Kendall':>8}"]
-        for row in self.correlations:
-            cells = [row[m]["value"] for m in ("pearson", "spearman", "kendall")]
-            numbers = " ".join(f"{'-' if cell is None else f'{cell:.3f}':>8}" for cell in cells)
-            lines.append(f"{row['label'][:30]:30} {row['n']:>6} {numbers}")
-        return "\n".join(lines)
+ADJUDICATED = "adjudicated"  # what an expert decided where raters did not agree
 
 
 def study(scores: Scores, gold: str = "human", level: Level | None = None, **settings: Any) -> Study:
@@ -154,18 +37,19 @@ def study(scores: Scores, gold: str = "human", level: Level | None = None, **set
         scores: Metric scores, human ratings and foreign columns in one table.
         gold: What to compare with: `human` (mean over all raters), or the name of any source.
         level: `turn`, `dialogue` or `system`; by default the one that the gold ratings were given at.
-        **settings: Any other field of `Settings`.
+        **settings: Any other field of `StudySettings`.
 
     Raises:
         UsageError: If the gold source or dimension is not there or not clear.
     """
     try:
-        chosen = Settings(gold=gold, level=level, **settings)
+        chosen = StudySettings(gold=gold, level=level, **settings)
     except TypeError as error:
         raise UsageError(f"study: {error}") from None
     scores = with_systems(scores)
     level, dimension = _level_and_dimension(scores, chosen)
-    chosen = dataclasses.replace(chosen, level=level, dimension=dimension)
+    chosen = replace(chosen, level=level, dimension=dimension)
+    given = scores
     scores, fitted = with_lines(
         scores,
         chosen.combine,
@@ -190,25 +74,30 @@ def study(scores: Scores, gold: str = "human", level: Level | None = None, **set
         units, target = units.keep(kept), None if target is None else target[kept]
     columns = _metric_columns(units, gold_columns, chosen)
     found = _find(scores, units, columns, gold_columns, target, chosen, signatures, lower)
-    schema = taxonomy.schema_of(scores, gold_columns, columns, chosen)
-    notes = [*found.notes, *flat_lines(fitted)]
-    return dataclasses.replace(found, lines=fitted, schema=dataclasses.asdict(schema), notes=notes)
+    return replace(
+        found,
+        lines=fitted,
+        schema=notes.schema_of(scores, gold_columns, columns, chosen),
+        coverage=notes.coverage(given),
+        score_notes=notes.note_counts(given),
+        notes=(*found.notes, *notes.flat_lines(fitted)),
+    )
 
 
-def _consensus(scores: Scores, units: Units, gold_columns: Sequence[Column], settings: Settings) -> Floats:
+def _consensus(
+    scores: Scores, units: Units, gold_columns: Sequence[Column], settings: StudySettings
+) -> Floats:
     """Average over raters (or take their majority) where they rated, then bring that to the study's level.
 
     The other order would give a dialogue with one rater less another weight than its neighbours.
     """
-    sources = {column.source for column in gold_columns}
+    sources = {column.source for column in gold_columns} | _deciding(settings)
     gold = scores.where(source=sources.__contains__, dimension=gold_columns[0].dimension)
     given = align(
         gold, "turn" if settings.level == "turn" or not len(gold.where(level="dialogue")) else "dialogue"
     )
-    raters = sorted(given.columns)
-    means = (
-        _votes(given, raters, settings.tie) if settings.consensus == "majority" else raw_mean(given, raters)
-    )
+    raters = sorted(column for column in given.columns if column.source != ADJUDICATED)
+    means = _votes(given, raters, settings) if settings.consensus == "majority" else raw_mean(given, raters)
     name, dimension = settings.gold, gold_columns[0].dimension
     rows = (
         Score(
@@ -221,9 +110,16 @@ def _consensus(scores: Scores, units: Units, gold_columns: Sequence[Column], set
     return settled(np.array([found.get(key, np.nan) for key in units.keys], dtype=np.float64))
 
 
-def _votes(units: Units, columns: Sequence[Column], tie: str) -> Floats:
-    """Return what most raters said of each unit; `tie` says what to do without a majority."""
-    return majority(np.vstack([units.columns[column] for column in columns]).T, tie)
+def _deciding(settings: StudySettings) -> set[str]:
+    """Return the source of decisions, which count more than the raters where a majority is asked for."""
+    return {ADJUDICATED} if settings.gold == "human" and settings.consensus == "majority" else set()
+
+
+def _votes(units: Units, columns: Sequence[Column], settings: StudySettings) -> Floats:
+    """Return what was decided of each unit, or else what most raters said; `tie` is for the rest."""
+    said = majority(np.vstack([units.columns[column] for column in columns]).T, settings.tie)
+    decided = units.columns.get(Column(ADJUDICATED, columns[0].dimension)) if _deciding(settings) else None
+    return said if decided is None else np.where(np.isnan(decided), said, decided)
 
 
 def _find(
@@ -232,44 +128,68 @@ def _find(
     columns: list[Column],
     gold_columns: list[Column],
     target: Floats | None,
-    settings: Settings,
+    settings: StudySettings,
     signatures: dict[str, Signature],
     lower: frozenset[Column],
 ) -> Study:
-    """Make every table."""
-    found: dict[str, Any] = {}
-    notes = []
+    """Make every finding."""
+    found: dict[str, Any] = {"correlations": ()}
+    told = []
     if target is not None:
         raters = [units.columns[column] for column in gold_columns]
         found = against_gold.findings(units, columns, target, settings, lower)
-        labels = _votes(units, gold_columns, settings.tie) if by_class.few_values(raters) else None
+        labels = _votes(units, gold_columns, settings) if by_class.few_values(raters) else None
         found |= by_class.findings(units, columns, labels, target, settings, lower)
-        found["ceiling"] = between_raters.ceiling(raters, units, settings)
+        found["ceiling"] = rater_agreement.ceiling(raters, units, settings)
         found["subsets"] = _subsets(scores, units, columns, target, settings, lower)
         if not columns:
-            notes.append("no source besides the gold ratings: nothing to correlate")
+            told.append("no source besides the gold ratings: nothing to correlate")
     else:
-        notes.append(f"no source {settings.gold!r}: means, comparisons and correlations between sources only")
-    notes += silent_sources(scores, units, settings)
+        told.append(f"no source {settings.gold!r}: means, comparisons and correlations between sources only")
+    told += notes.silent_sources(scores, units, settings) + notes.empty_scores(scores, columns)
     if target is not None:
-        notes += hopeless_tests(found["differences"], settings)
-        notes += apart(units, columns, target) + empty_ratings(scores, gold_columns)
-    found["matrix"] = against_gold.matrix(units, columns, target, settings)
+        told += notes.hopeless_tests(len(found["differences"]), "sources", settings.permutations, settings)
+        told += notes.apart(units, columns, target) + notes.empty_ratings(scores, gold_columns)
+    found["matrix"] = against_gold.matrix(units, columns, target, settings.method)
     below = _below_systems(scores, units, settings)
-    found |= between_systems.findings(below, columns, gold_columns, settings)
-    found["agreement"] = between_raters.agreement(scores, units if settings.where else None, settings)
-    return Study(
-        settings=_plain(settings),
-        gold=_describe_gold(gold_columns, target, settings),
+    found |= system_findings(below, columns, gold_columns, settings, lower)
+    told += notes.few_comparisons(found["systems"], found["comparisons"], settings)
+    found["agreement"] = rater_agreement.agreement(scores, units if settings.where else None, settings)
+    gold = _describe_gold(scores, units, gold_columns, target, settings)
+    if gold is not None and gold.decided:
+        told.append(f"ratings that were decided by adjudication, whatever the majority: {gold.decided}")
+    found["correlations"] = over_systems(found["correlations"], found["systems"], gold)
+    order = [row.label for row in found["correlations"]]
+    made = Study(
+        settings=replace(settings, workers=1),
+        gold=gold,
         n_units=len(units),
         n_dialogues=len({key[:2] for key in below.keys}),
+        units=against_gold.carried(units, columns, target, order),
         signatures={source: str(signature) for source, signature in signatures.items()},
-        notes=notes,
+        notes=tuple(told),
         **found,
     )
+    return replace(made, lowest=_lowest(made, scores, below, columns, gold_columns, target))
 
 
-def _below_systems(scores: Scores, units: Units, settings: Settings) -> Units:
+def _lowest(
+    made: Study,
+    scores: Scores,
+    below: Units,
+    columns: list[Column],
+    gold_columns: list[Column],
+    target: Floats | None,
+) -> tuple[NotableUnit, ...]:
+    """Find the lowest units of each system; of a study of systems, their lowest dialogues."""
+    each = 1 if made.worst and made.level != "system" else 2
+    if made.level == "system" and target is not None:
+        target = _consensus(scores, below, gold_columns, replace(made.settings, level="dialogue"))
+    known = [column for column in columns if column in below.columns]
+    return against_gold.lowest_of_systems(below, known, target, made.gold_name, made.signatures, each)
+
+
+def _below_systems(scores: Scores, units: Units, settings: StudySettings) -> Units:
     """Return the units that system figures are means of: the study's own, or the dialogues of its systems."""
     if settings.level != "system":
         return units
@@ -278,26 +198,30 @@ def _below_systems(scores: Scores, units: Units, settings: Settings) -> Units:
     return dialogues.keep(np.array([key.system in systems for key in dialogues.keys], dtype=bool))
 
 
-def _plain(settings: Settings) -> dict[str, Any]:
-    """Write settings as JSON would give them back; the number of workers changes nothing."""
-    fields = {key: value for key, value in dataclasses.asdict(settings).items() if key != "workers"}
-    return {key: list(value) if isinstance(value, tuple) else value for key, value in fields.items()}
-
-
-def _describe_gold(columns: list[Column], target: Floats | None, settings: Settings) -> dict[str, Any] | None:
+def _describe_gold(
+    scores: Scores, units: Units, columns: list[Column], target: Floats | None, settings: StudySettings
+) -> GoldRatings | None:
     if target is None:
         return None
     n = int((~np.isnan(target)).sum())
-    return {
-        "source": settings.gold,
-        "dimension": settings.dimension,
-        "raters": len(columns),
-        "n": n,
-        "n_unrated": int(target.size - n),
-    }
+    name = columns[0].dimension
+    decisions = scores.where(source=_deciding(settings).__contains__, dimension=name)
+    systems = sorted({key.system for key in units.keys if key.system is not None})
+    numbers = {name: float(place) for place, name in enumerate(systems)}
+    labels = np.array([numbers.get(key.system or "", np.nan) for key in units.keys], dtype=np.float64)
+    spread = settings.level != "system" and len(systems) > 1
+    return GoldRatings(
+        settings.gold,
+        name,
+        len(columns),
+        n,
+        int(target.size - n),
+        sum(row.value is not None for row in decisions),
+        by_class.spreads(target, labels, dict(zip(numbers.values(), systems, strict=True))) if spread else (),
+    )
 
 
-def _level_and_dimension(scores: Scores, settings: Settings) -> tuple[Level, str | None]:
+def _level_and_dimension(scores: Scores, settings: StudySettings) -> tuple[Level, str | None]:
     """Find the gold dimension and the level it was given at, if they were not named."""
     gold = scores.where(source=lambda source: is_gold(settings.gold, source))
     if not len(gold):
@@ -326,7 +250,9 @@ def _level_and_dimension(scores: Scores, settings: Settings) -> tuple[Level, str
     return level, settings.dimension
 
 
-def _gold_columns(scores: Scores, units: Units, settings: Settings, dimension: str | None) -> list[Column]:
+def _gold_columns(
+    scores: Scores, units: Units, settings: StudySettings, dimension: str | None
+) -> list[Column]:
     """Return the raters, or the named source; where some rated turns and some dialogues, the latter."""
     if settings.gold != "human":
         return [c for c in units.columns if c.source == settings.gold and c.dimension == dimension]
@@ -339,12 +265,13 @@ def _gold_columns(scores: Scores, units: Units, settings: Settings, dimension: s
     return [c for c in columns if c.source in whole] or columns
 
 
-def _metric_columns(units: Units, gold_columns: Sequence[Column], settings: Settings) -> list[Column]:
+def _metric_columns(units: Units, gold_columns: Sequence[Column], settings: StudySettings) -> list[Column]:
     """Return what is compared with the gold: everything that is not a rater, or the sources asked for."""
     labels = units.labels()
-    columns = [c for c in units.columns if c not in gold_columns and not is_human(c.source)]
-    if settings.gold != "human":
-        columns = [c for c in columns if c.source != settings.gold]
+    apart = {column.source for column in gold_columns} | _deciding(settings)
+    if settings.gold == "human" and ADJUDICATED not in settings.sources:
+        apart.add(ADJUDICATED)  # people's, and no rater's: neither gold nor metric unless asked for
+    columns = [c for c in units.columns if c.source not in apart and not is_human(c.source)]
     if settings.sources:
         names = {c: (c.source, labels[c], f"{c.source}/{c.dimension}") for c in columns}
         wanted = {name: [c for c in columns if name in names[c]] for name in settings.sources}
@@ -360,14 +287,12 @@ def _subsets(
     units: Units,
     columns: list[Column],
     target: Floats,
-    settings: Settings,
+    settings: StudySettings,
     lower: frozenset[Column],
-) -> Table:
-    """Correlations inside each system, or with each gold dimension, when asked for."""
+) -> tuple[Subset, ...]:
+    """Return the correlations inside each system, or with each gold dimension, when asked for."""
     if settings.by == "system":
-        systems = sorted({key.system for key in units.keys if key.system is not None})
-        masks = {name: np.array([key.system == name for key in units.keys]) for name in systems}
-        parts = {name: (units.keep(mask), target[mask]) for name, mask in masks.items()}
+        parts = {name: (units.keep(own), target[own]) for name, own in units.by_system().items()}
     elif settings.by == "dimension":
         gold_rows = scores.where(source=lambda source: is_gold(settings.gold, source))
         own = gold_rows.where(level="turn" if settings.level == "turn" else "dialogue").dimensions
@@ -377,13 +302,8 @@ def _subsets(
             for name in names
         }
     else:
-        return []
-    return [
-        {
-            "subset": name,
-            "by": settings.by,
-            "n_units": len(part),
-            "correlations": against_gold.correlations(part, columns, gold, settings, lower),
-        }
+        return ()
+    return tuple(
+        Subset(name, settings.by, len(part), against_gold.correlations(part, columns, gold, settings, lower))
         for name, (part, gold) in parts.items()
-    ]
+    )

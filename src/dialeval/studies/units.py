@@ -6,6 +6,8 @@ dialogues of a system. Missing is NaN in these arrays, and nowhere else. Units a
 that no finding depends on the order of rows in a file.
 """
 
+import operator
+import re
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -25,6 +27,7 @@ Floats = NDArray[np.float64]
 Places = NDArray[np.intp]
 Level = Literal["turn", "dialogue", "system"]
 LEVELS: tuple[Level, ...] = ("turn", "dialogue", "system")
+LARGEST = 1e60  # of a value; its fourth power, over any number of rows, is still a number
 AGGREGATES: dict[str, Callable[[Floats], Any]] = {
     "mean": np.mean,
     "min": np.min,
@@ -34,8 +37,20 @@ AGGREGATES: dict[str, Callable[[Floats], Any]] = {
 }
 
 
+_OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
+    "<=": operator.le,
+    ">=": operator.ge,
+    "!=": operator.ne,
+    "==": operator.eq,
+    "=": operator.eq,
+    "<": operator.lt,
+    ">": operator.gt,
+}
+_CONDITION = re.compile(r"\s*(?P<name>.+?)\s*(?P<sign><=|>=|!=|==|=|<|>)\s*(?P<value>.+?)\s*")
+
+
 class Key(NamedTuple):
-    """What a unit is called: a dialogue of a system, and a turn in it (None for the whole)."""
+    """The name of a unit: a dialogue of a system, and a turn in it (None for the whole)."""
 
     dialogue_id: str
     system: str | None
@@ -71,10 +86,19 @@ class Units:
         names = (conversation_of(key.dialogue_id) for key in self.keys)
         return np.array([numbers.setdefault(name, len(numbers)) for name in names], dtype=np.intp)
 
-    def keep(self, mask: NDArray[np.bool_]) -> "Units":
-        """Return the units for which the mask holds."""
-        keys = tuple(key for key, wanted in zip(self.keys, mask, strict=True) if wanted)
-        return replace(self, keys=keys, columns={name: values[mask] for name, values in self.columns.items()})
+    def by_system(self) -> dict[str, Places]:
+        """Return the places of the units of each system, systems by name; units without one are left out."""
+        places: dict[str, list[int]] = defaultdict(list)
+        for place, key in enumerate(self.keys):
+            if key.system is not None:
+                places[key.system].append(place)
+        return {name: np.array(places[name], dtype=np.intp) for name in sorted(places)}
+
+    def keep(self, chosen: NDArray[np.bool_] | Places) -> "Units":
+        """Return the units for which a mask holds, or those at some places."""
+        keys = tuple(self.keys[place] for place in np.arange(len(self))[chosen].tolist())
+        columns = {name: values[chosen] for name, values in self.columns.items()}
+        return replace(self, keys=keys, columns=columns)
 
     def labels(self, columns: Sequence[Column] | None = None) -> dict[Column, str]:
         """Name columns as shortly as is clear: the source alone if it has one dimension."""
@@ -101,6 +125,7 @@ def align(scores: Scores, level: Level, aggregate: str = "mean") -> Units:
         raise UsageError(f"no level {level!r}; known: {', '.join(LEVELS)}")
     if aggregate not in AGGREGATES:
         raise UsageError(f"no aggregate {aggregate!r}; known: {', '.join(AGGREGATES)}")
+    _refuse_extremes(scores)
     rows = _number(scores)
     if level == "turn":
         return _turns(rows)
@@ -112,6 +137,19 @@ def align(scores: Scores, level: Level, aggregate: str = "mean") -> Units:
     numbers: dict[str | None, int] = {name: number for number, name in enumerate(systems)}
     owner = np.array([numbers.get(key.system, -1) for key in rows.dialogues], dtype=np.intp)
     return _arrays(level, keys, {column: _by_system(part, owner) for column, part in found.items()})
+
+
+def _refuse_extremes(scores: Scores) -> None:
+    """Refuse values whose products are beyond floating point: no statistic of them is a number."""
+    beyond = pc.fill_null(pc.greater(pc.abs(scores.table["value"]), LARGEST), False)
+    if not pc.any(beyond).as_py():
+        return
+    row = next(iter(Scores(scores.table.filter(beyond).slice(0, 1))))
+    what = f"{row.source}/{row.dimension}: {row.value:g} for the dialogue {row.dialogue_id}"
+    raise DataError(
+        f"{what} is beyond ±{LARGEST:g}",
+        fix="nothing can be computed with it: mend the value, or leave the source out",
+    )
 
 
 Part = tuple[Places, Floats]
@@ -155,7 +193,7 @@ def _number(scores: Scores) -> _Rows:
 
 
 def _codes(column: Any) -> tuple[Places, list[str]]:
-    """A number for each row, in the order of the names (-1 for null), and the names."""
+    """Return a number for each row, in the order of the names (-1 for null), and the names."""
     names: list[str] = sorted(column.drop_null().unique().to_pylist())
     found = pc.fill_null(pc.index_in(column, value_set=pa.array(names, pa.string())), -1)
     return found.to_numpy().astype(np.intp), names
@@ -205,7 +243,7 @@ def _refuse_duplicates(rows: _Rows) -> None:
 
 
 def _unit(rows: _Rows) -> Places:
-    """One number for a dialogue and a turn; larger for later ones."""
+    """Return one number for a dialogue and a turn; larger for later ones."""
     return rows.dialogue * (int(rows.turn.max(initial=0)) + 2) + rows.turn + 1
 
 
@@ -225,7 +263,7 @@ def _turns(rows: _Rows) -> Units:
 
 
 def _by_dialogue(rows: _Rows, column: int, aggregate: str) -> Part:
-    """A column's own figures for dialogues, or its turns put together."""
+    """Return a column's own figures for dialogues, or its turns put together."""
     own = rows.column == column
     dialogue, turn, value = rows.dialogue[own], rows.turn[own], rows.value[own]
     if (turn < 0).any():
@@ -243,7 +281,7 @@ def _by_system(part: Part, owner: Places) -> Part:
 
 
 def _grouped(groups: Places, values: Floats, combine: Callable[[Floats], Any]) -> Part:
-    """One figure for each run of equal numbers, over the values that are there."""
+    """Return one figure for each run of equal numbers, over the values that are there."""
     names, starts = np.unique(groups, return_index=True)
     parts = [part[~np.isnan(part)] for part in np.split(values, starts[1:])] if names.size else []
     return names, np.array([combine(part) if part.size else np.nan for part in parts], dtype=np.float64)
@@ -270,7 +308,7 @@ def mean_over(units: Units, columns: Sequence[Column]) -> Floats:
 
 
 def raw_mean(units: Units, columns: Sequence[Column]) -> Floats:
-    """The same with all its digits, for what is averaged once more."""
+    """Return the same with all its digits, for what is averaged once more."""
     if not columns:
         return np.full(len(units), np.nan)
     stacked = np.vstack([units.columns[column] for column in columns])
@@ -286,3 +324,50 @@ def settled(means: Floats) -> Floats:
     exponent = np.frexp(np.max(np.abs(means), initial=0.0, where=~np.isnan(means)))[1]
     rounded: Floats = np.ldexp(np.round(np.ldexp(means, -exponent), 13), exponent)
     return rounded
+
+
+def where(units: Units, conditions: str, gold: Floats | None = None) -> NDArray[np.bool_]:
+    """Return which units fulfil all conditions joined by `and`: `--where "bleu<1 and system=meena"`.
+
+    A condition compares a column (by its label, such as `bleu` or `judge/overall`), `gold`, `turn`, `system`
+    or `dialogue` with a value. A unit without a value in that column does not fulfil it. In names of systems
+    and dialogues `*` stands for anything: `dialogue=uss-sgd-*`.
+    """
+    mask = np.ones(len(units), dtype=bool)
+    for condition in re.split(r"\s+and\s+", conditions.strip()):
+        mask &= _mask(units, condition, gold)
+    return mask
+
+
+def _mask(units: Units, condition: str, gold: Floats | None) -> NDArray[np.bool_]:
+    match = _CONDITION.fullmatch(condition)
+    if not match:
+        raise UsageError(f"--where {condition!r}: expected for example bleu<1, system=mybot, turn>=3")
+    name, value = match["name"], match["value"].strip("'\"")
+    compare = _OPERATORS[match["sign"]]
+    if name in ("system", "dialogue"):
+        found = [key.system if name == "system" else key.dialogue_id for key in units.keys]
+        pattern = re.compile(".*".join(map(re.escape, value.split("*"))), re.DOTALL)
+        fits = (one is not None and compare(one, one if pattern.fullmatch(one) else value) for one in found)
+        return np.fromiter(fits, dtype=bool)
+    try:
+        number = float(value)
+    except ValueError:
+        raise UsageError(f"--where {condition!r}: {value!r} is not a number") from None
+    values = _values(units, condition, name, gold)
+    present = ~np.isnan(values)
+    fulfilled: NDArray[np.bool_] = present & compare(np.where(present, values, 0.0), number)
+    return fulfilled
+
+
+def _values(units: Units, condition: str, name: str, gold: Floats | None) -> Floats:
+    if name == "turn":
+        if units.level != "turn":
+            raise UsageError(f"--where {condition!r}: a {units.level} has no turn; use --level turn")
+        return np.array([key.turn for key in units.keys], dtype=float)
+    known = {} if gold is None else {"gold": gold}
+    known |= {label: units.columns[column] for column, label in units.labels().items()}
+    full = {f"{column.source}/{column.dimension}": values for column, values in units.columns.items()}
+    if name not in known and name not in full:
+        raise UsageError(f"--where {condition!r}: no column {name!r}; there are: {', '.join(known)}")
+    return known[name] if name in known else full[name]

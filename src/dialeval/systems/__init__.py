@@ -1,4 +1,4 @@
-"""Systems: who speaks. A system under test is handed a context and gives a reply.
+"""Systems under test: each is given a context and returns a reply.
 
 >>> from dialeval.dialogues.contexts import Context
 >>> from dialeval.dialogues import Turn
@@ -7,8 +7,6 @@
 "I'm sorry to hear that. Does it hurt?"
 """
 
-from dialeval.systems.conversation import Conversation
-from dialeval.systems.registry import NAMES, build
-from dialeval.systems.system import System
+from dialeval.systems.system import NAMES, Conversation, System, build
 
 __all__ = ["NAMES", "Conversation", "System", "build"]

@@ -1,18 +1,28 @@
-"""What every system is: a name, a signature, and a reply to a context."""
+"""Systems under test: the protocol, how `--system` becomes one, and a conversation with one."""
 
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
-from dialeval.dialogues.contexts import Context
+from dialeval.dialogues import Dialogue, Turn
+from dialeval.dialogues.contexts import FAILED, Context
+from dialeval.dialogues.dialogue import clean_turn
+from dialeval.errors import DialevalError, UsageError
 from dialeval.scores import Signature
+
+NAMES = ("retrieval", "wizard-max-voted", "wizard-random")
+_OPTIONS: dict[str, dict[str, type]] = {
+    "retrieval": {"corpus": str, "window": int, "encoder": str, "candidates": str},
+    "wizard-max-voted": {"votes": str},
+    "wizard-random": {"votes": str, "seed": int},
+}
 
 
 @runtime_checkable
 class System(Protocol):
-    """Something that answers."""
+    """Something that replies to a context, with a name and a signature."""
 
     @property
     def name(self) -> str:
-        """What it is called in scores and reports."""
+        """The name of the system in scores and reports."""
         ...
 
     @property
@@ -33,3 +43,113 @@ class System(Protocol):
     def reply(self, context: Context) -> str:
         """Answer; any exception is this one reply's failure."""
         ...
+
+
+def build(
+    spec: str,
+    *,
+    name: str | None = None,
+    instructions: str | None = None,
+    at_once: int | None = None,
+    timeout: float | None = None,
+    **asked: Any,
+) -> System:
+    """Make a system.
+
+    Args:
+        spec: `http://…` or `https://…`; `module:function`; or `retrieval`, `wizard-max-voted` or
+            `wizard-random` with their options, as in `wizard-random:votes=votes.jsonl,seed=1`.
+        name: What it is called; by default the model or the spec.
+        instructions: A system prompt for an endpoint.
+        at_once: How many replies of an endpoint may be under way.
+        timeout: Seconds until a reply of a function, or a try at an endpoint, is given up; 60 if None.
+        **asked: Other fields of an `Endpoint`.
+    """
+    if spec.startswith(("http://", "https://")):
+        from dialeval.models.endpoint import Endpoint
+        from dialeval.systems.external import AT_ONCE, Remote
+
+        given = {**asked, "timeout": timeout}
+        endpoint = Endpoint(spec, **{key: value for key, value in given.items() if value is not None})
+        return Remote(endpoint, name or endpoint.model or spec, instructions, at_once or AT_ONCE)
+    own, _, options = spec.partition(":")
+    others = {**asked, "instructions": instructions, "concurrency": at_once}
+    wrong = [key for key, value in others.items() if value is not None]
+    if wrong:
+        raise UsageError(f"{wrong[0]} goes with an address, not with {spec}")
+    if own in NAMES:
+        if timeout is not None:
+            raise UsageError(f"timeout goes with an address or a function, not with {spec}")
+        return _ours(own, options, name or own)
+    if ":" in spec and all(part.replace(".", "").isidentifier() for part in spec.split(":", 1)):
+        from dialeval.systems.external import load_function
+
+        return load_function(spec, name, timeout)
+    raise UsageError(f"no system {spec!r}: an http address, module:function, or one of {', '.join(NAMES)}")
+
+
+def _ours(own: str, options: str, name: str) -> System:
+    known, found = _OPTIONS[own], {}
+    for part in filter(None, options.split(",")):
+        key, sign, value = part.partition("=")
+        if not sign or key not in known:
+            raise UsageError(f"--system {own}: no option {part!r}; it has: {', '.join(known)}")
+        try:
+            found[key] = known[key](value)
+        except ValueError:
+            raise UsageError(f"--system {own}:{part}: expected a number") from None
+    from dialeval.systems.baselines import Retrieval, Wizards
+
+    if own == "retrieval":
+        return Retrieval(name, **found)
+    if "votes" not in found:
+        raise UsageError(f"--system {own}: say which votes, {own}:votes=votes.jsonl")
+    return Wizards(name, "random" if own == "wizard-random" else "max-voted", **found)
+
+
+class Conversation:
+    """A person and a system take turns; every turn of either is kept and is the context of the next.
+
+    A reply that fails is kept as an empty turn with a note, and the person may go on.
+
+    >>> from dialeval.systems.external import Function
+    >>> talk = Conversation(Function("echo", lambda messages: f"{len(messages)}: {messages[-1]['content']}"))
+    >>> [talk.say("Hi!").text, talk.say("And now?").text]
+    ['1: Hi!', '3: And now?']
+    """
+
+    def __init__(self, system: System, turns: tuple[Turn, ...] = ()) -> None:
+        if system.fixed_only:
+            raise UsageError(f"nobody can talk to {system.name}: it answers fixed contexts only")
+        self.system, self.turns = system, turns
+
+    def say(self, text: str) -> Turn:
+        """Add what the person says, and return what the system answers."""
+        self.turns = (*self.turns, clean_turn("user", text))
+        reply = answer(self.system, self.turns)
+        self.turns = (*self.turns, reply)
+        return reply
+
+    def dialogue(self, name: str) -> Dialogue:
+        """Return the conversation so far as a dialogue."""
+        meta = {"setting": "dynamic", "by": str(self.system.signature)}
+        return Dialogue(name, self.turns, self.system.name, {}, meta)
+
+
+def answer(system: System, turns: tuple[Turn, ...]) -> Turn:
+    """Let a system answer a conversation that is being held; a failure is an empty turn with a note."""
+    said = tuple(turn for turn in turns if turn.text.strip())
+    try:
+        return clean_turn("assistant", system.reply(Context(said)))
+    except Exception as error:  # whatever goes wrong in somebody's system is that system's failure
+        return Turn("assistant", "", {"note": f"{FAILED}: {reason(error)}"})
+
+
+def reason(error: Exception) -> str:
+    """Return in one line why a reply failed.
+
+    >>> reason(ValueError("no such word"))
+    'ValueError: no such word'
+    """
+    text = " ".join(str(error).split())[:300]
+    return text if isinstance(error, DialevalError) else f"{type(error).__name__}: {text}"

@@ -206,7 +206,7 @@ def test_an_address_that_is_not_https_is_refused(folder, address):
 
 
 def test_an_absent_set_that_can_be_downloaded_says_how(folder):
-    with pytest.raises(DataError, match="dialeval list sets --download toy, or set DIALEVAL_DATA"):
+    with pytest.raises(DataError, match="dialeval list --download toy, or set DIALEVAL_DATA"):
         list(toy("https://example.org/data.txt").dialogues())
 
 
@@ -223,3 +223,39 @@ def test_pinned_hashes_are_those_of_the_files_at_hand(data_folder: Path, name: s
         with open_binary(original(data_folder / chosen.folder, item.path)) as file:
             assert hashlib.sha256(file.read()).hexdigest() == item.sha256
     assert chosen.download() == []  # all there, so nothing is fetched
+
+
+def test_sets_are_among_the_data_of_the_user_unless_another_place_is_named(monkeypatch, tmp_path):
+    from dialeval.dialogues.datasets import data_folder
+
+    for variable in ("DIALEVAL_DATA", "XDG_DATA_HOME"):
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert data_folder() == tmp_path / ".local" / "share" / "dialeval" / "data"
+    monkeypatch.setenv("XDG_DATA_HOME", "relative/is/ignored")
+    assert data_folder() == tmp_path / ".local" / "share" / "dialeval" / "data"
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "share"))
+    assert data_folder() == tmp_path / "share" / "dialeval" / "data"
+    monkeypatch.setenv("DIALEVAL_DATA", "~/sets")
+    assert data_folder() == tmp_path / "sets"
+
+
+def test_list_download_means_a_set_without_saying_so(monkeypatch, tmp_path, capsys):
+    from dialeval.cli import catalogue
+    from dialeval.dialogues.datasets import public_set
+    from dialeval.errors import UsageError
+
+    monkeypatch.setenv("DIALEVAL_DATA", str(tmp_path))
+    with pytest.raises(UsageError, match=r"get it from github.com/Shikib/fed and put its files into .*/fed "):
+        catalogue.list_(None, "fed", json=False)
+    with pytest.raises(UsageError, match="no public set called 'nothing'"):
+        catalogue.list_(None, "nothing", json=False)
+    with pytest.raises(UsageError, match="list formats --download fed: only sets can be downloaded"):
+        catalogue.list_("formats", "fed", json=False)
+    for item in public_set("diasafety").downloads:
+        (tmp_path / "diasafety" / item.path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "diasafety" / item.path).touch()
+    catalogue.list_(None, "diasafety", json=True)
+    told = capsys.readouterr()
+    assert told.err == f"diasafety is there already: {tmp_path / 'diasafety'}\n"
+    assert '"name": "diasafety"' in told.out

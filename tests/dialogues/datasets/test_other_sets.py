@@ -393,7 +393,7 @@ def test_topicalchat_refuses_a_word_it_does_not_know_and_a_folder_without_files(
 @pytest.mark.parametrize("name", NAMES)
 def test_an_absent_set_says_where_to_get_it(tmp_path, monkeypatch, name):
     monkeypatch.setenv("DIALEVAL_DATA", str(tmp_path))
-    how = r"\((get it from https://github.com/|dialeval list sets --download )"
+    how = r"\((get it from https://github.com/|dialeval list --download )"
     with pytest.raises(DataError, match=f"is not there {how}.* or set DIALEVAL_DATA"):
         dialogues(name)
 

@@ -11,7 +11,7 @@ import pytest
 from scipy import stats
 
 from dialeval import __version__
-from dialeval.dialogues.datasets import Gold, PublicSet, data_folder, public_set
+from dialeval.dialogues.datasets import GoldDimension, PublicSet, data_folder, public_set
 from dialeval.dialogues.datasets.publicset import MissingPartError
 from dialeval.errors import DataError
 
@@ -520,13 +520,13 @@ def test_peers_of_turns_and_of_dialogues_may_share_a_file(shelf):
 
 def test_golds_come_with_the_default_first():
     assert {name: public_set(name).golds for name in RATED} == {
-        "fed": (Gold("overall", "dialogue"), Gold("overall", "turn")),
-        "dstc9": (Gold("overall", "dialogue"),),
-        "conture": (Gold("overall", "turn"), Gold("overall", "dialogue")),
-        "controllable": (Gold("overall", "dialogue"),),
-        "convai2-wild": (Gold("overall", "dialogue"),),
-        "dbdc3": (Gold("no-breakdown", "turn"),),
-        "uss": (Gold("satisfaction", "turn"), Gold("satisfaction", "dialogue")),
+        "fed": (GoldDimension("overall", "dialogue"), GoldDimension("overall", "turn")),
+        "dstc9": (GoldDimension("overall", "dialogue"),),
+        "conture": (GoldDimension("overall", "turn"), GoldDimension("overall", "dialogue")),
+        "controllable": (GoldDimension("overall", "dialogue"),),
+        "convai2-wild": (GoldDimension("overall", "dialogue"),),
+        "dbdc3": (GoldDimension("no-breakdown", "turn"),),
+        "uss": (GoldDimension("satisfaction", "turn"), GoldDimension("satisfaction", "dialogue")),
     }
 
 

@@ -3,30 +3,38 @@
 The reader of each set is imported when it is asked for.
 """
 
-from dialeval.dialogues.datasets.publicset import Download, Gold, PublicSet, data_folder
+from dialeval.dialogues.datasets.publicset import Download, GoldDimension, PublicSet, data_folder
 from dialeval.errors import UsageError
 
-# name -> module of this folder that defines it (each module has a dict SETS)
+# name -> module of this folder that defines it; each module has a dict SETS
 _HOMES = {
-    "actdial": "actdial",
-    "blended-skill-talk": "chitchat",
-    "controllable": "controllable",
-    "conture": "dstc9",
-    "convai2": "convai2",
-    "convai2-wild": "convai2",
-    "dailydialog": "dailydialog",
-    "dailydialog++": "dailydialog",
-    "dbdc3": "dbdc3",
-    "diasafety": "diasafety",
-    "dstc9": "dstc9",
-    "empathetic": "chitchat",
-    "fed": "fed",
-    "multiwoz": "multiwoz",
-    "personachat": "chitchat",
-    "sgd": "sgd",
-    "swda": "swda",
-    "topicalchat": "topicalchat",
-    "uss": "uss",
+    "abceval": "modern",
+    "actdial": "annotated",
+    "blended-skill-talk": "personas",
+    "controllable": "personas",
+    "conture": "rated_dialogues",
+    "convai2": "personas",
+    "convai2-wild": "personas",
+    "crsarena": "modern",
+    "dailydialog": "annotated",
+    "dailydialog++": "annotated",
+    "dbdc3": "rated_turns",
+    "diahalu": "modern",
+    "diasafety": "rated_dialogues",
+    "dstc9": "rated_dialogues",
+    "empathetic": "personas",
+    "fault-pairs": "fault_pairs",
+    "fed": "rated_dialogues",
+    "mrbench": "modern",
+    "mtrag": "modern",
+    "multiwoz": "task_oriented",
+    "personachat": "personas",
+    "sgd": "task_oriented",
+    "stc3": "modern",
+    "swda": "annotated",
+    "tau-retail": "modern",
+    "topicalchat": "rated_turns",
+    "uss": "rated_turns",
 }
 NAMES = tuple(_HOMES)
 
@@ -35,7 +43,7 @@ def public_set(name: str) -> PublicSet:
     """Return a public set by its name.
 
     >>> public_set("fed").golds[0]
-    Gold(dimension='overall', level='dialogue')
+    GoldDimension(dimension='overall', level='dialogue')
     """
     import importlib
 
@@ -46,4 +54,4 @@ def public_set(name: str) -> PublicSet:
     return found
 
 
-__all__ = ["NAMES", "Download", "Gold", "PublicSet", "data_folder", "public_set"]
+__all__ = ["NAMES", "Download", "GoldDimension", "PublicSet", "data_folder", "public_set"]

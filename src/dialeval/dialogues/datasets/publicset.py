@@ -8,7 +8,7 @@ from typing import Literal
 
 import msgspec
 
-from dialeval import files
+from dialeval import __version__, files
 from dialeval.dialogues.datasets.rawfiles import load_lines
 from dialeval.dialogues.dialogue import Dialogue
 from dialeval.errors import DataError, UsageError
@@ -31,8 +31,8 @@ class _Peer(msgspec.Struct):
 
 
 @dataclass(frozen=True, slots=True)
-class Gold:
-    """What a study of a set compares with when nothing else is asked for."""
+class GoldDimension:
+    """The ratings that a study of a set compares with by default: their dimension and level."""
 
     dimension: str
     level: Literal["turn", "dialogue"]
@@ -51,7 +51,7 @@ class Download:
 class PublicSet:
     """A data set read from its original files.
 
-    `read` gives the dialogues of one part, `rate` the ratings of people as Scores (None where nobody
+    `read` gives the dialogues of one part, `rate` the ratings of people, row by row (None where nobody
     rated). Both are handed the set's folder. Use the methods, which check that it is there.
     """
 
@@ -62,18 +62,17 @@ class PublicSet:
     home: str
     read: Callable[[Path, Part], Iterable[Dialogue]]
     parts: tuple[Part, ...] = ("test",)
-    rate: Callable[[Path], Scores] | None = None
-    golds: tuple[Gold, ...] = ()
+    rate: Callable[[Path], Iterable[Score]] | None = None
+    golds: tuple[GoldDimension, ...] = ()
     downloads: tuple[Download, ...] = ()
-    peers: str | None = None
+    peers: Callable[[Path], Iterable[Score]] | None = None
+    """Other metrics' scores that the set's own files hold; by default those of `peers.jsonl` beside them."""
 
     def path(self) -> Path:
         """Return the set's folder, or say in one line where it should be put."""
         path = data_folder() / self.folder
         if not path.is_dir():
-            how = (
-                f"dialeval list sets --download {self.name}" if self.downloads else f"get it from {self.home}"
-            )
+            how = f"dialeval list --download {self.name}" if self.downloads else f"get it from {self.home}"
             raise DataError(
                 f"the set {self.name!r} is not there", file=path, fix=f"{how}, or set DIALEVAL_DATA"
             )
@@ -96,18 +95,23 @@ class PublicSet:
         """Return what people said about the dialogues, one source per rater where raters are known."""
         if self.rate is None:
             raise UsageError(f"nobody rated the dialogues of {self.name}")
-        return self.rate(self.path())
+        rows = list(self.rate(self.path()))
+        signature = Signature.of("ratings.v1", {"set": self.name, "dialeval": __version__})
+        return Scores.of(rows, dict.fromkeys((row.source for row in rows), signature))
 
     def peer_scores(self) -> Scores:
         """Return other metrics' published scores for these dialogues, where they are at hand."""
-        path = self.path() / (self.peers or "peers.jsonl")
+        if self.peers is not None:
+            rows = list(self.peers(self.path()))
+            signature = Signature.of("peers.v1", {"set": self.name})
+            return Scores.of(rows, dict.fromkeys((row.source for row in rows), signature))
+        path = self.path() / "peers.jsonl"
         if not path.is_file():
             raise DataError("no peers' scores for this set", file=path)
         fields = {"set": self.name, "file": path.name, "sha256": files.sha256(path)[:12]}
-        signature = Signature.of("peers.v1", fields)
         peers = load_lines(path, _Peer)
         table = Scores.of(Score(p.id, p.turn, None, p.source, "peer", p.value) for _, p in peers)
-        return Scores(table.table, dict.fromkeys(table.sources, signature))
+        return Scores(table.table, dict.fromkeys(table.sources, Signature.of("peers.v1", fields)))
 
     def download(self) -> list[Path]:
         """Fetch the files that are missing from the set's public home, each checked by its hash."""
@@ -120,5 +124,14 @@ class PublicSet:
 
 
 def data_folder() -> Path:
-    """Return where public sets live: `$DIALEVAL_DATA`, by default `../shared/data`."""
-    return Path(os.environ.get("DIALEVAL_DATA") or "../shared/data")
+    """Return where public sets live: `$DIALEVAL_DATA`, by default `dialeval/data` among the user's data.
+
+    That is `$XDG_DATA_HOME/dialeval/data`, or `~/.local/share/dialeval/data` where the variable is not set.
+    """
+    try:
+        if chosen := os.environ.get("DIALEVAL_DATA"):
+            return Path(chosen).expanduser()
+        shared = Path(os.environ.get("XDG_DATA_HOME") or "~/.local/share").expanduser()
+        return (shared if shared.is_absolute() else Path("~/.local/share").expanduser()) / "dialeval" / "data"
+    except RuntimeError:
+        raise UsageError("this user has no home folder: set DIALEVAL_DATA to a folder") from None

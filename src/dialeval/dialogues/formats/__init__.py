@@ -1,7 +1,8 @@
-"""The formats dialogues come in: found by the first record, read as a stream, written as three of them."""
+"""The formats dialogues come in: `read` opens any source, `write` writes three of them."""
 
-from dialeval.dialogues.formats.reading import FORMATS, read
+from dialeval.dialogues.formats.opening import public_part, read, source_files
+from dialeval.dialogues.formats.reading import FORMATS
 from dialeval.dialogues.formats.tables import TurnColumns
 from dialeval.dialogues.formats.writing import write
 
-__all__ = ["FORMATS", "TurnColumns", "read", "write"]
+__all__ = ["FORMATS", "TurnColumns", "public_part", "read", "source_files", "write"]

@@ -1,4 +1,4 @@
-"""`read`: any file of dialogues as a stream, with the place named when something is wrong."""
+"""Any file of dialogues as a stream, the place named when something is wrong, every id only once."""
 
 import contextlib
 import json
@@ -14,59 +14,41 @@ import msgspec
 
 from dialeval import files
 from dialeval.dialogues.dialogue import Dialogue, content_id
-from dialeval.dialogues.formats import predictions, tables, transcript
-from dialeval.dialogues.formats.records import SHAPES, Shape, parse_record
-from dialeval.errors import DataError, UsageError
+from dialeval.dialogues.formats import actdial, tables
+from dialeval.dialogues.formats.records import RecordShape, is_prompt
+from dialeval.dialogues.formats.shapes import (
+    SHAPES,
+    Numbered,
+    Tell,
+    dialogues_of,
+    fitting,
+    parse_record,
+    shape_named,
+    unwrapped,
+)
+from dialeval.dialogues.formats.texts import read_text
+from dialeval.errors import DataError
 from dialeval.stores import is_address
 
-FORMATS = (*(shape.name for shape in SHAPES), "predictions", "table", "text")
+FORMATS = {
+    **{shape.name: shape.what for shape in SHAPES},
+    "actdial": "ActDial: a JSON list of segments with their acts",
+    "table": "CSV, TSV or Parquet with one turn a row; name columns with --columns",
+    "text": "plain text: User: and System: lines, a blank line between dialogues; WhatsApp's and Slack's too",
+    "dataset": "a Hugging Face dataset on disk (a folder of Arrow files)",
+}
+_LINES = (".jsonl", ".ndjson")
 _CHUNK = 1 << 16
 _RECENT = 1 << 17  # dialogues of a stream whose names are remembered, at least
-_MAX_RECORD = 1 << 28  # characters of one dialogue in a JSON array; more is not a dialogue
 _decode = msgspec.json.Decoder(Dialogue).decode
+_raw_decode = json.JSONDecoder().raw_decode
 _PLAIN_ROLES = frozenset(("user", "assistant", "system"))
-Numbered = Iterator[tuple[int, Dialogue]]
-
-
-def read(
-    path: str | Path, format: str | None = None, columns: tables.TurnColumns | None = None
-) -> Iterator[Dialogue]:
-    """Yield the dialogues of a file, one after the other, in flat memory.
-
-    The kind of file follows from its name and first bytes, the shape of its records from the first one.
-    `-` is JSONL on standard input; gzip is seen through. A dialogue without an id is named by its
-    content; the second one with the same content gets `-2`, and so on. A stream has no end, so there only
-    the last 131,072 names, or up to twice as many, are remembered.
-
-    Args:
-        path: JSONL, JSON array, predictions by id, Parquet, CSV, TSV or plain text, possibly gzipped.
-        format: One of `FORMATS` instead of looking.
-        columns: Which columns of a turn table hold what.
-
-    Raises:
-        DataError: With file, line and field. A duplicate id names both lines, at the latest at the end.
-    """
-    if format is not None and format not in FORMATS:
-        raise UsageError(f"no format {format!r}; known: {', '.join(FORMATS)}")
-    seen = _SeenIds(path, lambda: numbered(path, format, columns))
-    nameless = _Recent(_RECENT) if str(path) == "-" else Counter[str]()
-    add, check_at = seen.add, 4096
-    with readable(path):
-        for line, dialogue in numbered(path, format, columns):
-            if not dialogue.id:
-                yield named(dialogue, nameless)
-                continue
-            add(dialogue.id, line)
-            if line >= check_at:
-                seen.check()
-                check_at *= 2
-            yield dialogue
-    seen.check()
+Place = tuple[object, int, str]  # file, line, id
 
 
 @contextlib.contextmanager
 def readable(path: str | Path) -> Iterator[None]:
-    """Say of bytes that are neither gzip nor text, as they should be, which file they are in."""
+    """Turn the complaints of gzip and UTF-8 about broken bytes into errors that name the file."""
     try:
         yield
     except (EOFError, zlib.error) as error:
@@ -82,12 +64,12 @@ def named(dialogue: Dialogue, nameless: Counter[str]) -> Dialogue:
     return msgspec.structs.replace(dialogue, id=name if nameless[name] == 1 else f"{name}-{nameless[name]}")
 
 
-class _Recent(Counter[Any]):
+class RecentCounts(Counter[Any]):
     """Numbers by name, of which at least the last `most` are remembered."""
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, most: int | None = None) -> None:
         super().__init__()
-        self.most, self.old = most, dict[Any, int]()
+        self.most, self.old = most or _RECENT, dict[Any, int]()
 
     def __missing__(self, name: Any) -> int:
         return self.old.get(name, 0)
@@ -99,66 +81,189 @@ class _Recent(Counter[Any]):
         super().__setitem__(name, number)
 
 
-class _SeenIds:
-    """Finds duplicate ids in eight bytes a dialogue, so that memory stays flat over a gigabyte.
+class UniqueIds:
+    """Refuses an id that was used before, in eight bytes a dialogue: memory stays flat over a gigabyte.
 
-    Hashes are sorted in place and looked through when their number has doubled, and at the end. Only when
-    two are equal is the file read again, to name the lines. A stream cannot be: there the hashes of the last
-    ids are kept with their lines.
+    Hashes are sorted in place and looked through when their number has doubled, and at the end. Only when two
+    are equal are the dialogues read again, up to the first that has an earlier one's id: which two places are
+    named does not depend on the hashes. A live stream cannot be read again: there the hashes of the last ids
+    are kept with their lines.
+
+    Args:
+        again: Yields file, line and id of all dialogues that have one, in their order.
+        live: Whether they can be read only once.
     """
 
-    def __init__(self, path: str | Path, again: Callable[[], Numbered]) -> None:
-        self.path, self.again, self.hashes = path, again, array("q")
-        self.lines = _Recent(_RECENT)
-        self.add = self._keep if str(path) == "-" else self._hash
+    def __init__(self, again: Callable[[], Iterator[Place]], *, live: bool = False) -> None:
+        self.again, self.hashes, self.check_at = again, array("q"), 4096
+        self.lines = RecentCounts()
+        if live:
+            self.add = self._keep  # type: ignore[method-assign]
 
-    def _hash(self, name: str, line: int) -> None:
+    def add(self, name: str, file: object, line: int) -> None:
+        """Take in the id of the next dialogue."""
         self.hashes.append(hash(name))
+        if len(self.hashes) >= self.check_at:
+            self.check()
 
-    def _keep(self, name: str, line: int) -> None:
+    def _keep(self, name: str, file: object, line: int) -> None:
         hashed = hash(name)
         if first := self.lines[hashed]:
-            self._complain(first, line)
+            raise _used_before(name, file, line, (file, first))
         self.lines[hashed] = line
 
     def check(self) -> None:
+        """Refuse what has come twice so far."""
         import numpy as np
 
+        self.check_at = 2 * max(2048, len(self.hashes))
         hashes = np.frombuffer(self.hashes, dtype=np.int64)
         hashes.sort()
-        for first in range(0, len(hashes) - 1, _CHUNK):
-            part = hashes[first : first + _CHUNK + 1]
-            same = np.flatnonzero(part[1:] == part[:-1])
-            if len(same):
-                twice = int(part[same[0]])
-                lines = [line for line, found in self.again() if found.id and hash(found.id) == twice]
-                self._complain(lines[0], lines[-1])
-
-    def _complain(self, first: int, second: int) -> None:
-        raise DataError(
-            f"the id of this dialogue was already used in line {first}",
-            file=self.path,
-            line=second,
-            field="id",
-            fix="ids must be unique; leave them out to have them made",
-        )
+        twice = set(hashes[1:][hashes[1:] == hashes[:-1]].tolist())
+        del hashes  # or the array could not grow
+        places: dict[str, tuple[object, int]] = {}
+        for file, line, name in self.again() if twice else ():
+            if hash(name) in twice:
+                if name in places:
+                    raise _used_before(name, file, line, places[name])
+                places[name] = file, line
 
 
-def numbered(path: str | Path, format: str | None, columns: tables.TurnColumns | None) -> Numbered:
-    """Yield the dialogues of a file with their lines, rows or items, nameless ones without a name."""
+def _used_before(name: str, file: object, line: int, first: tuple[object, int]) -> DataError:
+    where = f"line {first[1]}" if first[0] == file else f"{first[0]}:{first[1]}"
+    shown = name if len(name) <= 80 else f"{name[:80]}…"
+    fix = "ids must be unique; leave them out to have them made"
+    return DataError(
+        f"the id {shown!r} was already used in {where}", file=file, line=line, field="id", fix=fix
+    )
+
+
+def numbered(
+    path: str | Path,
+    format: str | None,
+    columns: tables.TurnColumns | None,
+    tell: Tell | None = None,
+    *,
+    lenient: bool = False,
+    took: Tell | None = None,
+) -> Numbered:
+    """Choose the reader of a file; yield its dialogues with their lines. One without an id has the id "".
+
+    Args:
+        path: The file, or the folder of a Hugging Face dataset.
+        format: One of `FORMATS`, instead of looking.
+        columns: Which columns of a table of turns hold what.
+        tell: Told what was guessed, and what was lost.
+        lenient: Whether a record that cannot be read is counted as lost, once a dialogue was read.
+        took: Told the format that was found.
+    """
     suffix = ending(path)
+    shape = shape_named(format)
+    how = tables.Reading(columns, shape, tell, lenient, took)
+    if tables.is_dataset(path):
+        return tables.read_dataset(path, how)
     if suffix == ".parquet":
-        return tables.read_parquet(path, columns)
+        return tables.read_parquet(path, how)
     if suffix in (".csv", ".tsv") or format == "table":
-        return tables.read_csv(path, "\t" if suffix == ".tsv" else ",", columns)
+        return tables.read_csv(path, "\t" if suffix == ".tsv" else ",", how)
     if suffix == ".txt" or format == "text":
-        return transcript.read_text(path)
-    shape = next((shape for shape in SHAPES if shape.name == format), None)
-    file = files.open_binary(path)
-    start = first_line(path, file)
-    if format == "predictions" or (suffix == ".json" and shape is None and predictions.looks_like(start)):
-        return predictions.read_predictions(path, file, start)
-    return (_read_array if start.lstrip()[:1] == b"[" else _read_lines)(path, file, start, shape)
+        how.take("text")
+        return read_text(path, tell)
+    if format == "actdial" or (format is None and suffix == ".json" and actdial.holds_segments(path)):
+        how.take("actdial")
+        return enumerate(actdial.read_dialogues(Path(path)), 1)
+    return dialogues_of(_records(path, format), path, shape, tell, lenient=lenient, took=took)
+
+
+def _records(path: str | Path, format: str | None) -> Iterator[tuple[int, Any]]:
+    """Yield the records of a JSON file with their lines: of an array, of one object, or one a line."""
+    with files.open_binary(path) as file:
+        start = first_line(path, file)
+        if start.lstrip()[:1] == b"[" and not (ending(path) in _LINES and _is_whole(start)):
+            yield from _array_items(path, file, start)
+            return
+        following = file.readline(_CHUNK) if ending(path) == ".json" else b""
+        if is_one_object(path, start, following, format):
+            yield from _object_records(path, start + following + file.read(), format)
+            return
+        rest = files.lines(file, path, 3 if following.endswith(b"\n") else 2)
+        if following and not following.endswith(b"\n"):
+            following += next(rest, b"")
+        yield from _line_records(path, chain((start,), (following,) if following else (), rest))
+
+
+def is_one_object(path: str | Path, start: bytes, following: bytes, format: str | None) -> bool:
+    """Whether a file is one JSON object, on one line or over several, by its first two lines."""
+    if start.lstrip()[:1] != b"{":
+        return False
+    if start.strip() == b"{" or format == "predictions":
+        return True
+    return ending(path) == ".json" and (not following.strip() or not _is_whole(start))
+
+
+def _is_whole(line: bytes) -> bool:
+    try:
+        json.loads(line)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def _object_records(path: str | Path, data: bytes, format: str | None) -> Iterator[tuple[int, Any]]:
+    try:
+        record = _load(path, data, None)
+    except DataError:
+        if not (several := _one_after_another(data)):
+            raise
+        yield from enumerate(several, 1)
+        return
+    if shape_named(format) is None and (inside := unwrapped(record)) is not None:
+        yield from enumerate(inside, 1)
+        return
+    found = fitting(record)
+    if format == "predictions" or (found and found[0].name == "predictions"):
+        record = _load(path, data, _unique)
+    yield 1, record
+
+
+def _one_after_another(data: bytes) -> list[Any]:
+    """Return the objects of a file that holds several, each over many lines; none if it is broken."""
+    found: list[Any] = []
+    try:
+        text, at = data.decode().rstrip(), 0
+        while at < len(text):
+            record, at = _raw_decode(text, at)
+            found.append(record)
+            at = next((place for place in range(at, len(text)) if not text[place].isspace()), len(text))
+    except (ValueError, RecursionError):
+        return []
+    return found
+
+
+def _load(path: str | Path, data: bytes, hook: Callable[[list[tuple[str, Any]]], Any] | None) -> Any:
+    try:
+        return json.loads(data, object_pairs_hook=hook)
+    except DataError as error:
+        raise DataError(str(error), file=path) from None
+    except UnicodeDecodeError as error:
+        raise DataError(f"not UTF-8: {error.reason}", file=path, fix="save the file as UTF-8") from None
+    except json.JSONDecodeError as error:
+        cut = error.pos >= len(data.rstrip()) - 1 or error.msg.startswith("Unterminated")
+        what = "the file breaks off" if cut else f"not JSON: {error.msg}"
+        raise DataError(what, file=path, line=error.lineno, fix="one JSON object, or one a line") from None
+    except RecursionError:
+        raise DataError("nested too deeply", file=path) from None
+    except ValueError as error:  # a number of 5,000 digits
+        raise DataError(f"not JSON: {error}", file=path) from None
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Refuse a key that stands twice: of two dialogues with one id, one would be lost without a word."""
+    made = dict(pairs)
+    if len(made) < len(pairs):
+        twice = next(key for key, _ in pairs if sum(key == other for other, _ in pairs) > 1)
+        raise DataError(f"the key {twice!r} stands there twice", fix="ids must be unique")
+    return made
 
 
 def ending(path: str | Path) -> str:
@@ -172,31 +277,55 @@ def ending(path: str | Path) -> str:
 
 
 def first_line(path: str | Path, file: BinaryIO) -> bytes:
-    """Return the first line that holds something, counted in blank lines by the reader after it."""
+    """Return the first line of a file; of an array, which may be one line as a whole, how it begins."""
     try:
-        line = file.readline()
+        line = file.readline(_CHUNK).removeprefix(b"\xef\xbb\xbf")
+        if line.lstrip()[:1] != b"[" and len(line) >= _CHUNK - 3 and not line.endswith(b"\n"):
+            line += next(files.lines(file, path), b"")
     except OSError as error:  # gzip's complaint about bytes that are not gzip
         raise DataError(str(error), file=path) from None
-    return line.removeprefix(b"\xef\xbb\xbf")
+    return line
 
 
-def _read_lines(path: str | Path, file: BinaryIO, first: bytes, shape: Shape | None) -> Numbered:
-    with file:
-        for number, line in enumerate(chain((first,), file), 1):
-            dialogue, shape = parse_line(path, number, line, shape)
-            if dialogue is not None:
-                yield number, dialogue
+def _line_records(path: str | Path, lines: Iterator[bytes]) -> Iterator[tuple[int, Any]]:
+    for number, line in enumerate(lines, 1):
+        dialogue = _read_plain(line)
+        if dialogue is not None:
+            yield number, dialogue
+            continue
+        try:
+            record = _json(path, number, line)
+        except DataError as error:
+            yield number, error
+            continue
+        if record is not _BLANK:
+            for inside in (record,) if (items := unwrapped(record)) is None else items:
+                yield number, inside
 
 
 def parse_line(
-    path: str | Path, number: int, line: bytes, shape: Shape | None
-) -> tuple[Dialogue | None, Shape | None]:
+    path: str | Path, number: int, line: bytes, shape: RecordShape | None
+) -> tuple[Dialogue | None, RecordShape | None]:
     """Read one line of JSONL, in the shape that the file has so far; a blank line holds no dialogue."""
     dialogue = _read_plain(line)
     if dialogue is not None:
         return dialogue, shape
     record = _json(path, number, line)
-    return (None, shape) if record is _BLANK else parse_record(record, shape, path, number)
+    if record is _BLANK:
+        return None, shape
+    made, shape = parse_record(record, shape, path, number)
+    return made[0], shape
+
+
+def one_a_line(start: bytes, format: str | None) -> bool:
+    """Whether each line of JSONL is one dialogue, by the first one; pairs, trees and spans are not."""
+    try:
+        record = json.loads(start)
+    except (ValueError, RecursionError):
+        return True  # an error, said where it is read
+    named = shape_named(format)
+    found = [named] if named else fitting(record)
+    return not found or found[0].column or found[0].name in ("langchain", "anthropic")
 
 
 def _read_plain(line: bytes) -> Dialogue | None:
@@ -211,9 +340,12 @@ def _read_plain(line: bytes) -> Dialogue | None:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
     for turn in dialogue.turns:
-        if turn.speaker not in _PLAIN_ROLES:
+        if turn.speaker not in _PLAIN_ROLES or "tool_calls" in turn.meta:
             return None
-    if dialogue.references and max(dialogue.references) >= len(dialogue.turns):
+    if dialogue.system and is_prompt(dialogue.system):
+        return None
+    numbers = dialogue.references
+    if numbers and (min(numbers) < 0 or max(numbers) >= len(dialogue.turns)):
         return None
     return dialogue
 
@@ -243,46 +375,83 @@ def _json(path: str | Path, number: int, line: bytes) -> Any:
         raise DataError(f"not JSON: {error}", file=path, line=number) from None
 
 
-def _read_array(path: str | Path, file: BinaryIO, start: bytes, shape: Shape | None) -> Numbered:
-    """Read a JSON array element by element, holding one element at a time; lines are counted as items."""
-    import codecs
+def _array_items(path: str | Path, file: BinaryIO, start: bytes) -> Iterator[tuple[int, Any]]:
+    """Yield the items of a JSON array, holding one at a time; where it breaks off, the error is the last."""
+    items = _ArrayItems(path, file, start)
+    number = 0
+    try:
+        for number, record in enumerate(items, 1):
+            yield number, record
+    except DataError as error:
+        yield number + 1, error
 
-    with file:
-        decoder, utf8 = json.JSONDecoder(), codecs.getincrementaldecoder("utf-8")()
-        text, number, ended = utf8.decode(start).lstrip()[1:], 0, False
+
+class _ArrayItems:
+    """The items of a JSON array; what is no array from its first byte to its last is an error."""
+
+    def __init__(self, path: str | Path, file: BinaryIO, start: bytes) -> None:
+        import codecs
+
+        self.path, self.file, self.ended, self.number = path, file, False, 1
+        self.utf8 = codecs.getincrementaldecoder("utf-8")()
+        try:
+            self.text = self.utf8.decode(start).lstrip()[1:]
+        except UnicodeDecodeError as error:
+            raise self._wrong(f"not UTF-8: {error.reason}") from None
+
+    def __iter__(self) -> Iterator[Any]:
+        if self._next() != "]":
+            yield self._item()
+            while (mark := self._next()) == ",":
+                self.text, self.number = self.text[1:], self.number + 1
+                yield self._item()
+            if mark != "]":
+                raise self._wrong(f"a comma or ] is expected after it, not {mark!r}")
+        self.text = self.text[1:]
+        if self._next(at_end=True):
+            raise self._wrong(
+                f"after the closing ] of the array there is more: {self.text[:20]!r}", "one array a file"
+            )
+
+    def _next(self, *, at_end: bool = False) -> str:
+        """Return the next character that is no space, without taking it; at the end of the file none."""
+        while not (text := self.text.lstrip(" \t\r\n")) and not self.ended:
+            self._read()
+        self.text = text
+        if not text and not at_end:
+            raise self._wrong("the array is not closed: the file breaks off")
+        return text[:1]
+
+    def _item(self) -> Any:
+        if (mark := self._next()) in ",]":
+            raise self._wrong(f"an item is expected, not {mark!r}")
         while True:
-            text = text.lstrip(" \t\r\n,")
-            if text[:1] == "]":
-                return
+            end, text = -1, self.text
             try:
-                record, end = decoder.raw_decode(text) if text else (None, -1)
+                record, end = _raw_decode(text)
             except RecursionError:
-                raise DataError("nested too deeply", file=path, line=number + 1) from None
+                raise self._wrong("nested too deeply") from None
             except json.JSONDecodeError as error:
-                record, end = None, -1
-                if (
-                    ended
-                    or len(text) > _MAX_RECORD
-                    or (error.pos < len(text) - 64 and error.msg.startswith("Expecting"))
-                ):
-                    raise DataError(
-                        f"not JSON: {error.msg}", file=path, line=number + 1, fix="item of the array"
-                    ) from None
+                hopeless = error.pos < len(text) - 64 and error.msg.startswith("Expecting")
+                if self.ended or hopeless:
+                    raise self._wrong(f"not JSON: {error.msg}") from None
             except ValueError as error:  # a number of 5,000 digits
-                raise DataError(f"not JSON: {error}", file=path, line=number + 1) from None
-            if end < 0 or (end == len(text) and not ended):
-                if ended:
-                    raise DataError(
-                        "the array is not closed: the file breaks off", file=path, line=number + 1
-                    )
-                chunk = file.read(max(_CHUNK, len(text)))
-                ended = not chunk
-                try:
-                    text += utf8.decode(chunk, final=ended)
-                except UnicodeDecodeError as error:
-                    raise DataError(f"not UTF-8: {error.reason}", file=path, line=number + 1) from None
-                continue
-            number += 1
-            text = text[end:]
-            dialogue, shape = parse_record(record, shape, path, number)
-            yield number, dialogue
+                raise self._wrong(f"not JSON: {error}") from None
+            if (end if end >= 0 else len(text)) > files.max_record():
+                raise files.too_large(self.path, self.number)
+            if 0 <= end < len(text) or (end >= 0 and self.ended):  # at the very end a number might go on
+                self.text = text[end:]
+                return record
+            self._read()
+
+    def _read(self) -> None:
+        chunk = self.file.read(max(_CHUNK, len(self.text)))
+        self.ended = not chunk
+        try:
+            self.text += self.utf8.decode(chunk, final=self.ended)
+        except UnicodeDecodeError as error:
+            raise self._wrong(f"not UTF-8: {error.reason}") from None
+
+    def _wrong(self, message: str, fix: str | None = None) -> DataError:
+        field = f"item {self.number} of the array"
+        return DataError(message, file=self.path, line=self.number, field=field, fix=fix)

@@ -1,121 +1,105 @@
-"""One JSON record → one dialogue, for every shape of record people keep chats in.
+"""What shapes of records share: how they are described, and how a dialogue is put around its turns.
 
-A shape is a pair of functions: does this record look like it, and what dialogue does it hold. Whatever
-is not text (tool calls, images, annotation) stays in `meta`, and every message keeps its place.
+A shape says whether a record looks like it, and what it holds: one dialogue, several (two answers of an
+arena, a tree, a run of many samples), or a piece of one: then all records of a file are joined (spans, rows).
 """
 
-from collections.abc import Callable, Mapping
+import html
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from dialeval.dialogues.dialogue import Dialogue, Turn, clean_text, clean_turn, storable
+from dialeval.dialogues.dialogue import Dialogue, Turn, clean_text
+from dialeval.dialogues.formats.messages import (
+    decoded,
+    feedback,
+    messages_in,
+    parse_message,
+    passages,
+    plain_message,
+)
+from dialeval.dialogues.languages import language_code
 from dialeval.errors import DataError
 
 Record = dict[str, Any]
-
-_ROLES = {
-    **dict.fromkeys(("user", "human", "customer", "client", "usr", "prompter", "you", "u"), "user"),
-    **dict.fromkeys(
-        ("assistant", "bot", "chatbot", "gpt", "chatgpt", "agent", "ai", "model", "bing", "bard", "sys"),
-        "assistant",
-    ),
-    **dict.fromkeys(
-        ("tool", "function", "observation", "function_call", "tool_call", "tool_response"), "tool"
-    ),
-    **dict.fromkeys(("system", "developer"), "system"),
-}
-_IDS = ("id", "dialogue_id", "dialog_id", "conversation_id", "conversation_hash", "session_id", "uuid", "idx")
+Lost = Callable[[int, str], None]
+"""Told the record (its line or number) and why it, or a part of it, is not in the dialogues."""
+Joined = Iterator[tuple[int, Dialogue]]
+_IDS = (
+    "id",
+    "dialogue_id",
+    "dialog_id",
+    "conversation_id",
+    "conversation_hash",
+    "session_id",
+    "uuid",
+    "idx",
+    "prompt_id",
+)
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
-    """A shape of record: its name, what it looks like, how it is read."""
+class RecordShape:
+    """A shape of record that people keep chats in.
+
+    Attributes:
+        name: How it is asked for (`--format`).
+        what: One line for `dialeval list formats`.
+        keys: Names that mark it; the nearest format of a record that fits none is found by them.
+        matches: Whether a record has this shape.
+        parse: Reads it; what is wrong is a `DataError` with the field, to which file and line are added.
+        join: In place of `parse`, for records that are pieces: reads all of them, with their numbers.
+        column: A column of a table that has this name holds dialogues of this shape.
+        general: Whether other shapes are special cases of this one, so that both fitting says nothing.
+    """
 
     name: str
-    matches: Callable[[Record], bool]
-    parse: Callable[[Record], Dialogue]
+    what: str
+    keys: tuple[str, ...]
+    matches: Callable[[Record], Any]
+    parse: Callable[[Record], Dialogue | list[Dialogue]] | None = None
+    join: Callable[[Iterable[tuple[int, Record]], Lost], Joined] | None = None
+    column: bool = False
+    general: bool = False
 
 
-def role(name: object) -> str:
-    """Map the many names of the two sides onto `user` and `assistant`; other names stay.
-
-    >>> role("Human"), role("gpt"), role("Alice")
-    ('user', 'assistant', 'Alice')
-    """
-    text = clean_text(str(name))[0]
-    return _ROLES.get(text.strip().lower(), text)
+def parse_messages(items: Iterable[Any]) -> list[Turn]:
+    """Return the turns of the messages of one conversation; a result without its call is noted there."""
+    plain = [
+        item if (made := plain_message(item)) is None else made for item in items if not _is_thought(item)
+    ]
+    return checked_calls([turn for number, item in enumerate(plain) for turn in parse_message(item, number)])
 
 
-def _from_messages(record: Record) -> Dialogue:
-    return _assemble(
-        record, "messages", [_message(item, n) for n, item in enumerate(_list(record, "messages"))]
-    )
+def _is_thought(item: object) -> bool:
+    return isinstance(item, Mapping) and item.get("type") == "reasoning" and "role" not in item
 
 
-def _message(item: object, number: int) -> Turn:
-    if not isinstance(item, Mapping):
-        raise DataError("not an object", field=f"messages[{number}]", fix='{"role": …, "content": …}')
-    meta = {
-        **(item.get("meta") or {}),
-        **{k: v for k, v in item.items() if k not in ("role", "content", "meta")},
-    }
-    if item.get("role") is None:
-        meta["note"] = "no role"
-    speaker = role(item.get("role") or "unknown")
-    content = item.get("content")
-    if isinstance(content, list):
-        parts = [part if isinstance(part, Mapping) else {"type": "text", "text": part} for part in content]
-        texts = [text for part in parts if isinstance(text := part.get("text"), str)]
-        rest = [part for part in parts if not isinstance(part.get("text"), str)]
-        content, meta = "\n".join(texts) if texts else None, {**meta, **({"parts": rest} if rest else {})}
-    if speaker == "tool" and content:
-        return Turn("tool", "", {**meta, "content": content})
-    if content is not None and not isinstance(content, str):
-        raise DataError(f"text expected, not {type(content).__name__}", field=f"messages[{number}].content")
-    if not content and "note" in meta and content is not None:
-        return Turn(speaker, "", meta)  # written by us: the note says why there is no text
-    return clean_turn(speaker, content, meta)
+def checked_calls(turns: list[Turn]) -> list[Turn]:
+    """Note results whose call is not among the turns before them, where calls have ids."""
+    import msgspec
+
+    seen: set[str] = set()
+    made = []
+    for turn in turns:
+        seen.update(call.id for call in turn.tool_calls if call.id)
+        orphan = turn.speaker == "tool" and turn.tool_call_id and turn.tool_call_id not in seen
+        noted = {**turn.meta, "note": "a tool's result without its call"}
+        made.append(msgspec.structs.replace(turn, meta=noted) if orphan and "note" not in turn.meta else turn)
+    return made
 
 
-def _from_sharegpt(record: Record) -> Dialogue:
-    key = "conversations" if "conversations" in record else "conversation"
-    turns = []
-    for number, item in enumerate(_list(record, key)):
-        if isinstance(item, Mapping) and "from" in item and "value" in item:
-            rest = {k: v for k, v in item.items() if k not in ("from", "value")}
-            item = {"role": item["from"], "content": item["value"], **rest}  # noqa: PLW2901
-        turns.append(_message(item, number))
-    record = {("system_prompt" if name == "system" else name): value for name, value in record.items()}
-    return _assemble(record, key, turns)
+def turns_in(found: object, speaker: str = "user") -> list[Turn]:
+    """Return the turns that the input or output of a model holds."""
+    return [
+        turn for number, one in enumerate(messages_in(found, speaker)) for turn in parse_message(one, number)
+    ]
 
 
-def _from_convlab(record: Record) -> Dialogue:
-    turns = []
-    for item in _list(record, "turns"):
-        meta = {k: v for k, v in item.items() if k not in ("speaker", "utterance", "utt_idx")}
-        speaker = "assistant" if str(item.get("speaker")).lower() == "system" else role(item.get("speaker"))
-        turns.append(clean_turn(speaker, item.get("utterance"), meta))
-    return _assemble(record, "turns", turns)
-
-
-def _from_parlai(record: Record) -> Dialogue:
-    acts = [act for exchange in _list(record, "dialog") for act in exchange]
-    names = [str(act.get("id", "unknown")) for act in acts]
-    people = {
-        name for name in names if any(word in name.lower() for word in ("human", "user", "worker", "turker"))
-    }
-    roles = {name: name for name in names}
-    if people and len(set(names)) == 2:
-        roles = {name: "user" if name in people else "assistant" for name in names}
-    turns = []
-    for name, act in zip(names, acts, strict=True):
-        meta = {k: v for k, v in act.items() if k not in ("id", "text", "episode_done")}
-        turns.append(clean_turn(role(roles[name]), act.get("text"), meta))
-    return _assemble(record, "dialog", turns)
-
-
-def _list(record: Record, key: str) -> list[Any]:
-    items = record[key]
+def items_of(record: Record, key: str) -> list[Any]:
+    """Return the list under a key, which may be JSON in a text; None counts as empty."""
+    items = decoded(record[key])
     if items is None:
         return []
     if not isinstance(items, list | tuple):
@@ -123,25 +107,111 @@ def _list(record: Record, key: str) -> list[Any]:
     return list(items)
 
 
-def _assemble(record: Record, turns_key: str, turns: list[Turn]) -> Dialogue:
-    """Put id (empty if there is none), system, references and the rest of a record around its turns."""
+def has_list(record: Mapping[str, Any], key: str, *inside: str) -> bool:
+    """Whether a list stands under a key, whose first item, if any, has these names."""
+    items = decoded(record.get(key))
+    if not isinstance(items, list):
+        return False
+    return not items or (isinstance(items[0], Mapping) and all(name in items[0] for name in inside))
+
+
+def has_items(record: Mapping[str, Any], key: str, *inside: str) -> bool:
+    """Whether a list that is not empty stands under a key, and its first item has these names."""
+    return bool(decoded(record.get(key))) and has_list(record, key, *inside)
+
+
+def first_of(record: Mapping[str, Any], *keys: str) -> Any:
+    """Return the first value under one of the names that is neither missing nor empty."""
+    return next((record[key] for key in keys if record.get(key) not in (None, "")), None)
+
+
+def kept_of(record: Mapping[str, Any], *keys: str) -> dict[str, Any]:
+    """Return what stands under some of the names, those that are missing or empty left out."""
+    return {key: record[key] for key in keys if record.get(key) not in (None, "", [], {})}
+
+
+_TAG = re.compile(r"<(br|/p|/div|/li|/h\d)\b[^>]*>", re.IGNORECASE)
+
+
+def plain_text(found: object) -> str | None:
+    r"""Return the text of a body in HTML, line breaks kept; what has no tags stays as it is.
+
+    >>> plain_text("<p>Hello &amp; welcome</p><p>Bye</p>"), plain_text("a < b")
+    ('Hello & welcome\nBye', 'a < b')
+    """
+    if not isinstance(found, str):
+        return None
+    if not re.search(r"</?[a-zA-Z][^>]*>", found):
+        return found
+    return html.unescape(re.sub(r"<[a-zA-Z/][^>]*>", "", _TAG.sub("\n", found))).strip()
+
+
+def assemble(record: Record, turns_key: str, turns: list[Turn], **fields: Any) -> Dialogue:
+    """Put id (empty if there is none), system, references and the rest of a record around its turns.
+
+    Args:
+        record: Where they stand; what has no field becomes `meta`.
+        turns_key: The key whose value the turns were.
+        turns: The turns.
+        fields: Fields of the dialogue that are known better.
+    """
     id_key = next((key for key in _IDS if record.get(key) not in (None, "")), None)
+    if id_key and isinstance(record[id_key], Mapping | list):
+        raise DataError("text or a number is expected", field=id_key)
     named = str(record[id_key]) if id_key else ""
-    system = record.get("system", record.get("model"))
-    meta = {
-        k: v
-        for k, v in record.items()
-        if k not in (id_key, turns_key, "system", "model", "references", "meta")
-    }
+    system, prompt = system_of(record)
+    known = (id_key, turns_key, "system", "model", "references", "meta", *_FIELDS)
+    meta = {k: v for k, v in record.items() if k not in known}
     extra = record.get("meta") or {}
     if not isinstance(extra, Mapping):
         raise DataError("an object is expected", field="meta")
-    return Dialogue(
-        clean_text(named)[0],
-        tuple(turns),
-        None if system is None else clean_text(str(system))[0],
-        _references(record.get("references"), len(turns)),
-        {**extra, **meta},
+    meta = {**extra, **meta}
+    found: dict[str, Any] = {
+        "id": clean_text(named)[0],
+        "turns": tuple(turns),
+        "system": None if system is None else clean_text(str(system))[0],
+        "references": _references(record.get("references"), len(turns)),
+        "meta": meta,
+        "instructions": prompt,
+        "evidence": passages(record.get("evidence")),
+        "feedback": feedback(record.get("feedback"), meta=meta),
+        "language": language_code(record.get("language")),
+    }
+    return Dialogue(**(found | fields))
+
+
+_FIELDS = ("instructions", "system_prompt", "evidence", "feedback", "language")
+
+
+def system_of(record: Mapping[str, Any]) -> tuple[object, str | None]:
+    """Return the name of the system under test, and its instructions.
+
+    `system` is a name in our own files and a prompt in requests of Anthropic's API; a prompt is a list of
+    blocks, or reads as one.
+    """
+    system, prompt = record.get("system", record.get("model")), None
+    for key in ("system", "instructions", "system_prompt"):
+        given = record.get(key)
+        if given and (key != "system" or is_prompt(given)):
+            prompt = "\n".join(turn.text for turn in parse_message({"role": "system", "content": given}, 0))
+    return (record.get("model") if is_prompt(system) else system), prompt
+
+
+def is_prompt(system: object) -> bool:
+    """Whether what stands under `system` is a prompt, rather than a name.
+
+    >>> is_prompt("You are a clerk."), is_prompt("Answer in French, without prices."), is_prompt("gpt-4 (v2)")
+    (True, True, False)
+    """
+    if not isinstance(system, str):
+        return isinstance(system, list)
+    if len(system) < 12:
+        return False
+    words = system.split()
+    return (
+        len(words) >= 12
+        or system.lower().startswith(("you are ", "you're ", "act as ", "your task", "your name is"))
+        or (len(words) >= 5 and system.rstrip()[-1] in ".!:")
     )
 
 
@@ -161,51 +231,3 @@ def _references(found: object, n_turns: int) -> dict[int, list[str]]:
             raise DataError("a list of texts is expected", field=f"references.{key}")
         references[int(key)] = [clean_text(text)[0] for text in texts]
     return references
-
-
-def _has_list(record: Record, key: str, *inside: str) -> bool:
-    items = record.get(key)
-    if not isinstance(items, list):
-        return False
-    return not items or (isinstance(items[0], Mapping) and all(name in items[0] for name in inside))
-
-
-SHAPES = (
-    Shape("messages", lambda r: "messages" in r, _from_messages),
-    Shape(
-        "sharegpt", lambda r: _has_list(r, "conversations") or _has_list(r, "conversation"), _from_sharegpt
-    ),
-    Shape("convlab", lambda r: _has_list(r, "turns", "speaker", "utterance"), _from_convlab),
-    Shape("parlai", lambda r: isinstance(r.get("dialog"), list), _from_parlai),
-)
-
-
-def parse_record(record: object, shape: Shape | None, path: object, line: int) -> tuple[Dialogue, Shape]:
-    """Read one record, in the given shape or the one it has, adding file and line to any complaint."""
-    try:
-        if shape is None or not isinstance(record, dict):
-            shape = shape_of(record)
-        return storable(shape.parse(record)), shape  # type: ignore[arg-type]  # shape_of takes objects only
-    except DataError as error:
-        message = str(error).removeprefix(f"{error.field}: ").removesuffix(f" ({error.fix})")
-        raise DataError(message, file=path, line=line, field=error.field, fix=error.fix) from None
-    except KeyError as error:
-        raise DataError("missing", file=path, line=line, field=str(error.args[0])) from None
-    except (TypeError, AttributeError, ValueError) as error:
-        raise DataError(f"not of the expected shape: {error}", file=path, line=line) from None
-    except RecursionError:
-        raise DataError("nested too deeply", file=path, line=line) from None
-
-
-def shape_of(record: object) -> Shape:
-    """Find the shape of a record, or say which ones are known."""
-    if isinstance(record, dict):
-        for shape in SHAPES:
-            if shape.matches(record):
-                return shape
-        keys = ", ".join(list(map(str, record))[:8])
-        raise DataError(
-            f"no known kind of dialogue: keys are {keys or 'none'}",
-            fix="messages (ours, OpenAI), conversations (ShareGPT), turns (ConvLab) or dialog (ParlAI)",
-        )
-    raise DataError(f"a JSON object is expected, not {type(record).__name__}")

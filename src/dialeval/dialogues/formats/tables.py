@@ -2,22 +2,48 @@
 
 import csv
 import json
+import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields
-from itertools import islice
+from itertools import chain, islice, repeat
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from dialeval import files
 from dialeval.dialogues.dialogue import Dialogue
-from dialeval.dialogues.formats.records import parse_record, role
+from dialeval.dialogues.formats.messages import decoded, role
+from dialeval.dialogues.formats.records import RecordShape
+from dialeval.dialogues.formats.shapes import (
+    KEYS,
+    Numbered,
+    Tell,
+    dialogues_of,
+    fitting,
+    parse_record,
+    shape_named,
+)
 from dialeval.errors import DataError, UsageError
-from dialeval.scores.text import unguard_cell
+from dialeval.scores.columns import to_number, unguard_cell
+from dialeval.scores.table import refuse_twins
 
 _GUESSES = {
-    "id": ("dialogue_id", "conversation_id", "dialog_id", "session_id", "chat_id", "conversation", "id"),
-    "speaker": ("speaker", "role", "sender", "from", "author", "participant"),
-    "text": ("text", "content", "message", "utterance", "body"),
+    "id": (
+        *(
+            "dialogue_id",
+            "conversation_id",
+            "dialog_id",
+            "session_id",
+            "chat_id",
+            "conversation",
+            "thread_id",
+        ),
+        *("ticket_id", "ticket", "id"),
+    ),
+    "speaker": (
+        *("speaker", "role", "sender_type", "author_type", "author_role", "sender", "from", "author"),
+        "participant",
+    ),
+    "text": ("text", "content", "message", "utterance", "body", "comment", "plain_body", "message_body"),
     "turn": ("turn", "turn_id", "index", "position", "utt_idx"),
     "system": ("system", "model", "bot"),
 }
@@ -50,22 +76,41 @@ class TurnColumns:
         return cls(**pairs)
 
 
-def read_csv(path: str | Path, delimiter: str, columns: TurnColumns | None) -> Iterator[tuple[int, Dialogue]]:
-    """Yield the dialogues of a table with one turn a row; rows of a dialogue stand together."""
-    csv.field_size_limit(2**31 - 1)
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """How a table is read: its columns, the shape of its rows if that is known, and whom to tell."""
+
+    columns: TurnColumns | None = None
+    shape: RecordShape | None = None
+    tell: Tell | None = None
+    lenient: bool = False
+    took: Tell | None = None
+
+    def take(self, name: str) -> None:
+        """Tell which format was found."""
+        if self.took:
+            self.took(name)
+
+
+def read_csv(path: str | Path, delimiter: str, how: Reading) -> Numbered:
+    """Yield the dialogues of a table: one turn a row, rows of a dialogue together, or one dialogue a row."""
+    csv.field_size_limit(files.max_record())
     with files.open_binary(path) as file:
         reader = csv.DictReader(_text_lines(path, file), delimiter=delimiter, strict=True)
         try:
             header = list(reader.fieldnames or ())
-            ours = header == list(OURS)
+            refuse_twins(path, header, 1)
             rows = ((reader.line_num, row) for row in reader)
-            yield from _group(path, rows, header, columns, ours=ours)
+            if header == list(OURS):
+                yield from _group(path, rows, header, how.columns, ours=True)
+            else:
+                yield from read_rows(path, header, rows, how)
         except csv.Error as error:
             raise DataError(f"not CSV: {error}", file=path, line=reader.line_num) from None
 
 
-def _text_lines(path: str | Path, file: Iterable[bytes]) -> Iterator[str]:
-    for number, raw in enumerate(file, 1):
+def _text_lines(path: str | Path, file: BinaryIO) -> Iterator[str]:
+    for number, raw in enumerate(files.lines(file, path), 1):
         try:
             yield raw.decode("utf-8-sig" if number == 1 else "utf-8")
         except UnicodeDecodeError as error:
@@ -74,14 +119,12 @@ def _text_lines(path: str | Path, file: Iterable[bytes]) -> Iterator[str]:
             ) from None
 
 
-def read_parquet(
-    path: str | Path, columns: TurnColumns | None, first: int = 0
-) -> Iterator[tuple[int, Dialogue]]:
+def read_parquet(path: str | Path, how: Reading, first: int = 0) -> Numbered:
     """Yield the dialogues of a Parquet file: one a row (`messages`, `conversations`), or one turn a row.
 
     Args:
         path: The file.
-        columns: Which columns of a table of turns hold what.
+        how: Which columns of a table of turns hold what, and the rest.
         first: Begin at this row, from 0, without reading the row groups before its own.
     """
     import pyarrow as pa
@@ -89,44 +132,130 @@ def read_parquet(
     with files.open_binary(path) as file:
         try:
             parquet = files.open_parquet(file, path)
-            names = parquet.schema_arrow.names
-            ours = b"dialeval" in (parquet.schema_arrow.metadata or {})
-            rows = enumerate(_rows(parquet, first), first + 1)
-            if _holds_dialogues(names, columns):
-                for number, row in rows:
-                    yield (
-                        number,
-                        parse_record(_unpack(path, number, row) if ours else row, None, path, number)[0],
-                    )
-            else:
-                yield from _group(path, rows, names, columns, ours=False)
+            rows: Iterable[tuple[int, dict[str, Any]]] = enumerate(_rows(path, parquet, first), first + 1)
+            if b"dialeval" in (parquet.schema_arrow.metadata or {}):
+                rows = ((number, _unpack(path, number, row)) for number, row in rows)
+            yield from read_rows(path, parquet.schema_arrow.names, rows, how)
         except (pa.ArrowException, OSError, ValueError, OverflowError) as error:
+            if isinstance(error, DataError):
+                raise
             raise DataError(f"not a Parquet file of dialogues: {error}", file=path) from None
 
 
+_DATASET = ("state.json", "dataset_info.json", "dataset_dict.json")
+
+
+def is_dataset(path: str | Path) -> bool:
+    """Whether a path is the folder of a Hugging Face dataset, or of several splits of one."""
+    folder = Path(path)
+    try:
+        return folder.is_dir() and any((folder / name).is_file() for name in _DATASET)
+    except OSError:  # a name that is too long
+        return False
+
+
+def dataset_files(path: str | Path) -> list[Path]:
+    """List the Arrow files of a dataset on disk, its splits one after the other."""
+    found = sorted(Path(path).rglob("*.arrow"))
+    return [one for one in found if not one.name.startswith("cache-")]
+
+
+def read_dataset(path: str | Path, how: Reading) -> Numbered:
+    """Yield the dialogues of a Hugging Face dataset on disk (`save_to_disk`), read with pyarrow alone."""
+    import pyarrow as pa
+
+    parts = dataset_files(path)
+    if not parts:
+        raise DataError("a dataset without any Arrow file", file=path, fix="save_to_disk writes them")
+    names: list[str] = []
+
+    def rows() -> Iterator[dict[str, Any]]:
+        for part in parts:
+            try:
+                with pa.memory_map(str(part)) as source:
+                    for batch in pa.ipc.open_stream(source):
+                        yield from batch.to_pylist()
+            except (pa.ArrowException, OSError, ValueError) as error:
+                raise DataError(f"not an Arrow file of a dataset: {error}", file=part) from None
+
+    stream = rows()
+    first = next(stream, None)
+    if first is not None:
+        names = list(first)
+        yield from read_rows(path, names, enumerate(chain((first,), stream), 1), how)
+
+
+def read_rows(
+    path: str | Path, header: list[str], rows: Iterable[tuple[int, dict[str, Any]]], how: Reading
+) -> Numbered:
+    """Yield the dialogues of numbered rows: of the shape that a row has, else one turn a row."""
+    refuse_twins(path, header)
+    if how.columns is not None:
+        how.take("table")
+        yield from _group(path, rows, header, how.columns, ours=False)
+        return
+    stream = iter(rows)
+    first = next(stream, None)
+    if first is None:
+        if how.shape is None and not holds_dialogues(header, None):
+            _columns(path, header, TurnColumns())
+        return
+    rows = chain((first,), stream)
+    shape = how.shape or _row_shape(header, _cells(first[1]))
+    if shape is None:
+        how.take("table")
+        yield from _group(path, rows, header, how.columns, ours=False)
+        return
+    records = ((number, _cells(row)) for number, row in rows)
+    yield from dialogues_of(records, path, how.shape, how.tell, lenient=how.lenient, took=how.took)
+
+
+def _row_shape(header: list[str], row: dict[str, Any]) -> RecordShape | None:
+    """Return the shape of rows that are more than a turn; None for a table of turns."""
+    if holds_dialogues(header, None):
+        return fitting(row)[0] if fitting(row) else shape_named("messages")
+    names = {_plain_name(name) for name in header}
+    turns = all(not names.isdisjoint(_GUESSES[key]) for key in ("id", "speaker", "text"))
+    found = [shape for shape in fitting(row) if shape.name not in ("rows", "bare", "predictions")]
+    return found[0] if found and not (turns and found[0].general) else None
+
+
+def _cells(row: dict[str, Any]) -> dict[str, Any]:
+    """Return a row with the JSON in its cells read, and empty ones left out."""
+    return {name: decoded(cell) for name, cell in row.items() if cell not in (None, "")}
+
+
+def _plain_name(name: str) -> str:
+    return name.strip().lower().replace(" ", "_").replace("-", "_")
+
+
 def has_dialogue_rows(path: str | Path, columns: TurnColumns | None) -> bool:
-    """Say whether a row of a Parquet file is a whole dialogue, rather than a turn."""
+    """Whether a row of a Parquet file is a whole dialogue, rather than a turn."""
     import pyarrow as pa
 
     with files.open_binary(path) as file:
         try:
-            return _holds_dialogues(files.open_parquet(file, path).schema_arrow.names, columns)
+            return holds_dialogues(files.open_parquet(file, path).schema_arrow.names, columns)
         except (pa.ArrowException, OSError, ValueError, OverflowError) as error:
             raise DataError(f"not a Parquet file of dialogues: {error}", file=path) from None
 
 
-def _holds_dialogues(names: Iterable[str], columns: TurnColumns | None) -> bool:
-    return columns is None and bool(
-        {"messages", "conversations", "conversation", "turns", "dialog"} & set(names)
-    )
+def holds_dialogues(names: Iterable[str], columns: TurnColumns | None) -> bool:
+    """Whether a row of a table with these columns is a whole dialogue, rather than a turn."""
+    return columns is None and not KEYS.isdisjoint(names)
 
 
-def _rows(parquet: Any, first: int) -> Iterator[dict[str, Any]]:
+def _rows(path: str | Path, parquet: Any, first: int) -> Iterator[dict[str, Any]]:
     groups, before = list(range(parquet.num_row_groups)), 0
     while groups and before + parquet.metadata.row_group(groups[0]).num_rows <= first:
         before += parquet.metadata.row_group(groups.pop(0)).num_rows
-    batches = parquet.iter_batches(batch_size=1024, use_threads=False, row_groups=groups)
-    yield from islice((row for batch in batches for row in batch.to_pylist()), first - before, None)
+    most, row = files.max_record(), before
+    for batch in files.parquet_batches(parquet, groups):
+        for one in [batch] if batch.nbytes <= most else map(batch.slice, range(len(batch)), repeat(1)):
+            if len(one) == 1 and one.nbytes > most:
+                raise files.too_large(path, row + 1)
+            yield from islice(one.to_pylist(), max(0, first - row), None)
+            row += len(one)
 
 
 _UNLIKE_OURS = (ValueError, TypeError, AttributeError, KeyError, RecursionError)
@@ -135,11 +264,16 @@ _UNLIKE_OURS = (ValueError, TypeError, AttributeError, KeyError, RecursionError)
 def _unpack(path: str | Path, line: int, row: dict[str, Any]) -> dict[str, Any]:
     """Undo what the writer packed: free-form parts are JSON in a Parquet file of ours."""
     try:
-        messages = [{**item, "meta": json.loads(item.get("meta") or "{}")} for item in row["messages"]]
-        rest = {key: json.loads(row[key] or "{}") for key in ("references", "meta")}
+        messages = [_unpacked(item, "meta") for item in row["messages"]]
+        return {**_unpacked(row, "references", "meta"), "messages": messages}
     except _UNLIKE_OURS as error:
         raise DataError(f"not as dialeval writes it: {error}", file=path, line=line) from None
-    return {**row, "messages": messages, **rest}
+
+
+def _unpacked(item: dict[str, Any], *packed: str) -> dict[str, Any]:
+    fields = json.loads(item.get("fields") or "{}")
+    plain = {key: value for key, value in item.items() if key != "fields"}
+    return {**plain, **{key: json.loads(item.get(key) or "{}") for key in packed}, **fields}
 
 
 def _group(
@@ -149,9 +283,9 @@ def _group(
     columns: TurnColumns | None,
     *,
     ours: bool,
-) -> Iterator[tuple[int, Dialogue]]:
+) -> Numbered:
     names = _columns(path, header, columns or TurnColumns())
-    begin, group = 0, list[dict[str, Any]]()
+    begin, group, size, most = 0, list[dict[str, Any]](), 0, files.max_record()
     for line, row in rows:
         if None in row or None in list(row):
             raise DataError(
@@ -164,7 +298,10 @@ def _group(
             yield begin, _turns(path, begin, group, names, ours)
             group = []
         if not group:
-            begin = line
+            begin, size = line, 0
+        size += sum(len(cell) for cell in row.values() if isinstance(cell, str))
+        if size > most:
+            raise files.too_large(path, begin)
         group.append(row)
     if group:
         yield begin, _turns(path, begin, group, names, ours)
@@ -172,9 +309,10 @@ def _group(
 
 def _columns(path: str | Path, header: list[str], columns: TurnColumns) -> dict[str, str]:
     found = {}
+    plain = {_plain_name(name): name for name in reversed(header)}
     for key, guesses in _GUESSES.items():
         named = getattr(columns, key)
-        column = named or next((name for name in guesses if name in header), None)
+        column = named or next((plain[name] for name in guesses if name in plain), None)
         if (named and named not in header) or (column is None and key in ("id", "speaker", "text")):
             raise DataError(
                 f"no column for the {key}; the file has: {', '.join(header) or 'no header'}",
@@ -194,7 +332,10 @@ def _turns(
     """Make a record of messages out of the rows of one dialogue, and read that."""
     if "turn" in names:
         try:
-            rows = sorted(rows, key=lambda row: float(row[names["turn"]]))
+            numbers = [to_number(str(row[names["turn"]])) for row in rows]
+            if not all(map(math.isfinite, numbers)):
+                raise ValueError  # noqa: TRY301
+            rows = [rows[place] for place in sorted(range(len(rows)), key=numbers.__getitem__)]
         except (TypeError, ValueError):
             raise DataError("not a turn number", file=path, line=line, field=names["turn"]) from None
     first, record = rows[0], dict[str, Any](references={}, meta={})
@@ -215,7 +356,7 @@ def _turns(
             ]:  # two columns of speakers, user and system: the system is the bot
                 if str(message["role"]).strip().lower() == "system":
                     message["role"] = "assistant"
-    return parse_record(record, None, path, line)[0]
+    return parse_record(record, shape_named("messages"), path, line)[0][0]
 
 
 def _restore(record: dict[str, Any], rows: list[dict[str, Any]]) -> None:
@@ -225,7 +366,8 @@ def _restore(record: dict[str, Any], rows: list[dict[str, Any]]) -> None:
     for number, (message, row) in enumerate(zip(record["messages"], rows, strict=True)):
         packed = json.loads(row["meta"] or "{}")
         record["meta"] |= packed.get("dialogue", {})
-        message |= {"role": unguard_cell(message["role"]), "content": unguard_cell(message["content"])}
-        message["meta"] = packed.get("turn", {})
+        record |= packed.get("dialogue_fields", {})
+        said = {"role": unguard_cell(message["role"]), "content": unguard_cell(message["content"])}
+        message.update(**said, meta=packed.get("turn", {}), **packed.get("turn_fields", {}))
         if row["references"]:
             record["references"][str(number)] = json.loads(row["references"])

@@ -4,7 +4,7 @@ import csv
 import io
 import json
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -12,10 +12,10 @@ from typing import Any, BinaryIO
 import msgspec
 
 from dialeval import files
-from dialeval.dialogues.dialogue import Dialogue
+from dialeval.dialogues.dialogue import Dialogue, Turn
 from dialeval.dialogues.formats.tables import OURS
 from dialeval.errors import UsageError
-from dialeval.scores.text import guard_cell
+from dialeval.scores.columns import guard_cell
 
 ENDINGS = (".jsonl", ".parquet", ".csv")
 _BATCH = 1024
@@ -66,9 +66,9 @@ def _write_csv(dialogues: Iterable[Dialogue], file: BinaryIO) -> int:
     count = 0
     for count, dialogue in enumerate(dialogues, 1):  # noqa: B007
         for number, turn in enumerate(dialogue.turns):
-            packed: dict[str, Any] = {"turn": turn.meta} if turn.meta else {}
-            if number == 0 and dialogue.meta:
-                packed["dialogue"] = dialogue.meta
+            packed = {"turn": turn.meta, "turn_fields": _fields(turn)}
+            if number == 0:
+                packed |= {"dialogue": dialogue.meta, "dialogue_fields": _fields(dialogue)}
             writer.writerow(
                 [
                     guard_cell(dialogue.id),
@@ -77,7 +77,7 @@ def _write_csv(dialogues: Iterable[Dialogue], file: BinaryIO) -> int:
                     guard_cell(turn.text),
                     guard_cell(dialogue.system or ""),
                     _packed(dialogue.references.get(number)),
-                    _packed(packed),
+                    _packed({key: value for key, value in packed.items() if value}),
                 ]
             )
     text.detach()
@@ -88,10 +88,11 @@ def _write_parquet(dialogues: Iterable[Dialogue], file: BinaryIO) -> int:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    message = pa.struct([("role", pa.string()), ("content", pa.string()), ("meta", pa.string())])
+    message = pa.struct([(name, pa.string()) for name in ("role", "content", "meta", "fields")])
     columns = [("id", pa.string()), ("system", pa.string()), ("messages", pa.list_(message))]
     schema = pa.schema(
-        [*columns, ("references", pa.string()), ("meta", pa.string())], {b"dialeval": b"dialogues.v1"}
+        [*columns, *((name, pa.string()) for name in ("references", "meta", "fields"))],
+        {b"dialeval": b"dialogues.v1"},
     )
     count, stream = 0, iter(dialogues)
     with pq.ParquetWriter(file, schema, compression="zstd") as writer:
@@ -102,19 +103,25 @@ def _write_parquet(dialogues: Iterable[Dialogue], file: BinaryIO) -> int:
 
 
 def _row(dialogue: Dialogue) -> dict[str, Any]:
-    messages = [{"role": t.speaker, "content": t.text, "meta": _packed(t.meta)} for t in dialogue.turns]
+    messages = [
+        {"role": t.speaker, "content": t.text, "meta": _packed(t.meta), "fields": _packed(_fields(t))}
+        for t in dialogue.turns
+    ]
     references = {str(number): texts for number, texts in dialogue.references.items()}
-    packed = {"references": _packed(references), "meta": _packed(dialogue.meta)}
+    packed = {
+        "references": _packed(references),
+        "meta": _packed(dialogue.meta),
+        "fields": _packed(_fields(dialogue)),
+    }
     return {"id": dialogue.id, "system": dialogue.system, "messages": messages, **packed}
+
+
+def _fields(made: Turn | Dialogue) -> dict[str, Any]:
+    """Return the fields that have no column of their own and are not empty."""
+    plain: dict[str, Any] = msgspec.to_builtins(made, str_keys=True)
+    columns = ("id", "messages", "role", "content", "system", "references", "meta")
+    return {name: value for name, value in plain.items() if name not in columns}
 
 
 def _packed(value: object) -> str:
     return json.dumps(value, ensure_ascii=False, default=str) if value else ""
-
-
-def written(dialogues: Iterable[Dialogue], path: str | Path) -> Iterator[Dialogue]:
-    """Pass dialogues on while writing them as JSONL, so that one pass over the input serves both."""
-    with files.replacing(path) as file:
-        for dialogue in dialogues:
-            file.write(to_json(dialogue) + b"\n")
-            yield dialogue

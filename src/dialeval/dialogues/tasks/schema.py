@@ -68,7 +68,7 @@ class Domain(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     reference: str | None = None
 
 
-class Schema(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class TaskSchema(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A task as declared.
 
     Attributes:
@@ -92,7 +92,7 @@ class Schema(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     spellings: dict[str, dict[str, tuple[str, ...]]] = {}
 
 
-def open_schema(name: str) -> tuple[Schema, Path, str]:
+def open_schema(name: str) -> tuple[TaskSchema, Path, str]:
     """Read a declaration by its shipped name or its path; return it, its file, and 12 digits of its hash.
 
     >>> schema, path, sha = open_schema("example")
@@ -103,14 +103,14 @@ def open_schema(name: str) -> tuple[Schema, Path, str]:
     with files.open_binary(path) as file:
         data = file.read()
     try:
-        schema = msgspec.toml.decode(data, type=Schema)
+        schema = msgspec.toml.decode(data, type=TaskSchema)
     except (msgspec.DecodeError, ValueError, RecursionError) as error:
         raise DataError(f"not a declaration of a task: {error}", file=path, fix="see docs/tasks.md") from None
     _check(schema, path)
     return schema, path, hashlib.sha256(data).hexdigest()[:12]
 
 
-def _check(schema: Schema, path: Path) -> None:
+def _check(schema: TaskSchema, path: Path) -> None:
     """Refuse a declaration that names a placeholder it does not have."""
     for name, domain in schema.domain.items():
         for key in ("offer", "reference"):

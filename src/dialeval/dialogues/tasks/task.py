@@ -1,8 +1,15 @@
-"""A task with its data: goals, venues, and, where a log is at hand, what was booked, known and said in it."""
+"""A task with its data: goals, venues, and, where a log is at hand, what was booked, known and said in it.
+
+`Reader` finds in the replies of a dialogue what they give and know: placeholders, states, and domains.
+People's files are not clean: whatever is not of the expected type or name is left out and said, never
+guessed at and never an error.
+"""
 
 import functools
 import hashlib
-from collections.abc import Iterator, Mapping
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -10,11 +17,10 @@ from typing import Any, TypeVar
 import msgspec
 
 from dialeval import files
-from dialeval.dialogues.datasets.multiwoz import canonical_id
 from dialeval.dialogues.datasets.publicset import data_folder
-from dialeval.dialogues.tasks.schema import Domain, Schema, open_schema
-from dialeval.dialogues.tasks.venues import Venues, open_venues
-from dialeval.dialogues.tasks.wishes import plain
+from dialeval.dialogues.datasets.task_oriented import canonical_id
+from dialeval.dialogues.tasks.schema import Domain, TaskSchema, open_schema
+from dialeval.dialogues.tasks.venues import Venues, open_venues, plain
 from dialeval.errors import DataError
 
 T = TypeVar("T")
@@ -24,7 +30,7 @@ _Value = str | int | float | bool | list[str] | None
 
 
 class Goal(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a user wants of one domain: wishes that a venue must fit, and what must be told about it.
+    """The goal of a user in one domain: wishes that a venue must fit, and what must be told about it.
 
     What to book is part of many goals. It is not checked: a booking shows by its reference.
     """
@@ -43,7 +49,7 @@ class Goal(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Task:
     """A declaration and the folder of its data; each file is read when it is asked for."""
 
-    schema: Schema
+    schema: TaskSchema
     folder: Path
     goals_path: Path
     sha: str
@@ -97,7 +103,7 @@ class Task:
         return frozenset(self.goals if self.states is None else self.states)
 
     def replies_in_log(self, name: str) -> int | None:
-        """Say how many replies the log of a dialogue has, if there is a log."""
+        """Return how many replies the log of a dialogue has, None if there is no log."""
         logs: tuple[Mapping[str, list[Any]] | None, ...] = (self.booked, self.states)
         return next((len(log[name]) for log in logs if log is not None and name in log), None)
 
@@ -196,7 +202,7 @@ def open_task(
 
 
 def _stamp(path: Path) -> tuple[str, int, int]:
-    """Tell a file from what was there before under the same name."""
+    """Return a key that changes when a file does, though its name stays."""
     if not path.is_file():
         raise DataError(
             "this file of the task is missing", file=path, fix="get it, or name its folder: data=…"
@@ -218,3 +224,115 @@ def _opened(
     kept = msgspec.structs.replace(declared.rules, **dict(rules))
     digest = hashlib.sha256("".join([sha, *(files.sha256(one) for one, *_ in stamps)]).encode())
     return Task(msgspec.structs.replace(declared, rules=kept), folder, goals, digest.hexdigest()[:12])
+
+
+_PLACEHOLDER = re.compile(r"\[([\w .:'/&-]{1,60})\]")
+_PLURAL = re.compile(r"\[([\w .:'/&-]{1,60})\](?:-?e?s\b)?")
+_SUFFIX = re.compile(r"\s?-(?:s|ly)\b")
+_CLITIC = re.compile(r"\s+(n't|'(?:s|re|ve|ll|d|m))\b")
+
+
+class Reader:
+    """Reads replies for one task, remembering every spelling it has seen."""
+
+    def __init__(self, task: Task) -> None:
+        self.task = task
+        self._placeholders: dict[str, str | None] = {}
+        self._values: dict[tuple[str, str], str] = {}
+        self._slots: dict[str, str] = {}
+        self._spelt = {
+            other: name
+            for name, others in task.schema.placeholders.items()
+            for other in (name, *(other.lower() for other in others))
+        }
+        self._prefixes = (*task.schema.prefixes, *task.schema.domain)
+
+    def placeholders(self, text: str, unknown: "Counter[str]") -> set[str]:
+        """Return what a reply gives; placeholders that the declaration does not have are counted."""
+        if "[" not in text:
+            return set()
+        found = set()
+        for written in _PLACEHOLDER.findall(text):
+            name = self._placeholder(written)
+            if name is None:
+                unknown[f"[{written}]"] += 1
+            else:
+                found.add(name)
+        return found
+
+    def _placeholder(self, written: str) -> str | None:
+        """Find a placeholder by its full spelling, else without a prefix such as `value_` or `hotel_`."""
+        if written not in self._placeholders:
+            spelt = written.lower().strip()
+            name = self._spelt.get(spelt)
+            for prefix in self._prefixes if name is None else ():
+                if spelt.startswith(f"{prefix}_"):
+                    name = self._spelt.get(spelt[len(prefix) + 1 :])
+                    break
+            self._placeholders[written] = name
+        return self._placeholders[written]
+
+    def text(self, reply: str) -> str:
+        """Write a reply so that files which delexicalise in different ways can be compared by words.
+
+        Lower case, placeholders by their one name in capitals and without a plural, no `-s` or `-ly` left
+        over by delexicalisation, `do n't` as `don't`.
+        """
+        named = _PLURAL.sub(lambda found: (self._placeholder(found[1]) or "").upper(), reply.lower())
+        return _CLITIC.sub(r"\1", _SUFFIX.sub("", named))
+
+    def state(self, given: object, before: tuple[Any, State], unknown: "Counter[str]") -> State:
+        """Clean a state: slots and values in one way; `before` is the last one, raw and clean, for reuse."""
+        if not isinstance(given, Mapping):
+            unknown["state is not an object"] += given is not None
+            return {}
+        raw, clean = before
+        found: State = {}
+        for domain, slots in given.items():
+            if isinstance(raw, Mapping) and domain in clean and raw.get(domain) == slots:
+                found[domain] = clean[domain]
+            elif isinstance(slots, Mapping):
+                found[domain.lower()] = self._slots_of(slots)
+            else:
+                unknown[f"{domain} is not an object"] += 1
+        return found
+
+    def _slots_of(self, slots: Mapping[str, Any]) -> Slots:
+        found = {}
+        for written, value in slots.items():
+            slot = self._slots.get(written) or self._slots.setdefault(written, self.task.slot_name(written))
+            if isinstance(value, str):
+                key = (slot, value)
+                if key not in self._values:
+                    self._values[key] = self.task.value(slot, value)
+                found[slot] = self._values[key]
+            elif value is not None and value != []:
+                found[slot] = self.task.value(slot, value)
+        return found
+
+
+def active_domains(states: Iterable[State]) -> list[tuple[str, ...]]:
+    """Guess which domain each reply is about: the one whose state changed last.
+
+    Where several changed at once, the one that was talked about stays; else it is the one with most slots.
+    Where nothing changes, and several had changed the time before, it is the other one's turn.
+
+    >>> hotel, train = {"area": "east"}, {"day": "monday"}
+    >>> active_domains([{}, {"hotel": hotel}, {"hotel": hotel, "train": train}, {"hotel": hotel}])
+    [(), ('hotel',), ('train',), ('train',)]
+    """
+    current: str | None = None
+    old: State = {}
+    waiting: Sequence[str] = ()
+    found: list[tuple[str, ...]] = []
+    for state in states:
+        changed = [domain for domain, slots in state.items() if slots.items() - old.get(domain, {}).items()]
+        if changed and current not in changed:
+            current = max(changed, key=lambda domain: len(state[domain]))
+        elif not changed and current is not None and len(waiting) > 1:
+            others = [domain for domain in waiting if domain in state and domain != current]
+            current = others[0] if others else current
+        if current is not None:
+            old, waiting = state, changed
+        found.append(() if current is None else (current,))
+    return found

@@ -15,17 +15,15 @@ from typing import Any, Literal
 from dialeval.dialogues.formats import FORMATS, TurnColumns
 from dialeval.errors import UsageError
 from dialeval.jobs import runs
-from dialeval.jobs.batch.crews import Crew, Outcome, work_off
-from dialeval.jobs.batch.folder import LOG, SUMMARY, BatchFolder, done_name
-from dialeval.jobs.batch.inputs import absolute, input_files
-from dialeval.jobs.batch.local_workers import LocalCrew
-from dialeval.jobs.batch.planning import check_plan, make_plan
+from dialeval.jobs.batch.folder import LOG, SUMMARY, BatchFolder, absolute, done_name, input_files
+from dialeval.jobs.batch.plan import TURNS, Plan, check_plan, load_plan, make_plan, read_shard
 from dialeval.jobs.batch.ray_workers import RayCrew
 from dialeval.jobs.batch.shard_scores import score_shard
-from dialeval.jobs.batch.shards import TURNS, Plan, load_plan, read_shard
-from dialeval.jobs.scoring import DEFAULT_METRICS, Summary, build_all, estimates
-from dialeval.metrics import signature_of
-from dialeval.models.batching import default_threads
+from dialeval.jobs.batch.workers import Crew, LocalCrew, Outcome, work_off
+from dialeval.jobs.scoring import Summary, build_all, estimates
+from dialeval.manifests import SUMS
+from dialeval.metrics import DEFAULT_METRICS, signature_of
+from dialeval.models.tokenization import default_threads
 from dialeval.scores import Signature
 
 On = Literal["local", "ray"]
@@ -40,7 +38,7 @@ class Batch:
     folder: BatchFolder
     plan: Plan
     done: dict[int, dict[str, Any]]
-    """What is known of the shards whose scores are there, whole."""
+    """The records of the shards whose scores are there, whole."""
     note: Callable[[dict[str, Any]], None] = lambda event: None
 
     @property
@@ -54,7 +52,7 @@ class Batch:
         return sum(self.plan.shards[number].turns for number in self.missing)
 
     def costs(self) -> list[str]:
-        """Say what metrics that cost something will cost for what is left, before they start."""
+        """Return what metrics that cost something will cost for what is left, before they start."""
         return estimates(
             lambda: (one for number in self.missing for one in read_shard(self.plan, number)),
             self.plan.metrics,
@@ -195,7 +193,7 @@ def _check_folder(folder: BatchFolder) -> None:
     if root.exists() and not root.is_dir():
         raise UsageError(f"{root} is a file: name a folder")
     there = {one.name for one in root.iterdir() if not one.name.startswith(".")} if root.is_dir() else set()
-    if there and runs.PARTS not in there and (not there <= {runs.RUN, LOG} or runs.is_run(root)):
+    if there and runs.PARTS not in there and not there <= {runs.RUN, LOG, SUMS}:
         raise UsageError(f"{root} holds something else: name a new folder")
 
 
@@ -204,10 +202,6 @@ def _crew(
 ) -> AbstractContextManager[Crew]:
     if on == "ray":
         return RayCrew(folder, workers and min(workers, shards), address)
-    if on != "local":
-        raise UsageError(f"--on {on}: local or ray")
-    if address is not None:
-        raise UsageError("--address goes with --on ray")
     return LocalCrew(folder, min(workers or default_threads(), shards))
 
 

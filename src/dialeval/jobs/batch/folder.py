@@ -2,6 +2,7 @@
 
 out/
   run.json           the plan: metrics with their signatures, inputs with their hashes, shards
+  SHA256SUMS         the hash of the plan; on disk only
   scores/            part-00000.parquet, …: the scores of each shard; any Parquet reader takes the folder
   done/              part-00000.json, …: size, hash and counts of each, written after it
   log.jsonl          what was begun, done and failed, and when; on disk only, and the lock of the folder
@@ -10,20 +11,25 @@ out/
 """
 
 import contextlib
-import hashlib
 import json
 import os
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from dialeval import files, stores
+from dialeval.dialogues.formats import public_part, source_files
+from dialeval.errors import DataError, UsageError
 from dialeval.jobs import runs
+from dialeval.manifests import SUMS, FileRecord, check_file
 
 SUMMARY, LOG = "summary.json", "log.jsonl"
 _STALE = 600.0  # seconds; what is younger may be a task of an array at work
+_RESUME = "give the same dialeval batch command again"
 Note = Callable[[dict[str, Any]], None]
 
 
@@ -93,12 +99,27 @@ class BatchFolder:
     def finished(self, number: int) -> dict[str, Any] | None:
         """Return what is known of a shard if its scores are there, to the byte, and None if not."""
         try:
-            done: dict[str, Any] = json.loads(self.read(done_name(number)) or b"")
-            data = self.read(part_name(number)) or b""
-            whole = (done["bytes"], done["sha256"]) == (len(data), hashlib.sha256(data).hexdigest())
-        except (ValueError, KeyError, TypeError, RecursionError):
+            return self.check(number)
+        except DataError:
             return None
-        return done if whole else None
+
+    def check(self, number: int) -> dict[str, Any]:
+        """Return what is known of a finished shard, whose scores must be as they were written.
+
+        Raises:
+            DataError: The shard is not finished, or its scores are missing or damaged; names the file.
+        """
+        note, part = done_name(number), part_name(number)
+        try:
+            done: dict[str, Any] = json.loads(self.read(note) or b"")
+            record = msgspec.convert({"size": done["bytes"], "sha256": done["sha256"]}, FileRecord)
+        except (ValueError, KeyError, TypeError, RecursionError):
+            raise DataError("is missing or damaged", file=self.path(note), fix=_RESUME) from None
+        if not self.stored:
+            check_file(Path(self.path(part)), record, fix=_RESUME)
+        elif FileRecord.of(self.read(part) or b"") != record:
+            raise DataError("missing, changed or damaged", file=self.path(part), fix=_RESUME)
+        return done
 
     def clean(self) -> None:
         """Remove what kills left behind: weights that workers shared, files that were never renamed."""
@@ -106,10 +127,7 @@ class BatchFolder:
             return
         for old in Path(self.place).glob(".models-*"):
             shutil.rmtree(old, ignore_errors=True)
-        for one in Path(self.place).rglob(".*.part"):
-            with contextlib.suppress(FileNotFoundError):
-                if time.time() - one.stat().st_mtime > _STALE:
-                    one.unlink()
+        files.sweep(Path(self.place), older=_STALE, below=True)
 
     @contextlib.contextmanager
     def alone(self) -> Iterator[Note]:
@@ -124,4 +142,38 @@ class BatchFolder:
                     line = json.dumps({"at": round(time.time(), 3), **event})
                     os.write(log.fileno(), line.encode() + b"\n")
 
-            yield note
+            try:
+                yield note
+            finally:
+                if not (os.fstat(log.fileno()).st_size or Path(self.path(runs.RUN)).exists()):
+                    for name in (LOG, SUMS):  # nothing was planned: nothing stays
+                        Path(self.path(name)).unlink(missing_ok=True)
+
+
+# --- what it is filled from ---------------------------------------------------------------------------------
+
+
+def input_files(inputs: Sequence[str], without: str = "") -> list[str]:
+    """List the files that inputs stand for, each once: absolute paths and addresses.
+
+    Args:
+        inputs: Files, folders, patterns, run folders, or addresses (`s3://…`) of any of these.
+        without: A folder whose files are not meant: where the scores go.
+    """
+    for one in inputs:
+        if one == "-" or public_part(one):
+            raise UsageError(f"{one}: a batch reads files; make one, dialeval convert {one} -o chats.jsonl")
+    found = [absolute(one) for one in source_files(inputs)]
+    kept = [one for one in dict.fromkeys(found) if not without or not one.startswith(_as_folder(without))]
+    if not kept:
+        raise DataError(f"no dialogues in {', '.join(inputs)}", fix="only the folder of the scores is there")
+    return kept
+
+
+def absolute(place: str) -> str:
+    """Name a place so that every process means the same; an address is one already."""
+    return place if stores.is_address(place) else str(Path(place).absolute())
+
+
+def _as_folder(place: str) -> str:
+    return place.partition("?")[0].rstrip("/") + "/"

@@ -9,25 +9,25 @@ import socket
 from typing import Any, Self
 
 from dialeval.errors import DataError, UsageError
-from dialeval.jobs.batch.crews import Answer, answer, environment
-from dialeval.models.batching import default_threads
+from dialeval.jobs.batch.workers import ShardReport, environment, report_on
+from dialeval.models.tokenization import default_threads
 
 _NAMES = ("DIALEVAL_", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
 class ShardWorker:
-    """What runs on the other machine."""
+    """The actor that runs on the other machine."""
 
     def __init__(self, folder: str) -> None:
         self.folder = folder
 
     def ready(self) -> str:
-        """Say that it is there: on which machine, and as which process."""
+        """Return its machine and process id, once it is there."""
         return f"{socket.gethostname()}:{os.getpid()}"
 
-    def score(self, number: int) -> Answer:
+    def score(self, number: int) -> ShardReport:
         """Score a shard."""
-        return answer(self.folder, number)
+        return report_on(self.folder, number)
 
 
 class RayCrew:
@@ -70,17 +70,17 @@ class RayCrew:
         return len(self._idle)
 
     def hand(self, number: int) -> str:
-        """Give a shard to a free worker; return its machine and process id."""
+        """Hand a shard to a free worker; return its machine and process id."""
         worker, name = self._idle.pop()
         self._busy[worker.score.remote(number)] = (worker, name, number)
         return name
 
-    def wait(self) -> list[Answer]:
+    def wait(self) -> list[ShardReport]:
         """Wait until something was finished or went wrong."""
         found, _ = self._ray.wait([*self._busy, *self._coming], num_returns=1)
         return [self._heard(one) for one in found]
 
-    def _heard(self, one: Any) -> Answer:
+    def _heard(self, one: Any) -> ShardReport:
         worker, name, shard = self._busy.pop(one, (None, "", None))
         if worker is None:
             worker = self._coming.pop(one)
@@ -88,9 +88,9 @@ class RayCrew:
             said = self._ray.get(one)
         except self._ray.exceptions.RayError as error:
             self._hire()
-            return Answer(shard, f"its worker has died: {str(error).splitlines()[0]}")
+            return ShardReport(shard, f"its worker has died: {str(error).splitlines()[0]}")
         self._idle.append((worker, name or said))
-        return Answer(None) if shard is None else Answer(*said)
+        return ShardReport(None) if shard is None else ShardReport(*said)
 
     def _hire(self) -> None:
         worker = self._actor.remote(self._folder)

@@ -6,7 +6,6 @@ with empty caches, so that no vector comes from a batch that another shard share
 """
 
 import functools
-import hashlib
 import io
 import re
 import sys
@@ -17,16 +16,16 @@ from typing import Any
 
 from dialeval.dialogues import Dialogue
 from dialeval.errors import DataError, DialevalError, UsageError
-from dialeval.jobs.batch.folder import BatchFolder, done_name, part_name
-from dialeval.jobs.batch.inputs import absolute
-from dialeval.jobs.batch.shards import load_plan, read_shard
+from dialeval.jobs.batch.folder import BatchFolder, absolute, done_name, part_name
+from dialeval.jobs.batch.plan import load_plan, read_shard
 from dialeval.jobs.scoring import Summary, build_all
-from dialeval.metrics import signature_of
+from dialeval.manifests import FileRecord
+from dialeval.metrics import chunks, needs_of, signature_of
 from dialeval.models.cache import forget
+from dialeval.models.needs import encode_ahead
 from dialeval.scores import SCHEMA, Score, Scores, Signature
 from dialeval.scores.table import metadata
 
-_CHUNK = 512  # dialogues scored together
 _ADDRESS = re.compile(r"\b0x[0-9a-fA-F]+")
 Metrics = dict[str, Any]
 Poisoned = dict[str, dict[str, str]]
@@ -79,6 +78,7 @@ def score_shard(folder: str, number: int) -> dict[str, Any]:
 def _built(specs: tuple[str, ...]) -> Metrics:
     """Make the metrics, and have them load their models: what is missing is missing for all dialogues."""
     metrics = build_all(specs)
+    needs_of(metrics.values())
     for made in metrics.values():
         try:
             made.score([])
@@ -121,7 +121,9 @@ def _scored(dialogues: Sequence[Dialogue], metrics: Metrics, summary: Summary) -
 def _pass(
     dialogues: Sequence[Dialogue], metrics: Metrics, summary: Summary, poisoned: Poisoned
 ) -> Iterator[Scores]:
+    needs = needs_of(metrics.values())
     for chunk in chunks(dialogues):
+        encode_ahead(chunk, needs)
         parts = []
         for source, made in metrics.items():
             bad = poisoned.get(source, {})
@@ -137,12 +139,6 @@ def _pass(
         scores = Scores.concat(parts)
         summary.add(chunk, scores)
         yield scores
-
-
-def chunks(dialogues: Sequence[Dialogue]) -> Iterator[list[Dialogue]]:
-    """Cut a shard into what is scored together."""
-    for start in range(0, len(dialogues), _CHUNK):
-        yield list(dialogues[start : start + _CHUNK])
 
 
 def _find(dialogues: Sequence[Dialogue], metrics: Metrics) -> Poisoned:
@@ -169,7 +165,7 @@ def _failing(made: Any, dialogues: list[Dialogue]) -> dict[str, str]:
 
 
 def failure(error: BaseException) -> str:
-    """Say in a note what went wrong, the same way every time.
+    """Return a note on what went wrong, the same way every time.
 
     >>> failure(ValueError("no such slot: <Slot at 0x7f3b>"))
     'ValueError: no such slot: <Slot at 0x…>'
@@ -179,10 +175,11 @@ def failure(error: BaseException) -> str:
 
 
 def _describe(number: int, data: bytes, rows: int, summary: Summary) -> dict[str, Any]:
+    record = FileRecord.of(data)
     return {
         "shard": number,
-        "bytes": len(data),
-        "sha256": hashlib.sha256(data).hexdigest(),
+        "bytes": record.size,
+        "sha256": record.sha256,
         "rows": rows,
         "dialogues": summary.dialogues,
         "turns": summary.turns,

@@ -1,4 +1,4 @@
-"""Scores over HTTP: what is asked, how it gathers into passes, what is answered and counted.
+"""Scores over HTTP: requests are gathered into passes, scored by one thread, answered and counted.
 
 A request is acknowledged by its answer and by nothing before: whoever has no answer, because the service was
 killed or the line broke, asks again and gets the same numbers. Nothing is kept between requests but vectors

@@ -1,61 +1,60 @@
-"""The application that `dialeval serve` runs: five routes, and what stands before them."""
+"""The application that `dialeval serve` runs: its five routes, the token, and how errors are answered."""
 
 import asyncio
 import contextlib
 import dataclasses
 import hmac
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from typing import Any
 
 import msgspec
 from starlette.applications import Starlette
-from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
 from dialeval import __version__
-from dialeval.annotation.web import Guard
+from dialeval.annotation.web import Refusal, RequestGuard, guarded_app
 from dialeval.dialogues import Dialogue, Turn
 from dialeval.errors import UsageError
-from dialeval.jobs.serving.batches import Batches
-from dialeval.jobs.serving.figures import CONTENT_TYPE, Figures
-from dialeval.jobs.serving.limits import Limits
-from dialeval.jobs.serving.openapi import document
-from dialeval.jobs.serving.requests import Asked, Refusal, parse
+from dialeval.jobs.serving.batches import CONTENT_TYPE, Batches, ScoringFailedError, ServiceFigures
+from dialeval.jobs.serving.requests import (
+    ErrorAnswer,
+    HealthAnswer,
+    Limits,
+    ParsedRequest,
+    ScoreAnswer,
+    ScoredDialogue,
+    ScoreRow,
+    SourceDescription,
+    SourceList,
+    openapi_document,
+    parse,
+)
 from dialeval.metrics import describe, signature_of
 from dialeval.scores import Score
 
 OPEN = "/health"  # what a load balancer asks, without the token
 _METHODS = ("GET", "HEAD", "POST")
+_TRIAL = Dialogue("warm-up", (Turn("user", "Hello."), Turn("assistant", "Hello, how are you?")))
+_TRIAL_SECONDS = 2.0
 _SHORTEST = 32  # characters of a token: 128 bits in hexadecimal
-Handler = Callable[[Request], Awaitable[Response]]
 
 
-@dataclass(frozen=True, slots=True)
-class Gate:
-    """What is known of a request before its body is read, and how a refusal looks: see `Guard`."""
+def token_check(token: str | None) -> Callable[[str, Mapping[str, str]], Refusal | None]:
+    """Return a check of the bearer token, in constant time."""
 
-    hosts: Collection[str]
-    limit: int
-    seconds: float
-    token: str | None
-
-    def show(self, status: int, title: str, message: str) -> Response:
-        """Write a refusal."""
-        return _refusal(status, f"{title}: {message}" if message else title)
-
-    def refused(self, path: str, headers: Mapping[str, str]) -> tuple[int, str, str] | None:
-        """Ask for the token, in a time that does not tell how near a wrong one came."""
-        if self.token is None or path == OPEN:
+    def check(path: str, headers: Mapping[str, str]) -> Refusal | None:
+        if token is None or path == OPEN:
             return None
         kind, _, given = headers.get("authorization", "").partition(" ")
-        right = hmac.compare_digest(given.strip().encode("utf-8", "replace"), self.token.encode())
+        right = hmac.compare_digest(given.strip().encode("utf-8", "replace"), token.encode())
         if right and kind.lower() == "bearer":
             return None
-        return 401, "This needs the token", "send it as Authorization: Bearer TOKEN"
+        return Refusal(401, "This needs the token", "send it as Authorization: Bearer TOKEN")
+
+    return check
 
 
 def check_token(token: str) -> str:
@@ -73,10 +72,12 @@ def check_token(token: str) -> str:
 
 def warm_up(metrics: Mapping[str, Any]) -> None:
     """Load what metrics need, so that the first request does not wait; those that cost money are spared."""
-    chat = Dialogue("warm-up", (Turn("user", "Hello."), Turn("assistant", "Hello, how are you?")))
-    for made in metrics.values():
-        if not hasattr(made, "estimate"):
-            made.score([chat])
+    for source in _without_cost(metrics):
+        metrics[source].score([_TRIAL])
+
+
+def _without_cost(metrics: Mapping[str, Any]) -> tuple[str, ...]:
+    return tuple(source for source, made in metrics.items() if not hasattr(made, "estimate"))
 
 
 class Service:
@@ -84,20 +85,21 @@ class Service:
 
     def __init__(self, metrics: Mapping[str, Any], limits: Limits, *, token: bool) -> None:
         self.metrics, self.limits = metrics, limits
-        self.figures = Figures(lambda: len(self.batches))
+        self.figures = ServiceFigures(lambda: len(self.batches))
         self.batches = Batches(metrics, limits, self.figures)
+        self._free = _without_cost(metrics)
         self.signatures = {source: str(signature_of(made)) for source, made in metrics.items()}
-        self.document = msgspec.json.encode(document(list(metrics), limits, token=token))
+        self.document = msgspec.json.encode(openapi_document(list(metrics), limits, token=token))
 
-    def routes(self) -> dict[str, tuple[str, Handler]]:
-        """Return the method and the handler of each path."""
-        return {
-            OPEN: ("GET", self.health),
-            "/score": ("POST", self.score),
-            "/sources": ("GET", self.sources),
-            "/metrics": ("GET", self.show_figures),
-            "/openapi.json": ("GET", self.openapi),
-        }
+    def routes(self) -> list[Route]:
+        """Return the handler of each path."""
+        return [
+            Route(OPEN, self.health, methods=["GET"]),
+            Route("/score", self.score, methods=["POST"]),
+            Route("/sources", self.sources, methods=["GET"]),
+            Route("/metrics", self.show_figures, methods=["GET"]),
+            Route("/openapi.json", self.openapi, methods=["GET"]),
+        ]
 
     @contextlib.asynccontextmanager
     async def lifespan(self, _: Starlette) -> AsyncIterator[None]:
@@ -109,8 +111,14 @@ class Service:
             await asyncio.to_thread(self.batches.stop)
 
     async def health(self, _: Request) -> Response:
-        """Say that the service answers."""
-        return _answer({"status": "ok", "dialeval": __version__})
+        """Answer whether a score can be made now; where there is doubt, one is."""
+        if self.batches.trouble():
+            with contextlib.suppress(TimeoutError, ScoringFailedError):
+                async with asyncio.timeout(_TRIAL_SECONDS):
+                    await self.batches.score(ParsedRequest([_TRIAL], self._free, len(_TRIAL.turns)))
+        if trouble := self.batches.trouble():
+            raise Refusal(503, "no score can be made now", trouble)
+        return _answer(HealthAnswer("ok", __version__))
 
     async def score(self, request: Request) -> Response:
         """Score dialogues, together with those of others who ask now."""
@@ -119,15 +127,13 @@ class Service:
         asked = parse(await request.body(), self.metrics, self.limits.turns)
         found = await self._scored(request, asked)
         shown = [
-            {"id": one.id, "scores": [row._asdict() for row in rows]}
+            ScoredDialogue(one.id, [ScoreRow(*row) for row in rows])
             for one, rows in zip(asked.dialogues, found, strict=True)
         ]
-        return _answer(
-            {"dialogues": shown, "signatures": {name: self.signatures[name] for name in asked.sources}}
-        )
+        return _answer(ScoreAnswer(shown, {name: self.signatures[name] for name in asked.sources}))
 
-    async def _scored(self, request: Request, asked: Asked) -> list[list[Score]]:
-        """Wait for the scores, as long as there is time and somebody who wants them."""
+    async def _scored(self, request: Request, asked: ParsedRequest) -> list[list[Score]]:
+        """Wait for the scores until the time is up or the client has hung up."""
         scoring = asyncio.ensure_future(self.batches.score(asked))
         leaving = asyncio.ensure_future(request.receive())  # nothing more comes but that they hang up
         try:
@@ -141,32 +147,30 @@ class Service:
                 raise Refusal(499, "nobody is there any more")
             limit = f"not scored within {self.limits.seconds:g} seconds"
             raise Refusal(504, limit, fix="send fewer turns at once, or ask again later")
+        except ScoringFailedError:
+            raise Refusal(500, "scoring failed", fix="the log of the service says why") from None
         finally:
             scoring.cancel()
             leaving.cancel()
 
     async def sources(self, _: Request) -> Response:
-        """List what can be asked for."""
-        return _answer({"sources": [self._source(source, made) for source, made in self.metrics.items()]})
+        """List the sources that can be asked for."""
+        return _answer(SourceList([self._source(source, made) for source, made in self.metrics.items()]))
 
-    def _source(self, source: str, made: Any) -> dict[str, Any]:
+    def _source(self, source: str, made: Any) -> SourceDescription:
         about = describe(made.name)
-        return {
-            "source": source,
-            "metric": made.name,
-            "what": about["what"],
-            "dimensions": list(about["dimensions"]),
-            "better": about["better"],
-            "fields": {item.name: getattr(made, item.name) for item in dataclasses.fields(made)},
-            "signature": self.signatures[source],
-        }
+        fields = {item.name: getattr(made, item.name) for item in dataclasses.fields(made)}
+        dimensions = list(about["dimensions"])
+        return SourceDescription(
+            source, made.name, about["what"], dimensions, about["better"], fields, self.signatures[source]
+        )
 
     async def show_figures(self, _: Request) -> Response:
-        """Write what Prometheus reads."""
+        """Return the figures for Prometheus."""
         return Response(self.figures.text(), headers={"content-type": CONTENT_TYPE})
 
     async def openapi(self, _: Request) -> Response:
-        """Describe all of this."""
+        """Return the OpenAPI document."""
         return Response(self.document, media_type="application/json")
 
 
@@ -175,7 +179,7 @@ def make_service(
     limits: Limits | None = None,
     hosts: Collection[str] = (),
     token: str | None = None,
-) -> "Counted":
+) -> "RequestCounter":
     """Return the application.
 
     Args:
@@ -186,19 +190,25 @@ def make_service(
     """
     limits = limits or Limits()
     service = Service(metrics, limits, token=token is not None)
-    routes = [Route(path, handler, methods=[method]) for path, (method, handler) in service.routes().items()]
-    handlers: Any = {HTTPException: _http, Refusal: _refused, Exception: _failed}
-    app = Starlette(routes=routes, exception_handlers=handlers, lifespan=service.lifespan)
-    app.router.redirect_slashes = False
-    guard = Guard(app, Gate(hosts, limits.body, limits.seconds, token))
-    return Counted(guard, service.figures, frozenset(service.routes()))
+    routes = service.routes()
+    guard = guarded_app(
+        routes,
+        show_refusal,
+        hosts,
+        lifespan=service.lifespan,
+        limit=limits.body,
+        seconds=limits.seconds,
+        check=token_check(token),
+    )
+    guard.app.router.redirect_slashes = False
+    return RequestCounter(guard, service.batches, frozenset(route.path for route in routes))
 
 
-class Counted:
-    """Counts every answer, also those that nothing but the guard gave."""
+class RequestCounter:
+    """Counts every answer of an application, also those that its guard gave."""
 
-    def __init__(self, app: Guard, figures: Figures, paths: Collection[str]) -> None:
-        self.app, self.figures, self.paths = app, figures, paths
+    def __init__(self, app: RequestGuard, batches: Batches, paths: Collection[str]) -> None:
+        self.app, self.batches, self.paths = app, batches, paths
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Answer a request and count it."""
@@ -218,7 +228,7 @@ class Counted:
         finally:
             route = scope["path"] if scope["path"] in self.paths else "other"
             method = scope["method"] if scope["method"] in _METHODS else "other"
-            self.figures.count_request(route, method, status, time.perf_counter() - began)
+            self.batches.figures.count_request(route, method, status, time.perf_counter() - began)
 
 
 def _answer(value: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
@@ -226,20 +236,9 @@ def _answer(value: Any, status: int = 200, headers: Mapping[str, str] | None = N
     return Response(packed, status, headers=headers, media_type="application/json")
 
 
-def _refusal(status: int, error: str, field: str | None = None, fix: str | None = None) -> Response:
-    headers = {401: {"www-authenticate": "Bearer"}, 503: {"retry-after": "1"}}.get(status)
-    return _answer({"error": error, "field": field, "fix": fix}, status, headers)
-
-
-async def _refused(_: Request, refusal: Any) -> Response:
-    return _refusal(refusal.status, refusal.error, refusal.field, refusal.fix)
-
-
-async def _http(_: Request, error: Any) -> Response:
-    answer = _refusal(error.status_code, error.detail, fix="see /openapi.json")
-    answer.headers.update(error.headers or {})
-    return answer
-
-
-async def _failed(_: Request, __: Exception) -> Response:
-    return _refusal(500, "something went wrong here")
+def show_refusal(refusal: Refusal) -> Response:
+    """Return a refusal as JSON: what is wrong, the field, the fix."""
+    headers = {401: {"www-authenticate": "Bearer"}, 503: {"retry-after": "1"}}.get(refusal.status)
+    error = f"{refusal.title}: {refusal.message}" if refusal.message else refusal.title
+    fix = refusal.fix or ("see /openapi.json" if refusal.status in (404, 405) else None)
+    return _answer(ErrorAnswer(error, refusal.field, fix), refusal.status, headers)

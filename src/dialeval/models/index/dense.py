@@ -6,29 +6,58 @@ precision, one by one. Rounding therefore never decides, and equal vectors are e
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
 from dialeval.errors import DataError, UsageError
-from dialeval.models.index.layout import REBUILD
-from dialeval.models.index.ragged import Array
-from dialeval.models.index.segments import ROWS
+from dialeval.models.index.layout import REBUILD, ROWS, Array, DenseKind
 
-QUERIES = 256  # queries that are compared at a time
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
-class Vectors:
-    """A column of unit vectors over all segments, in the order of the rows."""
+class Candidates(Protocol):
+    """What knows of the first `rows` rows which may be nearest to a query, without looking at all of them."""
 
-    def __init__(self, arrays: Sequence[Array], width: int, folder: Path) -> None:
-        self.arrays, self.width, self.folder = arrays, width, folder
-        self.starts = np.cumsum([0, *(len(array) for array in arrays)])
+    rows: int
+
+    def candidates(self, query: Array, k: int) -> list[Array]:
+        """Return such rows for each query."""
+
+
+class VectorColumn:
+    """A column of unit vectors over all batches, in the order of the rows."""
+
+    held = "vectors"
+
+    def __init__(self, batches: "Sequence[pa.Array]", kind: DenseKind, name: str, folder: Path) -> None:
+        self.width, self.name, self.folder = kind.width, name, folder
+        self.arrays = [numbers(one.flatten()).reshape(-1, kind.width) for one in batches]
+        self.starts = np.cumsum([0, *(len(array) for array in self.arrays)])
+
+    @staticmethod
+    def stored(kind: DenseKind) -> "pa.DataType":
+        """Return the type of the column in a file."""
+        return fixed_list("float", kind.width)
+
+    @classmethod
+    def packed(cls, given: object, kind: DenseKind, name: str, ids: Sequence[str]) -> "pa.Array":
+        """Bring vectors to length 1, as they are stored."""
+        import pyarrow as pa
+
+        values = unit(given, kind.width, name, ids).astype("<f4").reshape(-1)
+        return pa.FixedSizeListArray.from_arrays(pa.array(values), type=cls.stored(kind))
+
+    def asked(self, query: object) -> Array:
+        """Check queries and bring them to length 1."""
+        return unit(query, self.width, self.name)
 
     def __len__(self) -> int:
         return int(self.starts[-1])
 
     def blocks(self, first: int = 0) -> Iterator[tuple[int, Array]]:
-        """Give the rows from the first on, with the number of the first row of each block."""
+        """Yield the rows from the first on, with the number of the first row of each block."""
         for begin, array in zip(self.starts[:-1].tolist(), self.arrays, strict=True):
             for start in range(max(0, first - begin), len(array), ROWS):
                 yield begin + start, array[start : start + ROWS]
@@ -43,9 +72,23 @@ class Vectors:
         return found
 
     def cosines(self, query: Array) -> Iterator[tuple[int, Array]]:
-        """Give the cosine of each query (a row) with each dialogue (a column), some dialogues at a time."""
+        """Yield the cosine of each query (a row) with each dialogue (a column), some dialogues at a time."""
         for start, block in self.blocks():
             yield start, self._compare(query, block)
+
+    def nearest(
+        self, query: Array, k: int, beside: Candidates | None = None
+    ) -> Iterator[tuple[Array, Array]]:
+        """Yield the k nearest rows to each query, nearest first, and their cosines.
+
+        What is `beside` answers for the first rows, the others are looked at one by one.
+        """
+        every = self.candidates(query, k, 0 if beside is None else beside.rows)
+        if beside is not None:
+            pairs = zip(beside.candidates(query, k), every, strict=True)
+            every = [np.concatenate(pair) for pair in pairs]
+        for one, rows in zip(query, every, strict=True):
+            yield self.rank(one, rows, k)
 
     def candidates(self, query: Array, k: int, first: int = 0) -> list[Array]:
         """Return for each query the rows that may be among its nearest: the k nearest are always there."""
@@ -98,7 +141,7 @@ class Nearest:
                 self.kept[query].append((near + start, row[near]))
 
     def found(self) -> Iterator[tuple[Array, Array]]:
-        """Give the rows that are left for each query, and their scores."""
+        """Yield the rows that are left for each query, and their scores."""
         for query, kept in enumerate(self.kept):
             rows = np.concatenate([np.empty(0, np.int64), *(rows for rows, _ in kept)])
             scores = np.concatenate([np.empty(0), *(scores for _, scores in kept)])
@@ -146,3 +189,23 @@ def unit(vectors: object, width: int | None, column: str, ids: Sequence[str] | N
     double /= np.where(largest > 0, largest, 1)  # squares of what is very large or small stay finite
     length = np.sqrt(np.vecdot(double, double))[:, None]
     return double / np.where(length > 0, length, 1)
+
+
+def numbers(stored: "pa.Array") -> Array:
+    """Return the numbers of an Arrow array as a view of its file."""
+    return np.asarray(stored.to_numpy(zero_copy_only=True))
+
+
+def fixed_list(item: str, width: int) -> "pa.DataType":
+    """Return the Arrow type of rows of a width, none of whose numbers is missing."""
+    import pyarrow as pa
+
+    return pa.list_(pa.field("item", pa.type_for_alias(item), nullable=False), width)
+
+
+def ragged(**parts: "pa.DataType") -> "pa.DataType":
+    """Return the Arrow type of lists of any length, whose items have these parts."""
+    import pyarrow as pa
+
+    inner = pa.struct([pa.field(name, part, nullable=False) for name, part in parts.items()])
+    return pa.large_list(pa.field("item", inner, nullable=False))

@@ -7,8 +7,7 @@ from typing import Protocol
 import numpy as np
 
 from dialeval.dialogues import Dialogue, takes_part
-from dialeval.models.index.origin import Named
-from dialeval.models.index.ragged import Array
+from dialeval.models.index.layout import Array, Named
 from dialeval.models.index.writing import Column, Given
 
 DIALOGUES = 2_000  # that are encoded at a time
@@ -57,7 +56,7 @@ def features(dialogues: Sequence[Dialogue], encoder: TextEncoder) -> dict[str, C
 def given_dialogues(
     dialogues: Iterable[Dialogue], encoder: TextEncoder, progress: Callable[[int], None] | None
 ) -> Iterator[Given]:
-    """Give ids, features and JSON of dialogues, some at a time, and say how many are done."""
+    """Yield ids, features and JSON of dialogues, some at a time; `progress` is told how many are done."""
     from dialeval.dialogues.formats.writing import to_json  # brings pyarrow with it
 
     done, stream = 0, iter(dialogues)

@@ -1,9 +1,9 @@
 """`Index`: dialogues that can be found again by their features."""
 
 import itertools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -11,14 +11,26 @@ import numpy as np
 from dialeval.dialogues import Dialogue
 from dialeval.errors import DataError, UsageError
 from dialeval.models.index import layout
+from dialeval.models.index.approximate import MOST, Searcher
+from dialeval.models.index.dense import VectorColumn
 from dialeval.models.index.features import TextEncoder, given_dialogues
-from dialeval.models.index.layout import Approximate, Config, Origin
-from dialeval.models.index.origin import Named, check_encoder, origin_of
-from dialeval.models.index.ragged import Array
-from dialeval.models.index.rows import Ids, Rows
-from dialeval.models.index.searching import Searches
+from dialeval.models.index.layout import (
+    QUERIES,
+    Approximate,
+    Array,
+    IndexConfig,
+    Named,
+    Origin,
+    check_encoder,
+    origin_of,
+)
+from dialeval.models.index.segments import COLUMNS, DOCUMENTS, IDS, read_rows
+from dialeval.models.index.tokens import TokenColumn
 from dialeval.models.index.writing import Column, Given, extend, in_blocks, kinds_of, prepared
-from dialeval.models.states import TokenStates
+from dialeval.models.token_states import TokenStates
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 EXACT_UP_TO = 200_000
 
@@ -48,23 +60,25 @@ class Index:
     [('d3', 1.0), ('d1', 0.8)]
     """
 
-    def __init__(self, folder: Path, config: Config) -> None:
+    def __init__(self, folder: Path, config: IndexConfig) -> None:
         self.folder = folder
         self._take(config)
 
-    def _take(self, config: Config) -> None:
-        self._rows = Rows(self.folder, config)
-        self._config, self._searches = config, Searches(self.folder, config, self._rows.segments)
+    def _take(self, config: IndexConfig) -> None:
+        self._config, self._table = config, read_rows(self.folder, config, config.segments)
+        self._columns: dict[str, Any] = {}
+        self._searchers: dict[str, Searcher | None] = {}
 
     # --- opening --------------------------------------------------------------------------------------------
 
     @classmethod
-    def open(cls, folder: str | Path, *, encoder: Named | None = None) -> "Index":
-        """Open an index for reading: names and sizes of its files are checked, not all of their bytes.
+    def open(cls, folder: str | Path, *, encoder: Named | None = None, trust: bool = False) -> "Index":
+        """Open an index for reading: every file is compared with its record, once in a process.
 
         Args:
             folder: Where it is. A writer may be at work there: what is opened is the old or the new.
             encoder: What queries will be encoded with, if they are.
+            trust: Compare sizes only, for an index so large that hashing it takes too long.
 
         Raises:
             DataError: This is no index, it is damaged, or its vectors came from another encoder.
@@ -75,22 +89,12 @@ class Index:
             if encoder is not None:
                 check_encoder(folder, config.encoder, encoder)
             try:
+                for part in config.parts:
+                    layout.checked_part(folder, part, trust=trust)
                 return cls(folder, config)
             except DataError:
                 if layout.read_config(folder) == config:  # else it has just given way to another: look again
                     raise
-
-    @classmethod
-    def verify(cls, folder: str | Path) -> "Index":
-        """Open an index and check every byte of it.
-
-        Raises:
-            DataError: Names the file that is not as it was written.
-        """
-        index = cls.open(folder)
-        for part in index._config.parts:
-            layout.check_hashes(index.folder, part)
-        return index
 
     # --- writing --------------------------------------------------------------------------------------------
 
@@ -202,18 +206,27 @@ class Index:
                 raise DataError(
                     "was meanwhile built with another encoder or columns", file=self.folder, fix=fix
                 )
-            fresh = now._rows.new_only(prepared(itertools.chain([first], stream), now._config))
+            fresh = now._new_only(prepared(itertools.chain([first], stream), now._config))
             self._take(extend(self.folder, now._config, fresh))
+
+    def _new_only(self, batches: "Iterable[pa.RecordBatch]") -> "Iterator[pa.RecordBatch]":
+        """Pass on what is to be added, unless an id is there already."""
+        for batch in batches:
+            for name, row in zip(batch.column(IDS), self._find(batch.column(IDS)), strict=True):
+                if row is not None:
+                    field = repr(name.as_py().decode())
+                    raise DataError("is in the index already", file=self.folder, field=field)
+            yield batch
 
     # --- looking --------------------------------------------------------------------------------------------
 
     def __len__(self) -> int:
-        return len(self._rows)
+        return int(self._table.num_rows)
 
     @property
     def columns(self) -> dict[str, str]:
         """The kind of each column, `dense`, `sparse` or `tokens`, by its name."""
-        return {name: type(kind).__name__.lower() for name, kind in self._config.columns.items()}
+        return {name: str(kind.__struct_config__.tag) for name, kind in self._config.columns.items()}
 
     @property
     def encoder(self) -> Origin | None:
@@ -234,20 +247,44 @@ class Index:
         return dict(self._config.approximate)
 
     @property
-    def ids(self) -> Sequence[str]:
-        """The ids of all dialogues in the order of their rows, read when they are asked for."""
-        return Ids(self._rows)
+    def ids(self) -> list[str]:
+        """The ids of all dialogues in the order of their rows."""
+        return [one.decode("utf-8", "replace") for one in self._table[IDS].to_pylist()]
 
     def rows(self, ids: Sequence[str]) -> list[int]:
         """Return the row of each id."""
-        return self._rows.of(ids)
+        import pyarrow as pa
+
+        if isinstance(ids, str | bytes):
+            raise UsageError("ids are a list of strings")
+        found = self._find(pa.array([one.encode() for one in ids], pa.large_binary()))
+        if None in found:
+            raise DataError("is not in the index", file=self.folder, field=repr(ids[found.index(None)]))
+        return [row for row in found if row is not None]
+
+    def _find(self, ids: "pa.Array") -> list[int | None]:
+        """Return the row of each id, None for those that are not there."""
+        import pyarrow.compute as pc
+
+        return list(pc.index_in(ids, value_set=self._table[IDS]).to_pylist())
+
+    def _chosen(self, which: Sequence[str] | Sequence[int] | Array) -> list[int]:
+        """Return rows: those of ids, or numbers of rows as they are, all of which must be there."""
+        if isinstance(which, str | bytes) or all(isinstance(one, str) for one in which):
+            return self.rows(which)  # type: ignore[arg-type]
+        rows = np.asarray(which)
+        if rows.ndim != 1 or rows.dtype.kind not in "iu" or rows.min() < 0 or rows.max() >= len(self):
+            raise UsageError(f"rows are whole numbers from 0 to {len(self) - 1}, or ids")
+        return [int(row) for row in rows]
 
     def vectors(self, column: str = "text", ids: Sequence[str] | None = None) -> Array:
         """Return the vectors of a dense column as they are stored: with length 1.
 
-        Without `ids` they are a read-only view of the file if there is only one, else a copy of all.
+        Without `ids` they are a read-only view of the file if there is only one batch, else a copy of all.
         """
-        vectors = self._searches.vectors(column)
+        vectors = self._column(column)
+        if not isinstance(vectors, VectorColumn):
+            raise UsageError(f"the column {column!r} has {vectors.held}, not vectors")
         if ids is not None:
             return vectors.take(np.array(self.rows(ids), np.int64))
         return vectors.arrays[0] if len(vectors.arrays) == 1 else np.concatenate(vectors.arrays)
@@ -256,18 +293,26 @@ class Index:
         self, which: Sequence[str] | Sequence[int] | Array, column: str = "states"
     ) -> list[TokenStates]:
         """Return the tokens of dialogues, named by their ids or rows: read-only views, not copies."""
-        return self._searches.tokens(column).take(self._rows.chosen(which))
+        states = self._column(column)
+        if not isinstance(states, TokenColumn):
+            raise UsageError(f"the column {column!r} has {states.held}, not token states")
+        return states.take(self._chosen(which))
 
-    def documents(self, ids: Sequence[str]) -> list[bytes]:
-        """Return what was stored for each id, byte for byte."""
-        return [self._rows.document(row) for row in self.rows(ids)]
+    def documents(self, which: Sequence[str] | Sequence[int] | Array) -> list[bytes]:
+        """Return what was stored for dialogues, named by their ids or rows, byte for byte."""
+        if not self._config.documents:
+            raise UsageError(f"{self.folder}: this index was built without documents")
+        stored = self._table[DOCUMENTS]
+        return [stored[row].as_py() for row in self._chosen(which)]
 
-    def dialogues(self, ids: Sequence[str]) -> list[Dialogue]:
-        """Return the dialogue of each id, if documents are the JSON of dialogues."""
+    def dialogues(self, which: Sequence[str] | Sequence[int] | Array) -> list[Dialogue]:
+        """Return dialogues, named by their ids or rows, if documents are the JSON of dialogues."""
         try:
-            return [msgspec.json.decode(text, type=Dialogue) for text in self.documents(ids)]
+            return [msgspec.json.decode(text, type=Dialogue) for text in self.documents(which)]
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise DataError(f"a document is no dialogue: {error}", file=self.folder) from None
+
+    # --- searching ------------------------------------------------------------------------------------------
 
     def search(
         self, query: Column, k: int = 50, *, column: str = "text", exact: bool = False
@@ -284,13 +329,16 @@ class Index:
         """
         if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 1:
             raise UsageError(f"k is how many dialogues to find, not {k!r}")
-        found = self._searches.nearest(query, min(int(k), len(self)), column, exact)
+        compared, k = self._searched(column), min(int(k), len(self))
+        near = not exact and k <= MOST and isinstance(compared, VectorColumn)
+        beside, ids = self._searcher(column, compared.width) if near else None, self._table[IDS]
         return [
             [
-                Hit(self._rows.id(row), score)
+                Hit(ids[row].as_py().decode("utf-8", "replace"), score)
                 for row, score in zip(rows.tolist(), scores.tolist(), strict=True)
             ]
-            for rows, scores in found
+            for some in _parts(compared.asked(query))
+            for rows, scores in compared.nearest(some, k, beside)
         ]
 
     def cosines(self, query: Column, *, column: str = "text") -> Array:
@@ -298,5 +346,45 @@ class Index:
 
         For scores that combine columns: compute them from this, and sort.
         """
-        found = list(self._searches.cosines(query, column))
+        compared = self._searched(column)
+        found = [
+            np.concatenate([block for _, block in compared.cosines(some)], axis=1)
+            for some in _parts(compared.asked(query))
+        ]
         return np.concatenate(found) if found else np.empty((0, len(self)))
+
+    def _column(self, name: str) -> Any:
+        """Return a column, which is looked through when it is first asked for."""
+        if name not in self._config.columns:
+            known = ", ".join(self._config.columns)
+            raise UsageError(f"no column {name!r} in this index; it has {known}")
+        if name not in self._columns:
+            kind, batches = self._config.columns[name], self._table[name].chunks
+            self._columns[name] = COLUMNS[type(kind)](batches, kind, name, self.folder)
+        return self._columns[name]
+
+    def _searched(self, name: str) -> Any:
+        if isinstance(self._column(name), TokenColumn):
+            raise UsageError(f"the column {name!r} has token states, which are not searched")
+        return self._column(name)
+
+    def _searcher(self, column: str, width: int) -> Searcher | None:
+        """Return what faiss knows; None without faiss, or if a writer has removed the part meanwhile."""
+        entry = self._config.approximate.get(column)
+        if entry is None or entry.part is None:
+            return None
+        if column not in self._searchers:
+            found = None
+            try:
+                found = Searcher(self.folder, entry, entry.part, width)
+            except ImportError:
+                pass
+            except DataError:
+                if layout.read_config(self.folder) == self._config:
+                    raise
+            self._searchers[column] = found
+        return self._searchers[column]
+
+
+def _parts(asked: Any) -> Iterator[Any]:
+    return (asked[start : start + QUERIES] for start in range(0, len(asked), QUERIES))

@@ -1,246 +1,134 @@
-"""Segments: rows of an index on disk, written once as a stream, then memory-mapped.
+"""Segments: rows of an index on disk, written once as a stream of Arrow record batches, then memory-mapped.
 
-A segment has the ids and documents of its rows as text with offsets, the hashes of the ids in order (so that
-an id is found without a dictionary of all of them), and for each column a matrix of unit vectors, the
-counts of its words or the states of its tokens. All numbers are little-endian and without a header:
-`config.json` knows the shapes.
+A segment is one Arrow IPC file, a table: the ids of its rows, their documents if they have some, and the
+columns, each as its class stores it. All segments of an index are read as one table of views of their files.
 """
 
 import hashlib
-import math
 import secrets
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import BinaryIO, overload
-
-import numpy as np
+from typing import TYPE_CHECKING, Any
 
 from dialeval.errors import DataError
-from dialeval.files import replacing_folder
+from dialeval.files import replacing_path
+from dialeval.manifests import FileRecord
+from dialeval.models.index.dense import VectorColumn
 from dialeval.models.index.layout import (
-    CONFIG,
     PARTS,
     REBUILD,
-    Config,
-    Dense,
+    ROWS,
+    DenseKind,
+    IndexConfig,
     Part,
-    Sparse,
-    Stored,
-    Tokens,
-    place_of,
+    TokenKind,
+    WordKind,
 )
-from dialeval.models.index.ragged import Array, Counts, Ragged, TokenRows
-from dialeval.models.untrusted import open_regular
+from dialeval.models.index.sparse import WordColumn
+from dialeval.models.index.tokens import TokenColumn
 
-ROWS = 8192  # rows that are copied or counted at a time
+if TYPE_CHECKING:
+    import pyarrow as pa
 
-
-@dataclass(frozen=True)
-class Block:
-    """Rows that are checked and ready to be written."""
-
-    ids: Sequence[str]
-    columns: Mapping[str, Array | Ragged]
-    documents: Sequence[bytes] | None
+IDS, DOCUMENTS = "ids", "documents"
+COLUMNS: dict[type, Any] = {DenseKind: VectorColumn, WordKind: WordColumn, TokenKind: TokenColumn}
+"""The class that stores and reads each kind of column."""
+_BATCH = 8 << 20  # bytes after which a record batch is written
 
 
-class Texts(Sequence[bytes]):
-    """Texts of any bytes, one after the other with a line feed behind each, and where they begin."""
+def schema_of(config: IndexConfig) -> "pa.Schema":
+    """Return what every segment of an index has."""
+    import pyarrow as pa
 
-    def __init__(self, text: Array, offsets: Array, path: Path) -> None:
-        self.text, self.offsets, self.path = text, offsets, path
-
-    def __len__(self) -> int:
-        return len(self.offsets) - 1
-
-    @overload
-    def __getitem__(self, row: int) -> bytes: ...
-    @overload
-    def __getitem__(self, row: slice) -> list[bytes]: ...
-    def __getitem__(self, row: int | slice) -> bytes | list[bytes]:
-        if isinstance(row, slice):
-            return [self[one] for one in range(*row.indices(len(self)))]
-        start, stop = int(self.offsets[row]), int(self.offsets[row + 1])
-        if not 0 <= start < stop <= len(self.text):
-            raise DataError(f"row {row} lies outside the file: damaged", file=self.path, fix=REBUILD)
-        return self.text[start : stop - 1].tobytes()
+    fields = {name: pa.large_binary() for name in (IDS, *([DOCUMENTS] if config.documents else []))}
+    fields |= {name: COLUMNS[type(kind)].stored(kind) for name, kind in sorted(config.columns.items())}
+    return pa.schema([pa.field(name, kind, nullable=False) for name, kind in fields.items()])
 
 
-class Segment:
-    """One segment, memory-mapped. Opening looks at names, kinds and sizes of files, not at their bytes."""
+def read_rows(folder: Path, config: IndexConfig, parts: Sequence[Part]) -> "pa.Table":
+    """Map segments as one table without nulls, and look through its structure."""
+    import pyarrow as pa
 
-    def __init__(self, folder: Path, config: Config, part: Part) -> None:
-        self.part, self.place, self.rows = part, place_of(folder, part), part.rows
-        self.ids = self._texts("ids")
-        self.keys, self.order = self._array("ids.keys", "<u8"), self._array("ids.order", "<i8")
-        self.documents = self._texts("documents") if config.documents else None
-        self.columns: dict[str, Array | Ragged] = {}
-        for name, column in config.columns.items():
-            if isinstance(column, Dense):
-                self.columns[name] = self._array(f"{name}.vectors", "<f4", (self.rows, column.width))
-            else:
-                self.columns[name] = self._ragged(name, column)
-
-    def find(self, names: Sequence[str], keys: Array) -> list[int | None]:
-        """Return the row of each id, or None."""
-        found: list[int | None] = [None] * len(names)
-        places = np.searchsorted(self.keys, keys)
-        for number in np.flatnonzero(self.keys[np.minimum(places, self.rows - 1)] == keys).tolist():
-            place, wanted = int(places[number]), names[number].encode()
-            while place < self.rows and self.keys[place] == keys[number]:  # two ids may share a hash
-                row = int(self.order[place])
-                if 0 <= row < self.rows and self.ids[row] == wanted:
-                    found[number] = row
-                place += 1
-        return found
-
-    def blocks(self) -> Iterator[Block]:
-        """Give all rows again, as they were written."""
-        for start in range(0, self.rows, ROWS):
-            stop = min(start + ROWS, self.rows)
-            columns = {
-                name: column.slice(start, stop) if isinstance(column, Ragged) else column[start:stop]
-                for name, column in self.columns.items()
-            }
-            documents = None if self.documents is None else self.documents[start:stop]
-            yield Block([name.decode() for name in self.ids[start:stop]], columns, documents)
-
-    def _texts(self, name: str) -> Texts:
-        text = self._array(f"{name}.txt", "u1", (self._size(f"{name}.txt"),))
-        return Texts(
-            text, self._array(f"{name}.offsets", "<i8", (self.rows + 1,)), self.place / f"{name}.txt"
-        )
-
-    def _ragged(self, name: str, column: Sparse | Tokens) -> Ragged:
-        form, width = (TokenRows, column.width) if isinstance(column, Tokens) else (Counts, 1)
-        filled = self._size(f"{name}.{next(iter(form.FILES))}") // 4
-        ends = self._array(f"{name}.ends", "<i8", (self.rows + 1,))
-        return form(
-            ends,
-            *(
-                self._array(f"{name}.{part}", kind, (filled, width) if part == "numbers" else (filled,))
-                for part, kind in form.FILES.items()
-            ),
-        )
-
-    def _size(self, name: str) -> int:
-        if name not in self.part.files:
-            raise DataError(f"is not listed in {CONFIG}", file=self.place / name, fix=REBUILD)
-        return self.part.files[name].size
-
-    def _array(self, name: str, kind: str, shape: tuple[int, ...] | None = None) -> Array:
-        return mapped(self.place / name, self._size(name), kind, shape or (self.rows,))
+    schema, tables = schema_of(config), []
+    for part in parts:
+        path = folder / PARTS / part.name
+        try:
+            table = pa.ipc.open_file(pa.memory_map(str(path))).read_all()
+            if table.schema != schema:
+                raise DataError(f"holds {table.schema.types}: damaged", file=path, fix=REBUILD)
+            table.validate(full=True)
+        except (pa.ArrowException, OSError, ValueError) as error:  # a name that is no UTF-8, for one
+            raise DataError(f"no Arrow file, or a damaged one: {error}", file=path, fix=REBUILD) from None
+        if table.num_rows != part.rows or any(column.null_count for column in table.columns):
+            raise DataError(f"not {part.rows} rows without nulls: damaged", file=path, fix=REBUILD)
+        tables.append(table)
+    return pa.concat_tables(tables)
 
 
-def mapped(path: Path, size: int, kind: str, shape: tuple[int, ...]) -> Array:
-    """Map an array into memory, read-only; a file that is not of the size it was written with is refused."""
-    with open_regular(path) as file:
-        found, wanted = file.seek(0, 2), math.prod(shape) * np.dtype(kind).itemsize
-        if found != size or size != wanted:
-            text = f"{found} bytes, where {CONFIG} says {size} and its rows need {wanted}"
-            raise DataError(f"{text}: cut off or damaged", file=path, fix=REBUILD)
-        # A plain view of the map: the class of maps is slow to take a row from.
-        return np.asarray(np.memmap(file, kind, "r", shape=shape)) if size else np.empty(shape, kind)
-
-
-def keys_of(names: Iterable[str]) -> Array:
-    """Return 64 bits of a hash of each id, the same in every process."""
-    digests = b"".join(hashlib.blake2b(name.encode(), digest_size=8).digest() for name in names)
-    return np.frombuffer(digests, "<u8")
-
-
-def write_segment(folder: Path, blocks: Iterable[Block]) -> Part:
+def write_segment(folder: Path, config: IndexConfig, batches: "Iterable[pa.RecordBatch]") -> Part:
     """Write rows as they come; the segment is there when all of them are, under a name that is not used yet.
 
     Raises:
         DataError: An id comes twice, or the disk is full.
     """
-    name = f"rows-{secrets.token_hex(8)}"
-    with replacing_folder(folder / PARTS / name) as place:
+    import pyarrow as pa
+
+    name, rows, schema = f"rows-{secrets.token_hex(8)}.arrow", 0, schema_of(config)
+    texts = {IDS: _Lines()} | ({DOCUMENTS: _Lines()} if config.documents else {})
+    with replacing_path(folder / PARTS / name) as path:
         try:
-            with ExitStack() as stack:
-                writer = _Writer(place, stack)
-                for block in blocks:
-                    writer.write(block)
-                keys, order = writer.sorted_keys()
-            _refuse_duplicates(place, keys, order)
-        except OSError as error:
-            raise DataError(f"{error.strerror}; nothing was changed", file=folder) from None
-        return Part(name, len(keys), {called: file.stored() for called, file in writer.files.items()})
+            with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, schema) as file:
+                for batch in _large(batches):
+                    file.write_batch(batch)
+                    rows += batch.num_rows
+                    for column, lines in texts.items():
+                        lines.add(batch.column(column))
+        except (OSError, pa.ArrowException) as error:
+            text = getattr(error, "strerror", None) or str(error)
+            raise DataError(f"{text}; nothing was changed", file=folder) from None
+        _refuse_duplicates(path)
+        file_record = FileRecord.of(path)
+    return Part(name, rows, file_record, {f"{one}.txt": lines.record() for one, lines in texts.items()})
 
 
-class _HashedFile:
-    """A file that knows its size and hash when it is written."""
+class _Lines:
+    """Size and hash of texts, a line each: the identity of rows, however they are stored."""
 
-    def __init__(self, file: BinaryIO) -> None:
-        self.file, self.size, self.digest = file, 0, hashlib.sha256()
+    def __init__(self) -> None:
+        self._size, self._digest = 0, hashlib.sha256()
 
-    def write(self, data: bytes | memoryview) -> None:
-        self.file.write(data)
-        self.digest.update(data)
-        self.size += len(data)
+    def add(self, texts: "pa.Array") -> None:
+        lines = b"".join(text + b"\n" for text in texts.to_pylist())
+        self._size += len(lines)
+        self._digest.update(lines)
 
-    def stored(self) -> Stored:
-        return Stored(self.size, self.digest.hexdigest())
-
-
-class _Writer:
-    """The files of a segment while it is written."""
-
-    def __init__(self, place: Path, stack: ExitStack) -> None:
-        self.place, self.stack, self.files = place, stack, dict[str, _HashedFile]()
-        self.keys: list[Array] = []
-
-    def write(self, block: Block) -> None:
-        self.keys.append(keys_of(block.ids))
-        self._texts("ids", [name.encode() for name in block.ids])
-        if block.documents is not None:
-            self._texts("documents", block.documents)
-        for name, column in block.columns.items():
-            if isinstance(column, Ragged):
-                before = self._file(f"{name}.{next(iter(column.FILES))}").size // 4
-                self._ends(f"{name}.ends", before, column.ends)
-                for part, kind in column.FILES.items():
-                    self._write(f"{name}.{part}", getattr(column, part), kind)
-            else:
-                self._write(f"{name}.vectors", column, "<f4")
-
-    def sorted_keys(self) -> tuple[Array, Array]:
-        keys = np.concatenate([np.empty(0, "<u8"), *self.keys])
-        order = np.argsort(keys, kind="stable")
-        self._write("ids.keys", keys[order], "<u8")
-        self._write("ids.order", order, "<i8")
-        return keys[order], order
-
-    def _file(self, name: str) -> _HashedFile:
-        if name not in self.files:
-            self.files[name] = _HashedFile(self.stack.enter_context((self.place / name).open("wb")))
-        return self.files[name]
-
-    def _write(self, name: str, array: Array, kind: str) -> None:
-        self._file(name).write(np.ascontiguousarray(array, kind).reshape(-1).view("u1").data)
-
-    def _ends(self, name: str, before: int, ends: Array) -> None:
-        self._write(name, (ends[1:] if name in self.files else ends) + before, "<i8")
-
-    def _texts(self, name: str, texts: Sequence[bytes]) -> None:
-        ends = np.cumsum([0, *(len(text) + 1 for text in texts)])
-        self._ends(f"{name}.offsets", self._file(f"{name}.txt").size, ends)
-        self._file(f"{name}.txt").write(b"".join(text + b"\n" for text in texts))
+    def record(self) -> FileRecord:
+        return FileRecord(self._size, self._digest.hexdigest())
 
 
-def _refuse_duplicates(place: Path, keys: Array, order: Array) -> None:
-    if not (alike := np.flatnonzero(keys[1:] == keys[:-1]).tolist()):
+def _large(batches: "Iterable[pa.RecordBatch]") -> "Iterator[pa.RecordBatch]":
+    """Put batches together into some of a few megabytes."""
+    import pyarrow as pa
+
+    waiting: list[Any] = []
+    for batch in batches:
+        waiting.append(batch)
+        if sum(one.num_rows for one in waiting) >= ROWS or sum(one.nbytes for one in waiting) >= _BATCH:
+            yield from pa.Table.from_batches(waiting).combine_chunks().to_batches()
+            waiting = []
+    if waiting:
+        yield from pa.Table.from_batches(waiting).combine_chunks().to_batches()
+
+
+def _refuse_duplicates(path: Path) -> None:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    ids = pa.ipc.open_file(pa.memory_map(str(path))).read_all()[IDS]
+    if pc.count_distinct(ids).as_py() == len(ids):
         return
-    offsets = mapped(place / "ids.offsets", 8 * len(keys) + 8, "<i8", (len(keys) + 1,))
-    text = mapped(place / "ids.txt", int(offsets[-1]), "u1", (int(offsets[-1]),))
-    ids = Texts(text, offsets, place / "ids.txt")
     seen: dict[bytes, int] = {}
-    for row in sorted({int(order[one]) for number in alike for one in (number, number + 1)}):
-        if ids[row] in seen:
-            raise DataError(
-                f"rows {seen[ids[row]]} and {row} have the same id", field=repr(ids[row].decode())
-            )
-        seen[ids[row]] = row
+    for row, one in enumerate(ids.to_pylist()):
+        if one in seen:
+            raise DataError(f"rows {seen[one]} and {row} have the same id", field=repr(one.decode()))
+        seen[one] = row

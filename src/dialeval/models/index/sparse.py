@@ -5,14 +5,18 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from dialeval.errors import DataError, UsageError
-from dialeval.models.index.layout import REBUILD
-from dialeval.models.index.ragged import Array, Counts
-from dialeval.models.index.segments import ROWS, Segment
+from dialeval.models.index.dense import Nearest, best, numbers, ragged
+from dialeval.models.index.layout import REBUILD, ROWS, Array, WordKind
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from scipy.sparse import csr_matrix
 
 _WORD = re.compile(r"\w+")
 Text = str | Sequence[str]
@@ -38,12 +42,14 @@ def bucket(term: str, buckets: int) -> int:
     return int.from_bytes(digest, "little") % buckets
 
 
-def count(texts: Sequence[Text], buckets: int) -> Counts:
+def count(texts: Sequence[Text], buckets: int) -> "csr_matrix":
     """Count the terms of each text: the words of a string, or the items of a list just as they are.
 
-    >>> count(["Good, good day", ["inform", "hotel"]], 1 << 20).counts.tolist()
+    >>> count(["Good, good day", ["inform", "hotel"]], 1 << 20).data.tolist()
     [2.0, 1.0, 1.0, 1.0]
     """
+    from scipy.sparse import csr_matrix
+
     ends, found, numbers = [0], list[int](), list[int]()
     for text in texts:
         terms = words(text) if isinstance(text, str) else text
@@ -51,7 +57,8 @@ def count(texts: Sequence[Text], buckets: int) -> Counts:
         found.extend(sorted(row))
         numbers.extend(row[one] for one in sorted(row))
         ends.append(len(found))
-    return Counts(np.array(ends, "<i8"), np.array(found, "<i4"), np.array(numbers, "<f4"))
+    counts = (np.array(numbers, "<f4"), np.array(found, "<i4"), np.array(ends, "<i4"))
+    return csr_matrix(counts, shape=(len(texts), buckets))
 
 
 def check_texts(column: str, texts: object) -> Sequence[Text]:
@@ -67,7 +74,7 @@ def check_texts(column: str, texts: object) -> Sequence[Text]:
     return texts
 
 
-class TfIdf:
+class WordColumn:
     """The weights of all terms of a column, and the search by them.
 
     A term that a text has c times, and that df of the n texts in the index have, weighs
@@ -80,55 +87,77 @@ class TfIdf:
     Nothing of this is stored but the counts, so that adding dialogues changes the weights of all, as it must.
     """
 
-    def __init__(self, segments: Sequence[Segment], column: str, buckets: int) -> None:
-        self.buckets, self.rows = buckets, sum(segment.rows for segment in segments)
-        self.counts = [_checked(segment, column, buckets) for segment in segments]
-        having = np.zeros(buckets, np.int64)
+    held = "words"
+
+    def __init__(self, batches: "Sequence[pa.Array]", kind: WordKind, name: str, folder: Path) -> None:
+        self.name, self.buckets = name, kind.buckets
+        self.counts = [_read(one, kind.buckets, name, folder) for one in batches]
+        having = np.zeros(kind.buckets, np.int64)
         for counts in self.counts:
-            having += np.bincount(counts.buckets, minlength=buckets)
-        self.idf = np.where(having > 0, np.log((1 + self.rows) / (1 + having)) + 1, 0.0)
-        self.lengths = np.concatenate([self._lengths(block) for _, block in _blocks(self.counts)])
+            having += np.bincount(counts.indices, minlength=kind.buckets)
+        rows = sum(counts.shape[0] for counts in self.counts)
+        self.idf = np.where(having > 0, np.log((1 + rows) / (1 + having)) + 1, 0.0)
+        self.lengths = np.concatenate([self._lengths(block) for _, block in self._blocks()])
+
+    @staticmethod
+    def stored(_: WordKind) -> "pa.DataType":
+        """Return the type of the column in a file."""
+        import pyarrow as pa
+
+        return ragged(buckets=pa.int32(), counts=pa.float32())
+
+    @classmethod
+    def packed(cls, given: object, kind: WordKind, name: str, _: Sequence[str]) -> "pa.Array":
+        """Count terms, as they are stored."""
+        import pyarrow as pa
+
+        found, stored = count(check_texts(name, given), kind.buckets), cls.stored(kind)
+        parts = [pa.array(found.indices, pa.int32()), pa.array(found.data, pa.float32())]
+        items = pa.StructArray.from_arrays(parts, fields=list(stored.value_type))
+        return pa.LargeListArray.from_arrays(pa.array(found.indptr, pa.int64()), items, type=stored)
+
+    def asked(self, query: object) -> Sequence[Text]:
+        """Check queries."""
+        return check_texts(self.name, query)
 
     def cosines(self, texts: Sequence[Text]) -> Iterator[tuple[int, Array]]:
-        """Give the cosine of each text (a row) with each dialogue (a column), some dialogues at a time."""
-        from scipy.sparse import csr_matrix
-
+        """Yield the cosine of each text (a row) with each dialogue (a column), some dialogues at a time."""
         query = count(texts, self.buckets)
-        length = np.repeat(self._lengths(query), np.diff(query.ends))
-        weights = query.counts * self.idf[query.buckets] ** 2 / np.where(length > 0, length, 1)
-        terms = csr_matrix((weights, query.buckets, query.ends), shape=(len(texts), self.buckets)).T.tocsr()
-        for start, block in _blocks(self.counts):
-            shape = (len(block.ends) - 1, self.buckets)
-            rows = csr_matrix((block.counts, block.buckets, block.ends.astype(np.int32)), shape=shape)
-            length = self.lengths[start : start + shape[0]]
-            found: Array = (rows @ terms).toarray().T / np.where(length > 0, length, 1)
+        length = np.repeat(self._lengths(query), np.diff(query.indptr))
+        query.data = query.data * self.idf[query.indices] ** 2 / np.where(length > 0, length, 1)
+        terms = query.T.tocsr()
+        for start, block in self._blocks():
+            length = self.lengths[start : start + block.shape[0]]
+            found: Array = (block @ terms).toarray().T / np.where(length > 0, length, 1)
             yield start, np.minimum(found, 1.0)
 
-    def _lengths(self, counts: Counts) -> Array:
-        weights = (counts.counts * self.idf[counts.buckets]) ** 2
-        rows = np.repeat(np.arange(len(counts.ends) - 1), np.diff(counts.ends))
-        return np.sqrt(np.bincount(rows, weights, minlength=len(counts.ends) - 1))
+    def nearest(self, texts: Sequence[Text], k: int, _: None = None) -> Iterator[tuple[Array, Array]]:
+        """Yield the k nearest rows to each text, nearest first, and their cosines."""
+        nearest = Nearest(len(texts), k)
+        for start, scores in self.cosines(texts):
+            nearest.offer(scores, start)
+        for rows, scores in nearest.found():
+            yield best(rows, scores, k)
+
+    def _lengths(self, counts: "csr_matrix") -> Array:
+        weights = (counts.data * self.idf[counts.indices]) ** 2
+        rows = np.repeat(np.arange(counts.shape[0]), np.diff(counts.indptr))
+        return np.sqrt(np.bincount(rows, weights, minlength=counts.shape[0]))
+
+    def _blocks(self) -> "Iterator[tuple[int, csr_matrix]]":
+        before = 0
+        for counts in self.counts:
+            for start in range(0, counts.shape[0], ROWS):
+                yield before + start, counts[start : start + ROWS]
+            before += counts.shape[0]
 
 
-def _blocks(every: Sequence[Counts]) -> Iterator[tuple[int, Counts]]:
-    before = 0
-    for counts in every:
-        rows = len(counts.ends) - 1
-        for start in range(0, rows, ROWS):
-            yield before + start, counts.slice(start, min(start + ROWS, rows))
-        before += rows
+def _read(batch: "pa.Array", buckets: int, name: str, folder: Path) -> "csr_matrix":
+    """Take counts out of a file, and look through them before compiled code walks along them."""
+    from scipy.sparse import csr_matrix
 
-
-def _checked(segment: Segment, column: str, buckets: int) -> Counts:
-    """Look through the numbers before compiled code walks along them."""
-    counts: Any = segment.columns[column]
-    filled = len(counts.buckets)
-    if not counts.holds():
-        wrong = "ends"
-    elif filled and (counts.buckets.min() < 0 or counts.buckets.max() >= buckets):
-        wrong = "buckets"
-    elif filled and not (np.isfinite(counts.counts).all() and counts.counts.min() > 0):
-        wrong = "counts"
-    else:
-        return counts  # type: ignore[no-any-return]
-    raise DataError("damaged", file=segment.place / f"{column}.{wrong}", fix=REBUILD)
+    found, counts = (numbers(batch.values.field(part)) for part in ("buckets", "counts"))
+    inside = not len(found) or (found.min() >= 0 and found.max() < buckets and counts.min() > 0)
+    if not inside or not np.isfinite(counts).all():
+        raise DataError(f"the words of {name!r} are damaged", file=folder, fix=REBUILD)
+    return csr_matrix((counts, found, numbers(batch.offsets).astype("<i4")), shape=(len(batch), buckets))

@@ -1,46 +1,71 @@
 """Token states: every token of every dialogue, to be compared token by token, never searched."""
 
 from collections.abc import Sequence
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from dialeval.errors import DataError, UsageError
-from dialeval.models.index.dense import unit
-from dialeval.models.index.layout import REBUILD
-from dialeval.models.index.ragged import Array, TokenRows
-from dialeval.models.index.segments import Segment
-from dialeval.models.states import TokenStates
+from dialeval.models.index.dense import fixed_list, numbers, ragged, unit
+from dialeval.models.index.layout import REBUILD, Array, TokenKind
+from dialeval.models.token_states import TokenStates, joined
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
-class Tokens:
-    """A column of token states over all segments, in the order of the rows."""
+class TokenColumn:
+    """A column of token states over all batches, in the order of the rows."""
 
-    def __init__(self, segments: Sequence[Segment], column: str) -> None:
-        self.parts = [_checked(segment, column) for segment in segments]
-        self.starts = np.cumsum([0, *(segment.rows for segment in segments)])
+    held = "token states"
+
+    def __init__(self, batches: "Sequence[pa.Array]", kind: TokenKind, name: str, folder: Path) -> None:
+        self.parts = [_read(one, kind.width) for one in batches]
+        self.ends = [numbers(one.offsets) for one in batches]
+        self.starts = np.cumsum([0, *map(len, batches)])
+        # Any byte is a number, but what leads elsewhere or spoils a score is looked through.
+        if not all(_sound(one.scales) and one.tokens.min(initial=0) >= 0 for one in self.parts):
+            raise DataError(f"the token states of {name!r} are damaged", file=folder, fix=REBUILD)
+
+    @staticmethod
+    def stored(kind: TokenKind) -> "pa.DataType":
+        """Return the type of the column in a file."""
+        import pyarrow as pa
+
+        return ragged(tokens=pa.int32(), numbers=fixed_list("int8", kind.width), scales=pa.float32())
+
+    @classmethod
+    def packed(cls, given: object, kind: TokenKind, name: str, ids: Sequence[str]) -> "pa.Array":
+        """Bring states to length one and to one byte a number, as they are stored; bytes stay as they are."""
+        import pyarrow as pa
+
+        if not isinstance(given, Sequence) or isinstance(given, str | bytes):
+            raise UsageError(f"{name}: a column of token states is a list, one TokenStates for each dialogue")
+        each = [_packed(one, kind.width, name, own) for one, own in zip(given, ids, strict=True)]
+        whole, stored = joined(each, kind.width, np.int8), cls.stored(kind)
+        numbers = pa.FixedSizeListArray.from_arrays(
+            pa.array(whole.numbers.reshape(-1)), type=stored.value_type.field("numbers").type
+        )
+        parts = [pa.array(whole.tokens, pa.int32()), numbers, pa.array(whole.scales, pa.float32())]
+        items = pa.StructArray.from_arrays(parts, fields=list(stored.value_type))
+        ends = pa.array(np.cumsum([0, *map(len, each)]), pa.int64())
+        return pa.LargeListArray.from_arrays(ends, items, type=stored)
 
     def take(self, rows: Sequence[int]) -> list[TokenStates]:
         """Return the states of some rows: read-only views of the files, in the order asked for."""
         found = []
         for number, row in zip(np.searchsorted(self.starts, rows, "right") - 1, rows, strict=True):
             part, inner = self.parts[number], row - self.starts[number]
-            here = slice(int(part.ends[inner]), int(part.ends[inner + 1]))
+            here = slice(*self.ends[number][inner : inner + 2].tolist())
             found.append(TokenStates(part.tokens[here], part.numbers[here], part.scales[here]))
         return found
 
 
-def pack(given: object, width: int, column: str, ids: Sequence[str]) -> TokenRows:
-    """Bring the states of dialogues to length one and to one byte a number; bytes are kept as they are."""
-    if not isinstance(given, Sequence) or isinstance(given, str | bytes):
-        raise UsageError(f"{column}: a column of token states is a list, one TokenStates for each dialogue")
-    parts = [_packed(one, width, column, name) for one, name in zip(given, ids, strict=True)]
-    return TokenRows(
-        np.cumsum([0, *map(len, parts)]),
-        np.concatenate([np.empty(0, "<i4"), *(part.tokens for part in parts)]),
-        np.concatenate([np.empty((0, width), "i1"), *(part.numbers for part in parts)]),
-        np.concatenate([np.empty(0, "<f4"), *(part.scales for part in parts)]),
-    )
+def _read(batch: "pa.Array", width: int) -> TokenStates:
+    tokens, states, scales = (batch.values.field(part) for part in ("tokens", "numbers", "scales"))
+    rows = numbers(states.flatten()).reshape(-1, width)
+    return TokenStates(numbers(tokens), rows, numbers(scales))
 
 
 def width_of(states: TokenStates, column: str) -> int:
@@ -72,17 +97,3 @@ def _packed(one: object, width: int, column: str, name: str) -> TokenStates:
 
 def _sound(scales: Array) -> bool:
     return not len(scales) or bool(scales.min() >= 0 and scales.max() < np.inf)
-
-
-def _checked(segment: Segment, column: str) -> TokenRows:
-    """Look through what leads elsewhere or spoils a score; any byte is a number."""
-    rows: Any = segment.columns[column]
-    if not rows.holds():
-        wrong = "ends"
-    elif len(rows.tokens) and rows.tokens.min() < 0:
-        wrong = "tokens"
-    elif not _sound(rows.scales):
-        wrong = "scales"
-    else:
-        return rows  # type: ignore[no-any-return]
-    raise DataError("damaged", file=segment.place / f"{column}.{wrong}", fix=REBUILD)

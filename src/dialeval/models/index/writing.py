@@ -1,10 +1,9 @@
 """Writing an index: what callers give is checked, then put beside what is there, then takes its place."""
 
-import itertools
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
@@ -12,24 +11,26 @@ import numpy.typing as npt
 
 from dialeval.errors import DataError, UsageError
 from dialeval.models.index import approximate
-from dialeval.models.index.dense import Vectors, unit
+from dialeval.models.index.dense import VectorColumn, unit
 from dialeval.models.index.layout import (
+    ROWS,
     Approximate,
-    Config,
-    Dense,
+    DenseKind,
+    IndexConfig,
     Kind,
-    Part,
-    Sparse,
-    Tokens,
-    check_hashes,
+    TokenKind,
+    WordKind,
+    checked_part,
     sweep,
     write_config,
 )
-from dialeval.models.index.ragged import Array, Ragged
-from dialeval.models.index.segments import ROWS, Block, Segment, write_segment
-from dialeval.models.index.sparse import Text, check_texts, count
-from dialeval.models.index.tokens import pack, width_of
-from dialeval.models.states import TokenStates
+from dialeval.models.index.segments import COLUMNS, DOCUMENTS, IDS, read_rows, schema_of, write_segment
+from dialeval.models.index.sparse import Text
+from dialeval.models.index.tokens import width_of
+from dialeval.models.token_states import TokenStates
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 Column = npt.NDArray[Any] | Sequence[Text] | Sequence[TokenStates]
 Given = tuple[Sequence[str], Mapping[str, Column], Sequence[bytes] | None]
@@ -38,7 +39,7 @@ Given = tuple[Sequence[str], Mapping[str, Column], Sequence[bytes] | None]
 _NAME = re.compile(r"[a-z][a-z0-9_-]{0,40}")
 
 
-def extend(folder: Path, config: Config, blocks: Iterable[Block]) -> Config:
+def extend(folder: Path, config: IndexConfig, batches: "Iterable[pa.RecordBatch]") -> IndexConfig:
     """Write rows behind those that `config` names, and then the new `config.json`; needs the lock.
 
     Segments at the end that are together as large as the one before them become one with it, so that there
@@ -46,38 +47,30 @@ def extend(folder: Path, config: Config, blocks: Iterable[Block]) -> Config:
     """
     sweep(folder)  # what a kill left may be as large as what is to come
     try:
-        segments = [*config.segments, write_segment(folder, blocks)]
+        segments = [*config.segments, write_segment(folder, config, batches)]
         first, rows = len(segments) - 1, segments[-1].rows
         while first and segments[first - 1].rows <= rows:
             first -= 1
             rows += segments[first].rows
         if first < len(segments) - 1:
-            segments[first:] = [_merged(folder, config, segments[first:])]
+            for part in segments[first:]:
+                checked_part(folder, part)  # else damage would be copied and then taken for what was written
+            table = read_rows(folder, config, segments[first:])
+            segments[first:] = [write_segment(folder, config, table.to_batches())]
         config = msgspec.structs.replace(config, segments=segments)
         return write_config(folder, msgspec.structs.replace(config, approximate=_searches(folder, config)))
     finally:
         sweep(folder)
 
 
-def _merged(folder: Path, config: Config, parts: Sequence[Part]) -> Part:
-    for part in parts:
-        check_hashes(folder, part)  # else damage would be copied and then taken for what was written
-    opened = (Segment(folder, config, part) for part in parts)
-    return write_segment(folder, itertools.chain.from_iterable(one.blocks() for one in opened))
-
-
-def _searches(folder: Path, config: Config) -> dict[str, Approximate]:
+def _searches(folder: Path, config: IndexConfig) -> dict[str, Approximate]:
     """Build anew what columns have outgrown."""
     searches = dict(config.approximate)
-    due = [
-        (name, kind.width)
-        for name, kind in config.columns.items()
-        if isinstance(kind, Dense) and approximate.is_due(searches.get(name), config.rows, config.exact_up_to)
-    ]
-    opened = [Segment(folder, config, part) for part in config.segments] if due else []
-    for name, width in due:
-        arrays: list[Any] = [segment.columns[name] for segment in opened]
-        searches[name] = approximate.build(folder, Vectors(arrays, width, folder))
+    for name, kind in config.columns.items():
+        due = approximate.is_due(searches.get(name), config.rows, config.exact_up_to)
+        if due and isinstance(kind, DenseKind):
+            batches = read_rows(folder, config, config.segments)[name].chunks
+            searches[name] = approximate.build(folder, VectorColumn(batches, kind, name, folder))
     return searches
 
 
@@ -90,7 +83,7 @@ def in_blocks(
     """Cut whole columns into blocks, once they are known to be of one length."""
     if isinstance(ids, str | bytes):
         raise UsageError("ids are a list of strings, one for each dialogue")
-    for name, column in [*columns.items(), *([] if documents is None else [("documents", documents)])]:
+    for name, column in [*columns.items(), *([] if documents is None else [(DOCUMENTS, documents)])]:
         if not hasattr(column, "__len__") or isinstance(column, str | bytes) or len(column) != len(ids):
             number = len(column) if hasattr(column, "__len__") else "no"
             raise UsageError(f"{name}: {number} rows for {len(ids)} ids")
@@ -101,47 +94,45 @@ def in_blocks(
 
 
 def kinds_of(columns: Mapping[str, Column]) -> dict[str, Kind]:
-    """Tell columns of vectors from those of words and of token states."""
+    """Return the kind of each column: vectors, words or token states."""
     kinds: dict[str, Kind] = {}
     for name, column in columns.items():
-        if not _NAME.fullmatch(name) or name in ("ids", "documents"):
+        if not _NAME.fullmatch(name) or name in (IDS, DOCUMENTS):
             raise UsageError(f"{name!r} cannot be the name of a column: lower-case letters, digits, - and _")
         if isinstance(column, np.ndarray):
-            kinds[name] = Dense(unit(column[:0], None, name).shape[1])
+            kinds[name] = DenseKind(unit(column[:0], None, name).shape[1])
         elif len(column) and isinstance(first := column[0], TokenStates):
-            kinds[name] = Tokens(width_of(first, name))
+            kinds[name] = TokenKind(width_of(first, name))
         else:
-            kinds[name] = Sparse()
+            kinds[name] = WordKind()
     if not kinds:
         raise UsageError("an index needs a column to search in")
     return kinds
 
 
-def prepared(blocks: Iterable[Given], config: Config) -> Iterator[Block]:
+def prepared(blocks: Iterable[Given], config: IndexConfig) -> "Iterator[pa.RecordBatch]":
     """Check dialogues against the columns of an index, and bring them into the form that is stored."""
+    import pyarrow as pa
+
     for ids, columns, documents in blocks:
         if columns.keys() != config.columns.keys():
             raise UsageError(f"columns {sorted(columns)}, but the index has {sorted(config.columns)}")
         if (documents is not None) != config.documents:
             raise UsageError(f"the index was built {'with' if config.documents else 'without'} documents")
-        for name in ids:
-            _check_id(name)
-        ready: dict[str, Array | Ragged] = {}
-        for name, kind in config.columns.items():
-            if isinstance(kind, Dense):
-                ready[name] = unit(columns[name], kind.width, name, ids).astype("<f4")
-            elif isinstance(kind, Tokens):
-                ready[name] = pack(columns[name], kind.width, name, ids)
-            else:
-                ready[name] = count(check_texts(name, columns[name]), kind.buckets)
-        yield Block(ids, ready, documents)
+        texts = [[_id_bytes(name) for name in ids], *([] if documents is None else [documents])]
+        arrays = [pa.array(one, pa.large_binary()) for one in texts]
+        for name, kind in sorted(config.columns.items()):
+            arrays.append(COLUMNS[type(kind)].packed(columns[name], kind, name, ids))
+        yield pa.record_batch(arrays, schema=schema_of(config))
 
 
-def _check_id(name: object) -> None:
+def _id_bytes(name: object) -> bytes:
     if not isinstance(name, str):
         raise UsageError(f"an id is a string, not {name!r:.80}")
     try:
-        if not name.encode():
-            raise DataError("an id is empty", fix="every dialogue needs one")
+        found = name.encode()
     except UnicodeEncodeError:
         raise DataError("an id has a lone surrogate, which no file can hold", field=ascii(name)) from None
+    if not found:
+        raise DataError("an id is empty", fix="every dialogue needs one")
+    return found

@@ -1,0 +1,275 @@
+"""Monitoring a project: agreement so far, how careful each rater is, and which items need somebody.
+
+Agreement is measured on the first round alone: later rounds exist only where people disagreed. Marks have no
+kappa: what counts there is how far two wizards' sets overlap (Jaccard).
+"""
+
+import itertools
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Any
+
+import numpy as np
+
+from dialeval.annotation.answers import agrees, is_accepted, majority
+from dialeval.annotation.project import GivenAnswer, Snapshot
+from dialeval.annotation.scheme import Question
+from dialeval.statistics import Estimate, agreement_interval, bootstrap_statistic, share
+
+_RESAMPLES = 500
+STATES = {
+    "to adjudicate": "All have answered, and they do not agree.",
+    "another round": "No majority yet; further raters are looking.",
+    "lacks a rater": "Nobody is left to take it: add a rater.",
+    "open": "Not everybody has answered yet.",
+    "settled": "All have answered, and they agree enough.",
+    "adjudicated": "Decided by the coordinator.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionAgreement:
+    """Agreement on one question: Krippendorff's alpha, Fleiss' kappa; overlap for marks alone."""
+
+    question: str
+    level: str
+    alpha: Estimate | None = None
+    kappa: Estimate | None = None
+    overlap: Estimate | None = None
+
+
+def agreements(seen: Snapshot) -> list[QuestionAgreement]:
+    """Return the agreement on every question but free text."""
+    return [_measure(question, seen) for question in seen.project.scheme.questions if question.type != "text"]
+
+
+def _measure(question: Question, seen: Snapshot) -> QuestionAgreement:
+    first = {
+        item: [one for one in found if one.round == 1]
+        for item, found in seen.by_item().items()
+        if seen.items[item].gold is None
+    }
+    if question.type == "mark":
+        return QuestionAgreement(question.name, "nominal", overlap=_overlap(question, first, seen))
+    ordinal = question.type == "scale" or question.ordered
+    ratings, clusters = _matrix(question, first, seen)
+    level = "ordinal" if ordinal else "nominal"
+    if not len(ratings):
+        nothing = Estimate.undefined("no ratings")
+        return QuestionAgreement(question.name, level, nothing, nothing)
+    alpha = agreement_interval(ratings, "krippendorff_alpha", clusters, level=level, resamples=_RESAMPLES)
+    kappa = agreement_interval(ratings, "fleiss_kappa", clusters, resamples=_RESAMPLES)
+    return QuestionAgreement(question.name, level, alpha, kappa)
+
+
+def _matrix(question: Question, first: dict[int, list[GivenAnswer]], seen: Snapshot) -> tuple[Any, Any]:
+    """Return units x raters, and their dialogues; each of several choices is a unit, chosen or not."""
+    raters = {name: column for column, name in enumerate(seen.raters())}
+    rows, clusters = [], []
+    for item, found in first.items():
+        columns = [one.value for one in question.choices] if question.type == "several" else [None]
+        for column in columns:
+            row = np.full(len(raters), np.nan)
+            for one in found:
+                answer = one.answers.get(question.name)
+                if answer is not None:
+                    row[raters[one.rater]] = question.score(answer) if column is None else column in answer
+            rows.append(row)
+            clusters.append(seen.items[item].place[0])
+    return np.array(rows), np.array(clusters)
+
+
+def _overlap(question: Question, first: dict[int, list[GivenAnswer]], seen: Snapshot) -> Estimate:
+    means, clusters = [], []
+    for item, found in first.items():
+        sets = [set(one.answers.get(question.name, ())) for one in found]
+        pairs = [jaccard(one, other) for one, other in itertools.combinations(sets, 2)]
+        if pairs:
+            means.append(float(np.mean(pairs)))
+            clusters.append(seen.items[item].place[0])
+    if not means:
+        return Estimate.undefined("no overlap")
+    value = float(np.mean(means))
+    if len(set(clusters)) < 2:
+        return Estimate(value, len(means), reason="one cluster")
+    drawn = bootstrap_statistic(
+        np.array(means)[:, None], lambda rows: float(rows.mean()), np.array(clusters), resamples=_RESAMPLES
+    )
+    return Estimate(value, len(means), drawn.low, drawn.high, reason=drawn.reason)
+
+
+def jaccard(one: set[int], other: set[int]) -> float:
+    """Return the share of what either marked that both marked; two empty sets agree.
+
+    >>> jaccard({1, 2, 3}, {2, 3, 4}), jaccard(set(), set())
+    (0.5, 1.0)
+    """
+    return len(one & other) / len(one | other) if one | other else 1.0
+
+
+def gold_accuracy(seen: Snapshot) -> dict[str, Estimate]:
+    """Return the share of the gold items that each rater got right."""
+    found: dict[str, list[bool]] = {name: [] for name in seen.raters()}
+    for one in seen.answered():
+        gold = seen.items[one.item].gold
+        if gold is not None:
+            found[one.rater].append(is_accepted(gold, one.answers))
+    return {name: share(sum(hits), len(hits)) for name, hits in found.items()}
+
+
+def expert_accuracy(seen: Snapshot) -> dict[str, Estimate]:
+    """Return the share of the expert's sample that each rater, and the majority, answered alike."""
+    scheme, expert = seen.project.scheme, seen.by_item("expert")
+    found: dict[str, list[bool]] = {"majority": [], **{name: [] for name in seen.raters()}}
+    for item, answers in seen.by_item().items():
+        for right in expert.get(item, ())[:1]:
+            for one in answers:
+                found[one.rater].append(agrees(scheme, one.answers, right.answers))
+            decided = majority_answer(seen, answers)
+            if decided is not None:
+                found["majority"].append(decided == str(right.answers.get(scheme.questions[0].name)))
+    return {name: share(sum(hits), len(hits)) for name, hits in found.items()} if expert else {}
+
+
+def majority_answer(seen: Snapshot, answers: Sequence[GivenAnswer]) -> str | None:
+    """Return the answer to the first question that most raters gave, as text."""
+    return majority(seen.project.scheme, ((one.round, one.answers) for one in answers))
+
+
+@dataclass(frozen=True, slots=True)
+class RaterRow:
+    """One rater: progress, seconds for an item, accuracy on gold items and against the expert."""
+
+    name: str
+    role: str
+    done: int
+    all: int
+    skipped: int
+    rejected: int
+    seconds: float | None
+    gold: Estimate | None
+    expert: Estimate | None
+    is_careless: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ItemRow:
+    """One item: its name, its answers, its state."""
+
+    number: int
+    name: str
+    done: int
+    wanted: int
+    state: str
+    is_unanimous: bool
+    is_gold: bool
+
+
+def rater_rows(seen: Snapshot) -> list[RaterRow]:
+    """Return a row for every rater and expert."""
+    gold, expert = gold_accuracy(seen), expert_accuracy(seen)
+    by_rater: dict[str, list[GivenAnswer]] = {}
+    for one in seen.given:
+        by_rater.setdefault(one.rater, []).append(one)
+    rows = []
+    for name, role in seen.people.items():
+        if role not in ("rater", "expert"):
+            continue
+        mine = by_rater.get(name, [])
+        states = Counter(one.state for one in mine)
+        seconds = [one.seconds for one in mine if one.state == "done" and one.seconds is not None]
+        right = gold.get(name)
+        rows.append(
+            RaterRow(
+                name,
+                role,
+                states["done"] + states["skipped"],
+                len(mine) - states["rejected"],
+                states["skipped"],
+                states["rejected"],
+                median(seconds) if seconds else None,
+                right if right is not None and right.n else None,
+                expert.get(name),
+                right is not None
+                and right.value is not None
+                and right.value < seen.project.scheme.gold_minimum,
+            )
+        )
+    return rows
+
+
+def item_rows(seen: Snapshot) -> list[ItemRow]:
+    """Return a row for every item."""
+    by_state: list[Counter[str]] = [Counter() for _ in seen.items]
+    rounds = [1] * len(seen.items)
+    for one in seen.given:
+        if one.role == "rater":
+            by_state[one.item][one.state] += 1
+            rounds[one.item] = max(rounds[one.item], one.round)
+    answers = seen.by_item()
+    n_raters = len(seen.raters())
+    rows = []
+    for number, item in enumerate(seen.items):
+        found, states = answers.get(number, []), by_state[number]
+        wanted = n_raters if item.gold is not None else seen.wanted[number]
+        state = _state(seen, number, found, states, wanted, rounds[number])
+        alike = all(agrees(seen.project.scheme, found[0].answers, one.answers) for one in found[1:])
+        rows.append(
+            ItemRow(number, name_of(seen, number), len(found), wanted, state, alike, item.gold is not None)
+        )
+    return rows
+
+
+def _state(
+    seen: Snapshot, number: int, found: list[GivenAnswer], states: Counter[str], wanted: int, rounds: int
+) -> str:
+    if number in seen.verdicts:
+        return "adjudicated"
+    if states["open"] + states["done"] < wanted and seen.items[number].gold is None:
+        return "lacks a rater"
+    if states["open"]:
+        return "another round" if rounds > 1 else "open"
+    return "to adjudicate" if disagree(seen, found) else "settled"
+
+
+def disagree(seen: Snapshot, found: Sequence[GivenAnswer]) -> bool:
+    """Whether answers are too far apart: no majority, more than half a scale, nothing in common."""
+    if len(found) < 2:
+        return False
+    first, *others = seen.project.scheme.questions
+    if seen.project.scheme.rounds is not None:  # what ends the rounds settles the item
+        return majority_answer(seen, found) is None or any(_differs(one, found) for one in others)
+    return any(_differs(one, found) for one in (first, *others))
+
+
+def _differs(question: Question, found: Sequence[GivenAnswer]) -> bool:
+    given: list[Any] = [one.answers[question.name] for one in found if question.name in one.answers]
+    if len(given) < 2 or question.type in ("text", "several"):
+        return False
+    if question.type == "mark":
+        sets = [set(one) for one in given]
+        return all(not jaccard(one, other) for n, one in enumerate(sets) for other in sets[:n])
+    if question.type == "scale":
+        return bool(max(given) - min(given) > (question.high - question.low) / 2)
+    return Counter(given).most_common(1)[0][1] * 2 <= len(given)
+
+
+def name_of(seen: Snapshot, number: int) -> str:
+    """Return the dialogue and turn of an item as text, for the coordinator."""
+    item, names = seen.items[number], seen.project.names
+    dialogue, turn, segment = item.place
+    text = names[dialogue][0]
+    text += "" if turn is None else f", turn {turn}"
+    text += "" if segment is None else f", segment {segment}"
+    if item.other is not None:
+        text += f" against {names[item.other[0]][0]}"
+    return text + (f" (and {len(item.twins)} alike)" if item.twins else "")
+
+
+def settled(seen: Snapshot, number: int, found: list[GivenAnswer]) -> str | None:
+    """Return the answer to an item's first question: the coordinator's decision, or the majority."""
+    name = seen.project.scheme.questions[0].name
+    verdict = seen.verdicts.get(number, {}).get(name)
+    return str(verdict) if verdict is not None else majority_answer(seen, found)

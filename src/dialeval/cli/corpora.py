@@ -1,0 +1,331 @@
+"""`dialeval convert`, `index`, `acts` and `coverage`: corpora of dialogues."""
+
+import json as jsons
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from dialeval.cli import output
+from dialeval.cli.options import (
+    Cache,
+    Chats,
+    Columns,
+    Confidence,
+    Format,
+    Json,
+    Overwrite,
+    Part,
+    Threads,
+    open_chats,
+)
+from dialeval.cli.overviews import show_overview
+
+if TYPE_CHECKING:
+    from dialeval.jobs.acts import ActReport
+    from dialeval.jobs.coverage import Coverage
+
+
+def inspect(
+    chats: Chats,
+    format: Format = None,
+    columns: Columns = None,
+    json: Json = False,
+) -> None:
+    """Show what is understood of a log before it is scored: format, roles, tools, evidence, feedback, losses.
+
+    Example: dialeval inspect langfuse-export.json
+    """
+    from dialeval.dialogues.formats.overview import overview
+
+    found = overview(chats, format, columns)
+    if json:
+        output.print_json(found.to_dict())
+        return
+    for message in found.told:
+        output.say(message)
+    show_overview(found)
+
+
+def convert(
+    chats: Chats,
+    out: Annotated[str, typer.Option("-o", "--out", help="A .jsonl, .parquet or .csv file; - prints JSONL.")],
+    format: Format = None,
+    columns: Columns = None,
+    part: Part = None,
+    ratings: Annotated[Path | None, typer.Option(help="Write a public set's ratings here too.")] = None,
+) -> None:
+    """Turn dialogues of any known format, or a public set, into JSONL, Parquet or CSV.
+
+    Example: dialeval convert sharegpt.json -o chats.jsonl
+    """
+    from dialeval.dialogues import datasets, formats
+    from dialeval.errors import UsageError
+
+    chosen = formats.public_part(chats[0]) if len(chats) == 1 else None
+    if ratings and not chosen:
+        raise UsageError("--ratings goes with a public set")
+    count = formats.write(open_chats(chats, format, columns, part), out)
+    if ratings and chosen:
+        datasets.public_set(chosen[0]).ratings().write(ratings)
+    output.say(f"{output.counted(count, 'dialogue')} written: {out}")
+
+
+def index(
+    corpus: Chats,
+    out: Annotated[
+        Path | None,
+        typer.Option("-o", "--out", help="Folder of the index; for a public set, where metrics look for it."),
+    ] = None,
+    encoder: Annotated[
+        str | None,
+        typer.Option(help="Folder, shipped or pulled name, or Hub id; by default the shipped one."),
+    ] = None,
+    plain: Annotated[
+        bool, typer.Option("--plain", help="Vectors and words only: quicker, not for consensus metrics.")
+    ] = False,
+    layer: Annotated[int | None, typer.Option(help="Layer of the encoder that describes content.")] = None,
+    acts_layer: Annotated[int | None, typer.Option(help="Layer of ActBERT that describes acts.")] = None,
+    acts: Annotated[
+        str | None, typer.Option(help="Classifier of segment acts; for floweval.v1 dialeval-segment-act.")
+    ] = None,
+    splitter: Annotated[
+        str | None, typer.Option(help="How turns are cut into segments; for floweval.v1 punkt+comma.")
+    ] = None,
+    add: Annotated[bool, typer.Option("--add", help="Add to the index that is there.")] = False,
+    overwrite: Overwrite = False,
+    format: Format = None,
+    columns: Columns = None,
+    part: Part = None,
+    threads: Threads = None,
+    cache: Cache = None,
+    json: Json = False,
+) -> None:
+    """Index a corpus of good dialogues: what floweval compares with, and a place to search in.
+
+    Example: dialeval index corpus.jsonl -o my-index/
+    """
+    from dialeval.dialogues import formats
+    from dialeval.errors import UsageError
+    from dialeval.jobs.indexing import index_to
+    from dialeval.models.consensus import corpus_folder
+
+    public = formats.public_part(corpus[0]) if len(corpus) == 1 else None
+    if out is None and not public:
+        raise UsageError("say where the index goes: -o my-index/")
+    with output.progress("dialogues indexed") as watch:
+        made = index_to(
+            open_chats(corpus, format, columns, part, ("train",)),
+            out or corpus_folder(public[0] if public else ""),
+            encoder,
+            plain=plain,
+            layer=layer,
+            acts_layer=acts_layer,
+            acts=acts,
+            splitter=splitter,
+            add=add,
+            overwrite=overwrite,
+            watch=watch,
+        )
+    for key in () if json else ("columns", "search"):
+        if isinstance(made[key], dict):
+            made[key] = ", ".join(f"{name}: {what}" for name, what in made[key].items())
+    output.print_records("Index", made, json)
+
+
+def acts(
+    chats: Chats,
+    out: Annotated[
+        str | None,
+        typer.Option(
+            "-o", "--out", help="A .json file of ActDial segments, or .jsonl, .parquet, .csv; - prints JSONL."
+        ),
+    ] = None,
+    format: Format = None,
+    columns: Columns = None,
+    part: Part = None,
+    splitter: Annotated[
+        Literal["punkt", "punkt+comma"], typer.Option(help="How turns are cut that come without segments.")
+    ] = "punkt+comma",
+    model: Annotated[
+        str | None, typer.Option(help="Classifier of segments; by default the shipped one.")
+    ] = None,
+    expert: Annotated[
+        Path | None, typer.Option(help="Segments with an expert's acts, to measure accuracy.")
+    ] = None,
+    threads: Threads = None,
+    cache: Cache = None,
+    json: Json = False,
+) -> None:
+    """Label segments with what they do, and count: acts, agreement of raters, accuracy.
+
+    Example: dialeval acts chats.jsonl -o chats-with-acts.jsonl
+    """
+    from dialeval.jobs.acts import annotate_acts
+
+    with output.progress("dialogues read") as watch:
+        found = annotate_acts(
+            chats,
+            out,
+            format=format,
+            columns=columns,
+            part=part,
+            splitter=splitter,
+            model=model,
+            expert=expert,
+            watch=watch,
+        )
+    for note in found.notes:
+        output.say(note)
+    if out == "-":
+        return
+    if json:
+        output.print_json({"input": ", ".join(chats), **found.to_dict()})
+    else:
+        _show_acts(found)
+    if out:
+        output.say(f"written: {out}")
+
+
+def _show_acts(found: "ActReport") -> None:
+    whole = found.whole
+    output.print_table(
+        "Segment acts",
+        ("dimension", "act", "n", "share"),
+        [(row["dimension"], row["act"], row["n"], _percent(row["share"])) for row in whole.by_act()],
+    )
+    output.print_table(
+        "Dimensions",
+        ("dimension", "n", "share"),
+        [(row["dimension"], row["n"], _percent(row["share"])) for row in whole.by_dimension()],
+        further=True,
+    )
+    parts = dict(found.parts) if len(found.parts) == 1 else {**found.parts, "together": whole}
+    header = ("part", "dialogues", "turns", "segments", "segments per turn", "unlabelled", "uncut turns")
+    output.print_table(
+        "Corpus", header, [(name, *one.size().values()) for name, one in parts.items()], further=True
+    )
+    if found.agreement is not None:
+        votes, count = found.agreement, len(found.undecided)
+        kappas = output.interval(votes.kappa), output.interval(votes.kappa_without_dominant)
+        heads = ("segments", "decided", "another round", "kappa", f"kappa without {votes.dominant}")
+        row = (votes.segments, votes.segments - count, count, *kappas)
+        output.print_table("Votes", heads, [row], further=True)
+        if count:
+            output.say(f"another round: {', '.join(found.undecided[:5])}{', …' if count > 5 else ''}")
+    if found.expert:
+        rows = [(who, output.interval(one), one.n) for who, one in found.expert.items()]
+        output.print_table("Accuracy by the expert's sample", ("who", "accuracy", "n"), rows, further=True)
+    if found.model:
+        output.say(f"{output.counted(found.by_model, 'segment')} labelled by {found.model}")
+
+
+def _percent(share: float | None) -> str | None:
+    return None if share is None else f"{100 * share:.3f} %"
+
+
+_ENDINGS = (".svg", ".html", ".json")
+_FARTHEST = 5
+
+
+def coverage(
+    chats: Chats,
+    corpus: Annotated[Path, typer.Option(help="Folder of an index (see: dialeval index).")],
+    column: Annotated[
+        str | None, typer.Option(help="Features to compare; by default the first that can be made.")
+    ] = None,
+    encoder: Annotated[
+        str | None, typer.Option(help="What the column text was made with; by default by its name.")
+    ] = None,
+    out: Annotated[
+        list[Path] | None,
+        typer.Option("-o", "--out", help="A picture, .svg or .html, or all figures, .json; repeat for more."),
+    ] = None,
+    part: Part = None,
+    confidence: Confidence = 0.95,
+    seed: Annotated[int, typer.Option(help="Seed of the samples of a large corpus.")] = 0,
+    format: Format = None,
+    columns: Columns = None,
+    threads: Threads = None,
+    cache: Cache = None,
+    json: Json = False,
+) -> None:
+    """Lay dialogues over a corpus: how many have a near neighbour in it, and a picture of both.
+
+    Example: dialeval coverage chats.jsonl --corpus my-index/ -o space.svg
+    """
+    from dialeval import files
+    from dialeval.errors import UsageError
+    from dialeval.jobs.coverage import cover
+
+    wrong = [path for path in out or () if path.suffix.lower() not in _ENDINGS]
+    if wrong:
+        raise UsageError(f"cannot write {wrong[0]}: the name must end in {', '.join(_ENDINGS)}")
+    found = cover(
+        open_chats(chats, format, columns, part, ("test", "all")),
+        corpus,
+        column,
+        encoder=encoder,
+        confidence=confidence,
+        seed=seed,
+    )
+    name = ", ".join(chats)
+    record = found.to_dict(data=name, folder=str(corpus))
+    for path in out or ():
+        if path.suffix.lower() == ".json":
+            text = jsons.dumps(record, ensure_ascii=False, indent=1, allow_nan=False) + "\n"
+        else:
+            text = _picture(found, name, path.suffix.lower() == ".html")
+        files.write_text(path, text)
+    if json:
+        output.print_json(record)
+    else:
+        _show_coverage(found)
+    for note in (*found.notes, *(f"written: {path}" for path in out or ())):
+        output.say(note)
+
+
+def _show_coverage(found: "Coverage") -> None:
+    """Print the number with what it stands on, and the test dialogues that are farthest away."""
+    row = (
+        found.column,
+        found.n_corpus,
+        found.n_left_out,
+        found.limit,
+        found.share.n,
+        found.n_without,
+        found.median,
+        output.interval(found.share),
+    )
+    header = ("column", "corpus", "equal", "its median", "test", "no features", "their median", "covered")
+    output.print_table("Coverage", header, [row])
+    farthest = sorted(found.places, key=lambda place: -place.distance)[:_FARTHEST]
+    output.print_table(
+        "Farthest from the corpus",
+        ("dialogue", "nearest", "distance", "covered"),
+        [(place.id, place.nearest, place.distance, "yes" if place.covered else "no") for place in farthest],
+        further=True,
+    )
+
+
+def _picture(found: "Coverage", chats: str, page: bool) -> str:
+    from dialeval.reports import space
+
+    near, far = ([(p.x, p.y) for p in found.places if p.covered is wanted] for wanted in (True, False))
+    svg = space.space(found.corpus, near, far, found.explained, drawn_of=found.n_corpus)
+    if not page:
+        return space.to_file(svg)
+    value, low, high = (f"{end:.1%}" for end in (found.share.value, found.share.low, found.share.high))
+    sentences = [
+        f"{value} of {found.share.n:,} dialogues have a neighbour in the corpus that is no farther away than "
+        f"half of the corpus' own dialogues have theirs ({found.confidence:.0%} interval {low} to {high}).",
+        f"That distance, 1 - cosine, is {found.limit:.3f} in the corpus; the median of the dialogues is "
+        f"{found.median:.3f}. The corpus has {found.n_corpus:,} dialogues; {found.n_left_out:,} that say the "
+        "same as one of the test dialogues were left out.",
+    ]
+    caption = (
+        f"The column {found.column} in two dimensions (principal components of both together). "
+        f"{len(found.corpus):,} of {found.n_corpus:,} corpus dialogues are shown"
+        + (", drawn at random." if len(found.corpus) < found.n_corpus else ".")
+    )
+    return space.to_page(svg, f"{chats} over its corpus", sentences, caption)

@@ -1,0 +1,207 @@
+"""Where a command may write: never over what it reads, nor over anything of another kind than it writes.
+
+Every verb passes here before it begins (`Verb`): the options that write (`WRITES`) are held against what is
+there now and against all paths among its other arguments, also those inside `FILE:id=…` or `corpus=FILE`.
+"""
+
+import glob
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from typer.core import TyperCommand
+
+from dialeval.errors import UsageError
+
+_TABLES = ("scores",)
+_CHATS = ("dialogues", "dialogues with acts")
+WRITES: dict[str, dict[str, tuple[str, ...]]] = {
+    "score": {"out": ("run folder", *_TABLES)},
+    "demo": {"out": ("run folder",)},
+    "benchmark": {"out": ("run folder",)},
+    "contrast": {"out": ("run folder",)},
+    "study": {"out": ("study",)},
+    "report": {"out": ("web page", "Markdown", "LaTeX")},
+    "compare": {"out": ("web page", "Markdown", "comparison")},
+    "batch": {"out": ("batch",)},
+    "convert": {"out": _CHATS, "ratings": _TABLES},
+    "acts": {"out": (*_CHATS, "segments")},
+    "index": {"out": ("index",)},
+    "coverage": {"out": ("coverage", "web page", "picture")},
+    "train": {"out": ("model",)},
+    "blend": {"out": ("model",)},
+    "export": {"out": ("model",)},
+    "tune": {"out": ("tuning",)},
+    "respond": {"out": _CHATS},
+    "annotate": {
+        "out": ("annotation project",),
+        "export": (*_TABLES, "votes", "dialogues with acts", "JSON", "XML"),
+    },
+    "chat": {"out": ("conversations",)},
+    "trust": {"intervals": _TABLES},
+    "plan": {"out": ()},
+    "reproduce": {"out": ("reproduction",)},
+}
+"""By verb and option: the kinds of what it writes (see `kind_of`)."""
+
+_WHOLE = ("run folder", "batch", "index", "model", "conversations")  # their files belong together
+_ADDED = ("study", "web page", "Markdown", "LaTeX")  # what a run folder takes beside its own
+_NAMES = {"title", "name", "kind", "source", "set", "raters", "experts", "people"}  # no paths
+_SPECS = {"metric", "recipe", "system"}  # name:field=FILE: the name is none
+_HEAD = 1 << 14
+
+
+class Verb(TyperCommand):
+    """A verb that looks at its places before it begins."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Refuse what would be lost, then run the verb."""
+        check_places(str(self.name), ctx.params)
+        return super().invoke(ctx)
+
+
+def check_places(verb: str, given: dict[str, Any]) -> None:
+    """Refuse to write over what is read, or over anything of another kind.
+
+    Args:
+        verb: Its name.
+        given: All its arguments by name.
+
+    Raises:
+        UsageError: Names the place.
+    """
+    written = WRITES.get(verb, {})
+    read = {name: value for name, value in given.items() if name not in written and name not in _NAMES}
+    inputs = [path for name, value in read.items() for path in _paths(value, is_spec=name in _SPECS)]
+    for option, kinds in written.items():
+        for place in _each(given.get(option)):
+            path = Path(place)
+            if place == "-" or not path.exists() or not (path.is_file() or path.is_dir()):
+                continue
+            if verb != "annotate" or option != "out":  # a project is resumed by its folder
+                _check_inputs(path, inputs, kinds)
+            _check_kind(path, kinds)
+
+
+def _check_inputs(path: Path, inputs: Iterable[Path], kinds: tuple[str, ...]) -> None:
+    place = path.resolve()
+    for one in inputs:
+        read, is_folder = one.resolve(), one.is_dir()
+        inside = is_folder and path.is_file() and place.is_relative_to(read)
+        if inside and (kind_of(read) == "annotation project" or set(kinds) <= set(_ADDED)):
+            continue  # an export beside its project; study and report, whose kind is looked at below
+        around = path.is_dir() and read.is_relative_to(place)
+        if path.samefile(one) or inside or around:
+            raise UsageError(f"{path} is what is read: choose another name to write")
+
+
+def _check_kind(path: Path, kinds: tuple[str, ...]) -> None:
+    found = kind_of(path)
+    if found and found not in kinds:
+        raise UsageError(f"{path} is there and holds something else ({found}): choose another name to write")
+    folder = path.resolve().parent
+    if folder.name == "scores" and kind_of(folder.parent) == "batch":
+        folder = folder.parent
+    if path.is_file() and found not in _ADDED and (whole := kind_of(folder)) in _WHOLE:
+        raise UsageError(f"{path} is a part of the {whole} {folder.name}: choose another name to write")
+
+
+def _each(value: Any) -> Iterator[str]:
+    for one in value if isinstance(value, list | tuple) else () if value is None else (value,):
+        yield str(one)
+
+
+def _paths(value: Any, *, is_spec: bool = False) -> Iterator[Path]:
+    """Yield the paths that an argument names: itself, its matches, what stands in `FILE:…` or `key=FILE`."""
+    for text in (one.partition(":")[2] if is_spec else one for one in _each(value)):
+        found = {text, *re.split(r"[:=,]", text), text.partition("=")[2]}
+        found |= set(glob.glob(text, recursive=True)) if re.search(r"[*?\[]", text) else set()  # noqa: PTH207
+        yield from (Path(one) for one in sorted(found) if one and "\0" not in one and _is_there(one))
+
+
+def _is_there(name: str) -> bool:
+    try:
+        return Path(name).exists()
+    except OSError:  # a name that is too long for one
+        return False
+
+
+# --- what something is --------------------------------------------------------------------------------------
+
+
+def kind_of(path: Path) -> str:
+    """Return what a file or folder holds, by its first bytes or its files; nothing for an empty one."""
+    try:
+        return _folder_kind(path) if path.is_dir() else _file_kind(path)
+    except OSError as error:
+        return f"not readable: {error.strerror}"
+
+
+def _folder_kind(path: Path) -> str:
+    there = {one.name for one in path.iterdir() if not one.name.startswith(".")}
+    marks = (
+        ("annotation project", {"study.db"}),
+        ("run folder", {"run.json", "scores.parquet"}),
+        ("batch", {"run.json"}),
+        ("model", {"SHA256SUMS", "config.json"}),
+        ("index", {"config.json", "parts"}),
+        ("conversations", {"people.json"}),
+        ("reproduction", {"rows.jsonl"}),
+    )
+    if kind := next((kind for kind, names in marks if names <= there), ""):
+        return kind
+    if there == {"scores"}:  # a reproduction that was ended before its first row
+        return "reproduction"
+    if there == {"parts"} or (there and there <= {"log.jsonl", "SHA256SUMS"}):  # begun and killed
+        return "index" if there == {"parts"} else "batch"
+    return "a folder" if there else ""
+
+
+def _file_kind(path: Path) -> str:
+    with path.open("rb") as file:
+        head = file.read(_HEAD).removeprefix(b"\xef\xbb\xbf").lstrip()
+    start = head[:100].lower()
+    if start.startswith(b"par1"):
+        return _table_kind(_parquet_names(path)) or "a Parquet table"
+    if start.startswith((b"{", b"[")):
+        return _json_kind(head)
+    signs = ((b"<!doctype html", "web page"), (b"<svg", "picture"), (b"<?xml", "picture"), (b"<view", "XML"))
+    for sign, kind in signs:
+        if start.startswith(sign):
+            return kind
+    names = {"# ": "Markdown", "% Tables of a dialeval study": "LaTeX"}
+    for sign_, kind in names.items():
+        if head.startswith(sign_.encode()):
+            return kind
+    header = head.partition(b"\n")[0].decode("utf-8", "replace").strip()
+    return _table_kind(set(header.split(","))) or ("something else" if head else "")
+
+
+def _json_kind(head: bytes) -> str:
+    if found := re.match(rb'\{\s*"version":\s*"(study|coverage|tuning|comparison)\.v\d', head):
+        return found[1].decode()
+    names = {name.decode() for name in re.findall(rb'"(\w+)"\s*:', head)}
+    if {"index", "fs_text"} <= names:
+        return "segments"
+    if {"dialogue_id", "rater", "utterance"} <= names:
+        return "votes"
+    kind = _table_kind(names) or "JSON"
+    return "dialogues with acts" if kind == "dialogues" and "segments" in names else kind
+
+
+def _table_kind(names: set[str]) -> str:
+    if {"dialogue_id", "source", "value"} <= names:
+        return "scores"
+    is_chats = {"id", "messages"} <= names or {"dialogue_id", "speaker", "text"} <= names
+    return "dialogues" if is_chats else ""
+
+
+def _parquet_names(path: Path) -> set[str]:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        return set(pq.read_schema(path).names)
+    except pa.ArrowException:
+        return set()

@@ -1,0 +1,417 @@
+"""The verbs that put a price on a number: trust, plan, pairs, repeats."""
+
+import dataclasses
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from dialeval.cli import output
+from dialeval.cli.options import Confidence, Json, Metrics, Seed
+
+if TYPE_CHECKING:
+    from dialeval.jobs.runs import StudyInput
+    from dialeval.studies.planning import Plan
+    from dialeval.studies.trust_findings import SourceTrust, Trust
+
+Map = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--map", help="A foreign column: FILE:id=COLUMN,value=COLUMN[,turn=,source=,rater=,dimension=]"
+    ),
+]
+Gold = Annotated[str, typer.Option(help="What to believe: human, or the name of a source (an outcome).")]
+UnitLevel = Annotated[
+    Literal["turn", "dialogue"] | None, typer.Option(help="By default where the ratings are.")
+]
+Dimension = Annotated[str | None, typer.Option(help="Which rating.")]
+
+
+def trust(
+    inputs: Annotated[list[Path], typer.Argument(help="A run folder, and tables of ratings or scores.")],
+    map: Map = None,
+    gold: Gold = "human",
+    level: UnitLevel = None,
+    dimension: Dimension = None,
+    source: Annotated[list[str] | None, typer.Option(help="Only these sources; repeat for more.")] = None,
+    raters: Annotated[
+        Literal["crowd", "skilled", "expert"],
+        typer.Option(help="Who rated, and so what a rater costs: ε of .1, .15 or .2."),
+    ] = "expert",
+    kind: Annotated[
+        str | None, typer.Option(help="A meta field of the dialogues: is the judge unfair to one kind?")
+    ] = None,
+    against: Annotated[
+        Path | None, typer.Option(help="The same dialogues scored on an earlier date: drift.")
+    ] = None,
+    repeats: Annotated[
+        str, typer.Option(help="Sources that are runs of one judge, with commas: judge-1,judge-2")
+    ] = "",
+    stress: Annotated[
+        bool, typer.Option("--stress", help="Score copies changed in form only, with the metrics of -m.")
+    ] = False,
+    metric: Metrics = None,
+    most: Annotated[int, typer.Option(min=2, help="Dialogues that --stress changes, at most.")] = 200,
+    intervals: Annotated[
+        Path | None, typer.Option(help="Write a predicted rating with its interval for each unlabelled unit.")
+    ] = None,
+    confidence: Confidence = 0.95,
+    seed: Seed = 0,
+    json: Json = False,
+) -> None:
+    """Say in words how far each score can be trusted: the true mean from few labels, what a judge is worth.
+
+    Example: dialeval trust run/ ratings.csv --map judge.csv:id=conversation,value=score,source=judge
+    """
+    from dialeval.errors import UsageError
+    from dialeval.jobs.runs import TRUST
+    from dialeval.jobs.trusting import trust_run
+    from dialeval.statistics.alternative_annotator import EPSILONS
+
+    if stress != bool(metric):
+        raise UsageError("--stress and -m METRIC go together: say what is to score the changed copies")
+    with output.progress("dialogues scored", quiet=not stress) as watch:
+        found, run = trust_run(
+            inputs,
+            map or (),
+            kind=kind,
+            against=against,
+            repeats=[name for name in repeats.split(",") if name],
+            stress=metric or (),
+            most=most,
+            intervals=intervals,
+            watch=watch,
+            gold=gold,
+            level=level,
+            dimension=dimension,
+            sources=tuple(source or ()),
+            epsilon=EPSILONS[raters],
+            confidence=confidence,
+            seed=seed,
+        )
+    if run is not None:
+        output.say(f"written: {run.path / TRUST}")
+    if json:
+        output.print_json(found.to_dict())
+    else:
+        show_trust(found)
+
+
+def show_trust(found: "Trust") -> None:
+    """Print the verdict of each source with its reasons, then the figures."""
+    for one in found.sources:
+        output.print_lines([one.verdict, *(f"  {reason}" for reason in one.reasons), ""])
+    _show_estimates(found)
+    for one in found.sources:
+        _show_details(one)
+    _show_changes(found)
+    for note in found.notes:
+        output.say(note)
+
+
+def _show_estimates(found: "Trust") -> None:
+    means = [(one.label, mean) for one in found.sources for mean in one.estimates]
+    heads = {
+        "labels": "labels alone",
+        "powered": "with scores",
+        "calibrated": "calibrated",
+        "corrected": "corrected",
+        "naive": "naive",
+    }
+    kept = [name for name in heads if any(getattr(mean, name).defined for _, mean in means)]
+    rows = [
+        (
+            label,
+            mean.system or "all",
+            f"{mean.n_labels} of {mean.n_units}",
+            *(output.interval(getattr(mean, name)) for name in kept),
+            None if mean.worth is None else round(mean.worth),
+        )
+        for label, mean in means
+    ]
+    header = ("source", "system", "labelled", *(heads[name] for name in kept), "worth")
+    if rows:
+        output.print_table(f"Mean {found.dimension}", header, rows, further=True)
+    gaps = [
+        (
+            one.label,
+            gap.first,
+            gap.second,
+            output.interval(gap.labels),
+            output.interval(gap.powered),
+            gap.p_holm,
+            "yes" if gap.paired else "no",
+        )
+        for one in found.sources
+        for gap in one.differences
+    ]
+    header = ("source", "first", "second", "labels alone", "with scores", "p (Holm)", "paired")
+    if gaps:
+        output.print_table("Differences", header, gaps, further=True)
+
+
+def _show_details(one: "SourceTrust") -> None:
+    if one.agreement is not None:
+        both = one.agreement
+        shares = " ".join(
+            f"{label}:{both.people[label]:.0%}/{both.judge[label]:.0%}" for label in both.people
+        )
+        row = (both.n, *map(output.interval, (both.ac1, both.alpha, both.raw)), shares)
+        title = f"{one.label} beside each rater"
+        output.print_table(title, ("n", "AC1", "alpha", "raw", "people/judge"), [row], further=True)
+    if one.calibration:
+        bins = [(bin.x, output.interval(bin.y), bin.y.n) for bin in one.calibration]
+        output.print_table(f"What a score of {one.label} means", ("score", "rating", "n"), bins, further=True)
+    if one.biases:
+        rows = [(bias.kind, bias.name, output.interval(bias.estimate), bias.p_holm) for bias in one.biases]
+        heads = ("kind", "of", "bias", "p (Holm)")
+        output.print_table(f"What moves {one.label} beside the rating", heads, rows, further=True)
+    if one.disagreements:
+        cases = [
+            (each.dialogue_id, each.turn, each.system, each.score, each.predicted, each.rating)
+            for each in one.disagreements
+        ]
+        header = ("dialogue", "turn", "system", "score", "as a rating", "rating")
+        output.print_table(f"Where {one.label} and people differ most", header, cases, further=True)
+
+
+def _show_changes(found: "Trust") -> None:
+    rows = [
+        (
+            one.label,
+            one.change,
+            one.n,
+            output.interval(one.shift),
+            one.spread,
+            output.interval(one.flips),
+            one.equal,
+            one.largest,
+        )
+        for one in found.changes
+    ]
+    header = ("source", "change", "n", "shift", "spread", "flips", "equal", "largest")
+    if rows:
+        output.print_table("Is it stable?", header, rows, further=True)
+
+
+def plan(
+    inputs: Annotated[
+        list[Path] | None, typer.Argument(help="A run folder, and tables of ratings: the pilot.")
+    ] = None,
+    difference: Annotated[
+        float, typer.Option(help="The difference of two systems that shall be seen, in points of the rating.")
+    ] = 0.2,
+    power: Annotated[float, typer.Option(min=0.05, max=0.99, help="How surely.")] = 0.8,
+    alpha: Annotated[float, typer.Option(min=1e-4, max=0.5, help="Level of the test.")] = 0.05,
+    map: Map = None,
+    gold: Gold = "human",
+    level: UnitLevel = None,
+    dimension: Dimension = None,
+    source: Annotated[list[str] | None, typer.Option(help="Only these judges; repeat for more.")] = None,
+    sd: Annotated[
+        float | None, typer.Option(min=1e-9, help="Without a pilot: standard deviation of a label.")
+    ] = None,
+    correlation: Annotated[
+        float | None, typer.Option(min=0, max=0.999, help="Without a pilot: of the judge with labels.")
+    ] = None,
+    dialogues: Annotated[
+        int | None, typer.Option(min=2, help="Without a pilot: dialogues of a system that the judge scores.")
+    ] = None,
+    gate: Annotated[
+        bool, typer.Option("--gate", help="Also split the run in halves, many times: does check cry wolf?")
+    ] = False,
+    splits: Annotated[int, typer.Option(min=20, help="Splits of --gate.")] = 200,
+    label: Annotated[
+        int | None, typer.Option(min=1, help="Choose so many dialogues to label next, for -o.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option("-o", "--out", help="Make an annotation project of them here.")
+    ] = None,
+    scheme: Annotated[
+        str, typer.Option(help="What its raters are asked: a ready scheme or .toml.")
+    ] = "dialogue",
+    raters: Annotated[str, typer.Option(help="Names of the raters, with commas.")] = "",
+    seed: Seed = 0,
+    json: Json = False,
+) -> None:
+    """Say how many labels settle it, with a judge and without, and choose what to label next.
+
+    Example: dialeval plan run/ pilot.csv --difference 0.3 --label 100 -o study/ --raters ann,bob,cem
+    """
+    from msgspec.structs import replace
+
+    from dialeval.errors import UsageError
+    from dialeval.jobs.runs import study_input
+    from dialeval.statistics.power import Precision
+    from dialeval.studies import planning
+
+    if (label is None) != (out is None):
+        raise UsageError("--label N and -o FOLDER go together")
+    given = study_input(inputs, map or ()) if inputs else None
+    if sd is not None:
+        plain = Precision(sd, scored=dialogues)
+        precisions: dict[str | None, Precision] = {None: plain}
+        if correlation:
+            precisions["a judge"] = dataclasses.replace(plain, correlation=correlation)
+        pilot = 0
+    elif given is not None:
+        precisions, pilot = planning.precisions_of(
+            given.scores, gold, level, dimension=dimension, sources=tuple(source or ())
+        )
+    else:
+        raise UsageError("give a run folder with some ratings, or --sd (and --correlation, --dialogues)")
+    found = planning.plan(
+        precisions, difference, power=power, alpha=alpha, pilot=pilot, unit=level or "dialogue"
+    )
+    if gate or out:
+        if given is None:
+            raise UsageError("--gate and --label need a run folder")
+        if gate:
+            alarms = planning.false_alarms(given.scores, alpha=alpha, splits=splits, seed=seed)
+            found = replace(found, false_alarms=alarms)
+    if out is not None and given is not None:
+        _make_project(given, label or 0, source, out, scheme, raters, seed)
+    if json:
+        output.print_json(found.to_dict())
+    else:
+        _show_plan(found)
+
+
+def _make_project(
+    given: "StudyInput", n: int, source: list[str] | None, out: Path, scheme: str, raters: str, seed: int
+) -> None:
+    from dialeval.annotation import create
+    from dialeval.annotation.scheme import parse_scheme, scheme_text
+    from dialeval.errors import UsageError
+    from dialeval.studies.planning import choose
+
+    if given.run is None:
+        raise UsageError("--label takes dialogues of a run folder: give one")
+    chosen = {key[:2] for key in choose(given.scores, n, source[0] if source else None, seed=seed)}
+    chats = [one for one in given.run.dialogues() if (one.id, one.system) in chosen]
+    text, name = scheme_text(scheme)
+    people = [one.strip() for one in raters.split(",") if one.strip()]
+    create(out, parse_scheme(text, name), chats, people, text=text, seed=seed).close()
+    output.say(f"written: {out} ({output.counted(len(chats), 'dialogue')}); open it: dialeval annotate {out}")
+
+
+def _show_plan(found: "Plan") -> None:
+    output.print_lines(found.sentences)
+    if found.false_alarms is not None:
+        share, n = output.interval(found.false_alarms), found.false_alarms.n
+        output.print_lines([f"check at {found.alpha:g} cries wolf in {share} of {n} random halves."])
+    sizes = sorted({n for need in found.needs for n in need.reach})
+    rows = [
+        (
+            need.label or "labels alone",
+            need.correlation if need.label else None,
+            need.labels,
+            *(f"± {need.reach[n]:.3f}" if n in need.reach else None for n in sizes),
+        )
+        for need in found.needs
+    ]
+    header = ("with", "r", "labels needed", *(f"{n} labels" for n in sizes))
+    output.print_table("Labels of each system", header, rows, further=True)
+
+
+def pairs(
+    votes: Annotated[
+        Path, typer.Argument(help="Votes: CSV or JSONL (Arena's columns are known), or pairwise scores.")
+    ],
+    columns: Annotated[
+        str | None, typer.Option(help="Where columns are called otherwise: item=…,first=…,second=…,winner=…")
+    ] = None,
+    style: Annotated[
+        bool, typer.Option("--style", help="Take out length and Markdown of the replies.")
+    ] = False,
+    position: Annotated[bool, typer.Option("--position", help="Take out who stood first.")] = False,
+    chats: Annotated[
+        list[str] | None, typer.Option(help="What the systems said, for --style, if the votes lack it.")
+    ] = None,
+    resamples: Annotated[int, typer.Option(min=100, help="Draws of the bootstrap over items.")] = 1_000,
+    confidence: Confidence = 0.95,
+    seed: Seed = 0,
+    json: Json = False,
+) -> None:
+    """Rank systems by votes on pairs: Bradley-Terry strengths with ties, intervals over items.
+
+    Example: dialeval pairs votes.jsonl --style --position
+    """
+    from dialeval.cli.options import open_chats
+    from dialeval.jobs.pair_votes import rank_pairs
+
+    found, notes = rank_pairs(
+        votes,
+        columns,
+        chats=open_chats(chats) if chats else (),
+        style=style,
+        position=position,
+        resamples=resamples,
+        confidence=confidence,
+        seed=seed,
+    )
+    if json:
+        output.print_json({**dataclasses.asdict(found), "notes": notes})
+        return
+    rows = [
+        (
+            one.system,
+            output.interval(one.strength),
+            output.interval(one.win_rate),
+            one.wins,
+            one.ties,
+            one.losses,
+        )
+        for one in found.standings
+    ]
+    header = ("system", "strength", "win rate", "wins", "ties", "losses")
+    output.print_table(f"{output.counted(found.n, 'vote')}", header, rows)
+    effects = [(name, output.interval(one)) for name, one in found.covariates.items()]
+    if effects:
+        output.print_table("What else moves a vote", ("covariate", "log odds"), effects, further=True)
+    for note in notes:
+        output.say(note)
+
+
+def repeats(
+    inputs: Annotated[list[Path], typer.Argument(help="A run folder or tables with an outcome of each run.")],
+    k: Annotated[str, typer.Option("-k", help="Numbers of runs, with commas.")] = "1",
+    source: Annotated[str | None, typer.Option(help="Whose scores; needed if there are several.")] = None,
+    dimension: Annotated[str | None, typer.Option(help="Which of them.")] = None,
+    passes: Annotated[
+        float | None, typer.Option(help="A score from here on is a success; by default scores are 0 or 1.")
+    ] = None,
+    task: Annotated[
+        str | None, typer.Option(help="Meta field that names the task; by default the id before its last #.")
+    ] = None,
+    map: Map = None,
+    confidence: Confidence = 0.95,
+    json: Json = False,
+) -> None:
+    """Say how often one of k runs of a task succeeds (pass@k), and how often all do (pass^k).
+
+    Example: dialeval repeats run/ --source reward -k 1,2,4 --task task_id
+    """
+    from dialeval.jobs.repeats import repeated_runs
+
+    ks = [int(one) for one in k.split(",") if one.strip().isdigit()]
+    found = repeated_runs(
+        inputs,
+        map or (),
+        ks,
+        source=source,
+        dimension=dimension,
+        passes=passes,
+        task=task,
+        confidence=confidence,
+    )
+    if json:
+        output.print_json({name: [dataclasses.asdict(one) for one in rates] for name, rates in found.items()})
+        return
+    rows = [
+        (name, one.k, output.interval(one.any), output.interval(one.all), one.any.n, one.too_few)
+        for name, rates in found.items()
+        for one in rates
+    ]
+    header = ("system", "k", "pass@k", "pass^k", "tasks", "left out")
+    output.print_table("Repeated runs", header, rows)

@@ -1,0 +1,528 @@
+"""Chats as public corpora and people's own tables hold them.
+
+ChatGPT's export, OASST trees and messages, Chatbot Arena pairs (two dialogues and a vote), WildChat and
+LMSYS-Chat, UltraChat, ConvLab, ParlAI, prompts with responses, and records that are one turn each.
+"""
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import msgspec
+
+from dialeval.dialogues.dialogue import Dialogue, Turn, clean_turn
+from dialeval.dialogues.formats.messages import (
+    decoded,
+    parse_message,
+    passages,
+    plain_message,
+    role,
+)
+from dialeval.dialogues.formats.records import (
+    Joined,
+    Lost,
+    Record,
+    RecordShape,
+    assemble,
+    checked_calls,
+    first_of,
+    has_items,
+    has_list,
+    items_of,
+    kept_of,
+    parse_messages,
+    turns_in,
+)
+
+
+def _from_convlab(record: Record) -> Dialogue:
+    turns = []
+    for item in items_of(record, "turns"):
+        meta = {k: v for k, v in item.items() if k not in ("speaker", "utterance", "utt_idx")}
+        speaker = "assistant" if str(item.get("speaker")).lower() == "system" else role(item.get("speaker"))
+        turns.append(clean_turn(speaker, item.get("utterance"), meta))
+    return assemble(record, "turns", turns)
+
+
+def _from_parlai(record: Record) -> Dialogue:
+    acts = [act for exchange in items_of(record, "dialog") for act in exchange]
+    names = [str(act.get("id", "unknown")) for act in acts]
+    people = {
+        name for name in names if any(word in name.lower() for word in ("human", "user", "worker", "turker"))
+    }
+    roles = {name: name for name in names}
+    if people and len(set(names)) == 2:
+        roles = {name: "user" if name in people else "assistant" for name in names}
+    turns = []
+    for name, act in zip(names, acts, strict=True):
+        meta = {k: v for k, v in act.items() if k not in ("id", "text", "episode_done")}
+        turns.append(clean_turn(role(roles[name]), act.get("text"), meta))
+    return assemble(record, "dialog", turns)
+
+
+# ChatGPT's export: a tree of messages, of which the path to the current node is what was seen last
+
+
+def _from_chatgpt(record: Record) -> Dialogue:
+    nodes = record["mapping"]
+    if not isinstance(nodes, Mapping):
+        raise TypeError("mapping is no object")
+    at = record.get("current_node") or next(
+        (key for key, node in nodes.items() if not node.get("children")), None
+    )
+    path: list[Any] = []
+    seen: set[Any] = set()
+    while at in nodes and at not in seen:
+        seen.add(at)
+        path.append(nodes[at])
+        at = nodes[at].get("parent")
+    notes = ["a cycle among its messages was cut"] if at in seen else []
+    messages = [node.get("message") for node in reversed(path)]
+    turns = [
+        turn for number, one in enumerate(messages) if _is_seen(one) for turn in _chatgpt_turns(one, number)
+    ]
+    others = sum(_is_seen(node.get("message")) for key, node in nodes.items() if key not in seen)
+    if others:
+        notes.append("other branches left out")
+    kept = kept_of(record, "title", "create_time", "default_model_slug")
+    name = first_of(record, "conversation_id", "id")
+    model = next((turn.model for turn in reversed(turns) if turn.model), None)
+    return assemble(
+        {"id": name, "model": model, **kept, **({"note": "; ".join(notes)} if notes else {})}, "", turns
+    )
+
+
+def _is_seen(message: Any) -> bool:
+    if not isinstance(message, Mapping):
+        return False
+    about = message.get("metadata") if isinstance(message.get("metadata"), Mapping) else {}
+    hidden = (about or {}).get("is_visually_hidden_from_conversation") or message.get("weight") == 0
+    content = message.get("content")
+    return not hidden and isinstance(content, Mapping) and bool(content.get("parts") or content.get("text"))
+
+
+def _chatgpt_turns(message: Mapping[str, Any], number: int) -> list[Turn]:
+    content, about = message["content"], message.get("metadata") or {}
+    plain = plain_message(message) or {}
+    parts = content.get("parts") or [content.get("text")]
+    plain["content"] = "\n".join(part for part in parts if isinstance(part, str)) or parts
+    kept = kept_of(plain, "role", "content", "create_time")
+    kept["model"] = about.get("model_slug")
+    finish = about.get("finish_details")
+    kept["finish_reason"] = finish.get("type") if isinstance(finish, Mapping) else None
+    if plain.get("role") == "assistant" and message.get("recipient") not in (None, "all"):
+        call = {"name": message["recipient"], "arguments": kept["content"], "id": message.get("id")}
+        kept |= {"content": None, "tool_calls": [call]}
+    elif plain.get("role") == "tool":
+        kept["name"] = (message.get("author") or {}).get("name")
+    return parse_message(
+        {key: value for key, value in kept.items() if value is not None or key == "content"}, number
+    )
+
+
+# OASST: trees of prompts and replies; every path from the root to a leaf is a dialogue
+
+
+def _from_tree(record: Record) -> list[Dialogue]:
+    root = record["prompt"]
+    name = str(first_of(record, "message_tree_id") or root.get("message_id") or "")
+    made: list[Dialogue] = []
+    stack: list[tuple[Mapping[str, Any], tuple[Turn, ...], frozenset[Any]]] = [(root, (), frozenset())]
+    while stack:
+        node, before, above = stack.pop()
+        turns = (*before, _tree_turn(node))
+        replies = [one for one in node.get("replies") or () if isinstance(one, Mapping)]
+        known = above | {node.get("message_id")}
+        fresh = [
+            one for one in replies if one.get("message_id") is None or one.get("message_id") not in known
+        ]
+        stack += [(one, turns, known) for one in reversed(fresh)]
+        if not fresh:
+            cut = {"note": "a cycle in its tree was cut"} if replies else {}
+            made.append(
+                assemble({"id": _leaf_name(name, node, len(made)), "tree": name, **cut}, "", list(turns))
+            )
+    return made
+
+
+def _leaf_name(tree: str, node: Mapping[str, Any], number: int) -> str:
+    leaf = str(node.get("message_id") or number)
+    return f"{tree}-{leaf}" if tree and leaf != tree else leaf or tree
+
+
+def _tree_turn(node: Mapping[str, Any]) -> Turn:
+    used = ("role", "text", "replies", "lang", "model_name", "created_date", "parent_id", "message_tree_id")
+    meta = {key: value for key, value in node.items() if key not in used and value not in (None, {}, [])}
+    made = clean_turn(role(node.get("role") or "unknown"), node.get("text"), meta)
+    known = {"language": node.get("lang"), "model": node.get("model_name"), "time": node.get("created_date")}
+    return msgspec.structs.replace(
+        made, **{key: value for key, value in known.items() if isinstance(value, str)}
+    )
+
+
+def _join_trees(records: Iterable[tuple[int, Record]], lost: Lost) -> Joined:
+    """Build the trees of messages that name their parents; what hangs in the air is counted."""
+    nodes: dict[str, tuple[int, Record]] = {}
+    children: dict[str, list[str]] = defaultdict(list)
+    roots = []
+    for number, record in records:
+        name = str(record.get("message_id") or "")
+        if not name or name in nodes:
+            lost(number, "a message without an id" if not name else f"the message {name} stands there twice")
+            continue
+        nodes[name] = number, record
+        parent = record.get("parent_id")
+        if parent:
+            children[str(parent)].append(name)
+        else:
+            roots.append(name)
+    reached: set[str] = set()
+    for root in roots:
+        tree = str(nodes[root][1].get("message_tree_id") or root)
+        stack: list[tuple[str, tuple[Turn, ...]]] = [(root, ())]
+        while stack:
+            name, before = stack.pop()
+            reached.add(name)
+            turns = (*before, _tree_turn(nodes[name][1]))
+            below = [one for one in children[name] if one not in reached]
+            stack += [(one, turns) for one in reversed(below)]
+            if not below:
+                known = assemble({"id": _leaf_name(tree, nodes[name][1], 0), "tree": tree}, "", list(turns))
+                yield nodes[name][0], known
+    for name, (number, record) in nodes.items():
+        if name not in reached:
+            there = str(record.get("parent_id")) in nodes
+            lost(
+                number,
+                "in a cycle, or below one" if there else f"its parent {record.get('parent_id')} is missing",
+            )
+
+
+# Arena pairs: the same question to two systems, and a vote
+
+
+def _is_pair(record: Record) -> bool:
+    return "conversation_a" in record and "conversation_b" in record
+
+
+def _from_pair(record: Record) -> list[Dialogue]:
+    name = str(first_of(record, "question_id", "conversation_id", "id") or "")
+    winner = str(record.get("winner") or "").lower()
+    made = []
+    for side in "ab":
+        turns = parse_messages(items_of(record, f"conversation_{side}"))
+        won = {f"model_{side}": 1.0, side: 1.0, "tie": 0.5}.get(winner, 0.5 if "tie" in winner else 0.0)
+        kept = {
+            key: record[key] for key in ("judge", "turn", "language", "tstamp") if record.get(key) is not None
+        }
+        about = (
+            {"pair": name, "winner": record.get("winner"), **kept}
+            if name
+            else {"winner": record.get("winner"), **kept}
+        )
+        given = {"preferred": won} if winner else {}
+        identity = {"id": f"{name}-{side}" if name else "", "model": record.get(f"model_{side}")}
+        made.append(assemble({**identity, **about}, "", turns, feedback=given))
+    return made
+
+
+# Prompts with responses
+
+_ASKED = ("prompt", "question", "instruction", "query", "user_message", "user_input", "input", "human")
+_ANSWERED = ("response", "answer", "completion", "output", "assistant_message", "reply", "generation", "bot")
+_BOTH = ("chosen", "rejected")
+
+
+def _pair_keys(record: Record) -> tuple[str, str] | None:
+    lower = {str(key).strip().lower().replace(" ", "_"): key for key in record}
+    asked = next((lower[key] for key in _ASKED if _is_said(record.get(lower.get(key, "")))), None)
+    answered = next(
+        (lower[key] for key in _ANSWERED if lower.get(key) in record and lower.get(key) != asked), None
+    )
+    return (asked, answered) if asked is not None and answered is not None else None
+
+
+def _is_said(found: object) -> bool:
+    return isinstance(found, str | list) and bool(found)
+
+
+def _from_prompt(record: Record) -> Dialogue:
+    keys = _pair_keys(record)
+    if keys is None:
+        raise KeyError("prompt")
+    asked, answer = (decoded(record[key]) for key in keys)
+    if (
+        isinstance(asked, str)
+        and keys[0] == "instruction"
+        and isinstance(record.get("input"), str)
+        and record["input"]
+    ):
+        asked = f"{asked}\n\n{record['input']}"
+    before = turns_in(asked, "user")
+    evidence = first_of(
+        record, "contexts", "context", "retrieved_contexts", "documents", "sources", "passages"
+    )
+    if answer is None or isinstance(answer, str):
+        after = [clean_turn("assistant", answer)]
+    else:
+        after = turns_in(answer, "assistant")
+    if after and evidence:
+        after[-1] = msgspec.structs.replace(after[-1], evidence=passages(decoded(evidence)))
+    used = {*keys, "contexts", "context", "retrieved_contexts", "documents", "sources", "passages"}
+    rest = {key: value for key, value in record.items() if key not in used}
+    given = {
+        key: rest.pop(key)
+        for key in ("feedback", "rating", "thumbs", "thumb")
+        if rest.get(key) not in (None, "")
+    }
+    expected = first_of(
+        record, "reference", "ground_truth", "expected_output", "expected", "reference_answer"
+    )
+    if isinstance(expected, str) and after:
+        rest["references"] = {str(len(before) + len(after) - 1): [expected]}
+    if given:
+        rest["feedback"] = (
+            given.get("feedback", given)
+            if len(given) == 1 and isinstance(given.get("feedback"), Mapping)
+            else given
+        )
+    return assemble(rest, "", [*before, *after])
+
+
+def _from_preference(record: Record) -> list[Dialogue]:
+    name = str(first_of(record, "id", "prompt_id") or "")
+    made = []
+    for side in _BOTH:
+        asked, answer = decoded(record.get("prompt")), decoded(record[side])
+        held = turns_in(answer, "assistant")
+        whole = held if held and held[0].speaker == "user" else [*turns_in(asked, "user"), *held]
+        if isinstance(answer, str) and asked is None:
+            whole = _spoken(answer)
+        given = {"preferred": float(side == "chosen")}
+        rest = {"id": f"{name}-{side}" if name else "", "pair": name or None}
+        made.append(
+            assemble(
+                {key: value for key, value in rest.items() if value is not None}, "", whole, feedback=given
+            )
+        )
+    return made
+
+
+def _spoken(text: str) -> list[Turn]:
+    """Split a transcript in one text (`Human: … Assistant: …`, as in HH-RLHF)."""
+    parts = re.split(r"\n*\b(Human|Assistant|User|AI|Bot):\s*", text)
+    return [clean_turn(role(who), said.strip()) for who, said in zip(parts[1::2], parts[2::2], strict=True)]
+
+
+# One turn a record, and bare messages
+
+_CHAT = (
+    *(
+        "conversation_id",
+        "conversationId",
+        "session_id",
+        "sessionId",
+        "dialogue_id",
+        "dialog_id",
+        "thread_id",
+    ),
+    *("threadId", "chat_id", "chatId", "conversation", "session"),
+)
+_ORDER = ("turn", "turn_id", "turn_index", "index", "position", "seq", "sequence", "message_index")
+
+
+def _is_row(record: Record) -> bool:
+    return (
+        any(isinstance(record.get(key), str | int) for key in _CHAT)
+        and plain_message(_as_message(record)) is not None
+    )
+
+
+def _as_message(record: Record) -> dict[str, Any]:
+    text = next(
+        (
+            record[key]
+            for key in ("content", "text", "message", "utterance", "body")
+            if record.get(key) is not None
+        ),
+        None,
+    )
+    who = first_of(
+        record, "role", "speaker", "sender", "author", "from", "participant", "sender_type", "author_type"
+    )
+    if not isinstance(who, str) or (text is None and not record.get("tool_calls")):
+        return {}
+    used = (
+        "content",
+        "text",
+        "message",
+        "utterance",
+        "body",
+        "speaker",
+        "sender",
+        "author",
+        "from",
+        "participant",
+    )
+    return {
+        "role": who,
+        "content": text,
+        **{k: v for k, v in record.items() if k not in (*used, "role", *_CHAT)},
+    }
+
+
+def _join_rows(records: Iterable[tuple[int, Record]], lost: Lost) -> Joined:
+    chats: dict[str, list[tuple[int, Record]]] = defaultdict(list)
+    key = None
+    for number, record in records:
+        key = key or next((one for one in _CHAT if isinstance(record.get(one), str | int)), None)
+        name, message = record.get(str(key)), _as_message(record)
+        if name in (None, "") or not message:
+            lost(number, f"no {key}" if message else "no speaker or no text")
+            continue
+        chats[str(name)].append((number, message))
+    for name, said in chats.items():
+        order = next((one for one in _ORDER if all(isinstance(m.get(one), int) for _, m in said)), None)
+        if order:
+            said.sort(key=lambda one: one[1][str(order)])
+        model = next((m["model"] for _, m in said if isinstance(m.get("model"), str)), None)
+        plain = [{k: v for k, v in message.items() if k != order} for _, message in said]
+        turns = [turn for place, one in enumerate(plain) for turn in parse_message(one, place)]
+        notes = _as_bots(turns)
+        yield said[0][0], assemble({"id": name, "model": model, **notes}, "", checked_calls(turns))
+
+
+def _as_bots(turns: list[Turn]) -> dict[str, str]:
+    """Take `system` for the bot where nobody else answers, and say so."""
+    speakers = {turn.speaker for turn in turns}
+    if (
+        "assistant" in speakers
+        or not {"system", "user"} <= speakers
+        or len(turns) < 2
+        or turns[0].speaker == "system"
+    ):
+        return {}
+    turns[:] = [
+        msgspec.structs.replace(t, speaker="assistant") if t.speaker == "system" else t for t in turns
+    ]
+    return {"note": "roles guessed: system is the bot"}
+
+
+def _is_bare(record: Record) -> bool:
+    return plain_message(record) is not None and not any(
+        key in record for key in ("messages", "conversations")
+    )
+
+
+def _join_bare(records: Iterable[tuple[int, Record]], lost: Lost) -> Joined:
+    """Read a file of messages that name no conversation as one."""
+    messages, first = [], 0
+    for number, record in records:
+        first = first or number
+        messages.append(record)
+    if messages:
+        turns = parse_messages(messages)
+        alone = turns and all(turn.speaker == "assistant" for turn in turns)
+        note = {"note": "only the reply is in the log, not what it answers"} if alone else {}
+        yield first, assemble(note, "", turns)
+
+
+SHAPES = (
+    RecordShape(
+        "chatgpt",
+        "ChatGPT's export: mapping of messages and current_node",
+        ("mapping", "current_node"),
+        lambda record: isinstance(record.get("mapping"), Mapping),
+        _from_chatgpt,
+    ),
+    RecordShape(
+        "oasst",
+        "OASST trees: prompt with replies",
+        ("message_tree_id", "prompt", "replies"),
+        lambda record: isinstance(record.get("prompt"), Mapping) and "text" in record["prompt"],
+        _from_tree,
+    ),
+    RecordShape(
+        "oasst-messages",
+        "OASST messages: one a record, joined by parent_id",
+        ("message_id", "parent_id", "message_tree_id"),
+        lambda record: "message_id" in record and "parent_id" in record and "text" in record,
+        join=_join_trees,
+    ),
+    RecordShape(
+        "arena",
+        "Chatbot Arena pairs: two dialogues and a vote",
+        ("conversation_a", "conversation_b", "winner"),
+        _is_pair,
+        _from_pair,
+    ),
+    RecordShape(
+        "lmsys",
+        "WildChat and LMSYS-Chat: conversation with role and content, and its model",
+        ("conversation", "conversation_hash", "conversation_id", "openai_moderation"),
+        lambda record: has_items(record, "conversation", "role", "content") and "model" in record,
+        lambda record: assemble(record, "conversation", parse_messages(items_of(record, "conversation"))),
+    ),
+    RecordShape(
+        "ultrachat",
+        "UltraChat: data is a list of texts, user and assistant in turn",
+        ("data",),
+        lambda record: _texts(record.get("data")),
+        lambda record: assemble(
+            record,
+            "data",
+            [clean_turn(("user", "assistant")[n % 2], text) for n, text in enumerate(record["data"])],
+        ),
+    ),
+    RecordShape(
+        "convlab",
+        "ConvLab unified: turns with speaker and utterance",
+        ("turns",),
+        lambda record: has_list(record, "turns", "speaker", "utterance"),
+        _from_convlab,
+        column=True,
+    ),
+    RecordShape(
+        "parlai",
+        "ParlAI conversations: dialog with id and text",
+        ("dialog",),
+        lambda record: isinstance(record.get("dialog"), list),
+        _from_parlai,
+        column=True,
+    ),
+    RecordShape(
+        "preferences",
+        "a prompt with a chosen and a rejected answer: two dialogues and a vote",
+        _BOTH,
+        lambda record: all(key in record for key in _BOTH),
+        _from_preference,
+    ),
+    RecordShape(
+        "rows",
+        "one turn a record, with conversation_id, role and content",
+        ("conversation_id", "session_id", "role", "content"),
+        _is_row,
+        join=_join_rows,
+    ),
+    RecordShape(
+        "prompts",
+        "a prompt and a response a record",
+        ("prompt", "response", "question", "answer", "instruction", "output"),
+        lambda record: _pair_keys(record) is not None,
+        _from_prompt,
+        general=True,
+    ),
+    RecordShape(
+        "bare",
+        "messages with role and content, one conversation a file (or one a list)",
+        ("role", "content"),
+        _is_bare,
+        join=_join_bare,
+        general=True,
+    ),
+)
+
+
+def _texts(found: object) -> bool:
+    return isinstance(found, list) and len(found) > 1 and all(isinstance(one, str) for one in found)

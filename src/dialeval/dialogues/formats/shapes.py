@@ -1,0 +1,278 @@
+"""The table of shapes, narrow ones first, and how the records of a file become dialogues by it.
+
+The first record says which shape a file has. Where several fit, the first of the table is taken and that is
+said; where none does, the record is refused and the nearest one named.
+"""
+
+import difflib
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import chain
+from typing import Any
+
+from dialeval.dialogues.dialogue import Dialogue, storable
+from dialeval.dialogues.formats import apis, corpora, evaluations, support, traces
+from dialeval.dialogues.formats.messages import plain_message
+from dialeval.dialogues.formats.records import Record, RecordShape
+from dialeval.errors import DataError
+
+_BY_NAME = {
+    shape.name: shape for family in (evaluations, traces, apis, support, corpora) for shape in family.SHAPES
+}
+_LAST = (
+    *("ragas", "langchain", "anthropic", "messages", "sharegpt", "convlab", "parlai", "preferences"),
+    *("rows", "prompts", "bare"),
+)
+SHAPES: tuple[RecordShape, ...] = (
+    *(shape for name, shape in _BY_NAME.items() if name not in _LAST),
+    *(_BY_NAME[name] for name in _LAST),
+    evaluations.PREDICTIONS,
+)
+KEYS = frozenset(key for shape in SHAPES if shape.column for key in shape.keys)
+_ENVELOPES = (
+    *("data", "items", "results", "records", "rows", "conversations", "tickets", "traces", "runs", "spans"),
+    *("observations", "activities", "logs", "samples", "examples", "events", "chats", "dialogues"),
+)
+Numbered = Iterator[tuple[int, Dialogue]]
+Tell = Callable[[str], None]
+
+
+def shape_named(name: str | None) -> RecordShape | None:
+    """Return the shape that is called so, None if none is."""
+    return next((shape for shape in SHAPES if shape.name == name), None)
+
+
+def fitting(record: object) -> list[RecordShape]:
+    """Return the shapes that a record fits, the one to take first."""
+    return [shape for shape in SHAPES if isinstance(record, dict) and _matches(shape, record)]
+
+
+def _matches(shape: RecordShape, record: Record) -> bool:
+    try:
+        return bool(shape.matches(record))
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError, RecursionError):
+        return False
+
+
+def shape_of(record: object) -> RecordShape:
+    """Find the shape of a record, or name the nearest one.
+
+    >>> shape_of({"traj": [], "task_id": 3}).name
+    'tau'
+    """
+    if not isinstance(record, dict):
+        raise DataError(f"a JSON object is expected, not {type(record).__name__}")
+    if found := fitting(record):
+        return found[0]
+    keys = ", ".join(list(map(str, record))[:8])
+    raise DataError(f"no known kind of dialogue: keys are {keys or 'none'}", fix=_nearest(record))
+
+
+def _nearest(record: Record) -> str:
+    keys = {str(key).lower() for key in record}
+    shared = Counter({shape: sum(key.lower() in keys for key in shape.keys) for shape in SHAPES})
+    shape, count = max(shared.items(), key=lambda one: (one[1], one[1] / (len(one[0].keys) or 1)))
+    if not count:
+        marks = {key.lower(): one for one in reversed(SHAPES) for key in one.keys}
+        close = [match for key in keys for match in difflib.get_close_matches(key, marks, 1, 0.8)]
+        shape = marks[close[0]] if close else shape_named("messages") or SHAPES[0]
+    marks_of = ", ".join(dict.fromkeys(shape.keys[:4]))
+    return f"nearest is {shape.name} ({marks_of}): {shape.what}; dialeval list formats shows all"
+
+
+def as_record(found: object) -> object:
+    """Return a record as an object: a list of messages is a conversation."""
+    if isinstance(found, list | tuple) and found and all(plain_message(one) is not None for one in found):
+        return {"messages": list(found)}
+    return dict(found) if isinstance(found, Mapping) and not isinstance(found, dict) else found
+
+
+def unwrapped(record: object) -> list[Any] | None:
+    """Return the records that an export wraps (`{"data": […], "next": …}`), None if it wraps none.
+
+    >>> unwrapped({"data": [{"messages": []}], "has_more": False})
+    [{'messages': []}]
+    """
+    if isinstance(record, list):
+        return None if not record or is_message(record[0]) else record
+    if not isinstance(record, dict) or fitting(record):
+        return None
+    for key in _ENVELOPES:
+        items = record.get(key)
+        if (
+            isinstance(items, list)
+            and items
+            and isinstance(items[0], dict | list)
+            and fitting(as_record(items[0]))
+        ):
+            beside = {"users": record["users"]} if key == "tickets" and "users" in record else {}
+            return [{**beside, **one} if isinstance(one, dict) else one for one in items]
+    return None
+
+
+class Losses:
+    """Counts what a file holds that is not in its dialogues, with the first place of each kind."""
+
+    def __init__(self, path: object, tell: Tell | None) -> None:
+        self.path, self.tell = path, tell
+        self.counts: Counter[str] = Counter()
+        self.first: dict[str, int] = {}
+
+    def __call__(self, number: int, why: str) -> None:
+        """Count one more."""
+        self.counts[why] += 1
+        self.first.setdefault(why, number)
+
+    def say(self) -> None:
+        """Tell about everything that was lost."""
+        for why, count in self.counts.items():
+            if self.tell:
+                times = f"{count} times, first in record" if count > 1 else "in record"
+                self.tell(f"{self.path}: {times} {self.first[why]}: {why}")
+
+
+def dialogues_of(
+    records: Iterable[tuple[int, Any]],
+    path: object,
+    shape: RecordShape | None = None,
+    tell: Tell | None = None,
+    *,
+    lenient: bool = False,
+    took: Tell | None = None,
+) -> Numbered:
+    """Yield the dialogues of numbered records, in the given shape or the one that the first record has.
+
+    Args:
+        records: Records; a `DataError` in the place of one that could not be read, a `Dialogue` where it is
+            one already.
+        path: Their file, for errors and notes.
+        shape: How to read them, instead of looking.
+        tell: Told which shape was taken where several fit, and what was lost.
+        lenient: Whether a record that cannot be read is counted as lost once a dialogue was read; else it is
+            an error.
+        took: Told the name of the shape that was taken.
+    """
+    lost = Losses(path, tell)
+    stream = iter(records)
+    read_any = False
+    for number, record in stream:
+        if isinstance(record, Dialogue):
+            if took and not read_any:
+                took("messages")
+            read_any = True
+            yield number, record
+            continue
+        try:
+            if isinstance(record, DataError):
+                raise record
+            record = as_record(record)  # noqa: PLW2901
+            chosen = shape or _chosen(record, path, number, tell)
+            if took and not read_any:
+                took(chosen.name)
+            if chosen.join is not None:
+                yield from _joined(chosen, chain(((number, record),), stream), path, lost, lenient=lenient)
+                break
+            made, shape = parse_record(record, chosen, path, number)
+        except DataError as error:
+            if not (lenient and read_any):
+                raise
+            lost(number, str(error).removeprefix(f"{path}:{number}: "))
+            continue
+        for one in made:
+            read_any = True
+            yield number, one
+    lost.say()
+
+
+def _chosen(record: object, path: object, number: int, tell: Tell | None) -> RecordShape:
+    found = fitting(record)
+    narrow = [shape for shape in found if not shape.general]
+    if len(narrow) > 1 and tell:
+        others = ", ".join(shape.name for shape in narrow[1:])
+        marks = ", ".join(key for key in found[0].keys if isinstance(record, dict) and key in record)
+        tell(
+            f"{path}: read as {found[0].name}, because of {marks}; {others} would fit too (--format {others})"
+        )
+    try:
+        return found[0] if found else shape_of(record)
+    except DataError as error:
+        raise DataError(_bare(error), file=path, line=number, field=error.field, fix=error.fix) from None
+
+
+def _bare(error: DataError) -> str:
+    return str(error).removeprefix(f"{error.field}: ").removesuffix(f" ({error.fix})")
+
+
+def _joined(
+    shape: RecordShape, records: Iterable[tuple[int, Any]], path: object, lost: Losses, *, lenient: bool
+) -> Numbered:
+    def sound() -> Iterator[tuple[int, Record]]:
+        read_any = False
+        for number, record in records:
+            if isinstance(record, dict):
+                read_any = True
+                yield number, record
+            elif lenient and read_any:
+                lost(number, str(record).removeprefix(f"{path}:{number}: "))
+            elif isinstance(record, DataError):
+                raise record
+            else:
+                raise DataError(
+                    f"a JSON object is expected, not {type(record).__name__}", file=path, line=number
+                )
+
+    try:
+        assert shape.join is not None  # noqa: S101
+        for number, made in shape.join(sound(), lost):
+            yield number, storable(made)
+    except DataError as error:
+        if error.file is not None:
+            raise
+        raise DataError(_bare(error), file=path, field=error.field, fix=error.fix) from None
+    except (KeyError, TypeError, AttributeError, ValueError, IndexError) as error:
+        raise DataError(f"not of the shape of {shape.name}: {error!r}", file=path) from None
+    except RecursionError:
+        raise DataError("nested too deeply", file=path) from None
+
+
+def parse_record(
+    record: object, shape: RecordShape | None, path: object, line: int
+) -> tuple[list[Dialogue], RecordShape]:
+    """Read one record, in the given shape or the one it has, adding file and line to any complaint."""
+    try:
+        record = as_record(record)
+        if shape is None or not isinstance(record, dict):
+            shape = shape_of(record)
+        elif not _matches(shape, record):
+            shape = next((one for one in fitting(record) if one.parse), shape)
+        if shape.parse is None:
+            assert shape.join is not None  # noqa: S101
+            return [made for _, made in shape.join([(line, record)], lambda *_: None)], shape  # type: ignore[list-item]
+        made = shape.parse(record)  # type: ignore[arg-type]  # shape_of takes objects only
+        return [storable(one) for one in (made if isinstance(made, list) else [made])], shape
+    except DataError as error:
+        raise DataError(_bare(error), file=path, line=line, field=error.field, fix=error.fix) from None
+    except KeyError as error:
+        raise DataError("missing", file=path, line=line, field=str(error.args[0])) from None
+    except (TypeError, AttributeError, ValueError, IndexError) as error:
+        raise DataError(f"not of the expected shape: {error}", file=path, line=line) from None
+    except RecursionError:
+        raise DataError("nested too deeply", file=path, line=line) from None
+
+
+def is_message(item: object) -> bool:
+    """Whether an object is one message of a conversation, rather than a conversation.
+
+    >>> is_message({"role": "user", "content": "Hi!"}), is_message({"from": "gpt", "value": "Hi!"})
+    (True, True)
+    >>> is_message({"role": "user", "messages": []})
+    False
+    """
+    if not isinstance(item, Mapping) or "messages" in item:
+        return False
+    found = fitting(dict(item))
+    return (
+        "role" in item
+        if not found
+        else found[0].name == "bare" or (plain_message(item) is not None and found[0].name == "prompts")
+    )

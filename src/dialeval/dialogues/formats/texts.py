@@ -1,0 +1,219 @@
+"""Transcripts in plain text: `User:` lines, and what WhatsApp exports and Slack copies.
+
+`User:` and `System:` lines begin turns, a line without a speaker continues the turn before. Where a line
+begins with the name of a role, only such names are speakers: "Note:" in an answer is a part of it. Dialogues
+are apart by a blank line, unless blank lines stand between all turns.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import msgspec
+
+from dialeval import files
+from dialeval.dialogues.dialogue import Dialogue, Turn, clean_turn
+from dialeval.dialogues.formats.messages import role
+from dialeval.errors import DataError
+
+Numbered = Iterator[tuple[int, Dialogue]]
+Tell = Callable[[str], None]
+_SPEAKER = re.compile(r"\s{0,3}(?:\*\*)?([^\W\d_][\w .'-]{0,30}?)(?:\*\*)?\s?:(?:\*\*)?(?:\s|$)")
+_NO_NAMES = frozenset(
+    (
+        *("note", "notes", "warning", "tip", "tips", "example", "examples", "answer", "question", "summary"),
+        *("important", "step", "steps", "todo", "output", "input", "result", "results", "hint", "caution"),
+        *(
+            "remember",
+            "source",
+            "sources",
+            "reference",
+            "references",
+            "http",
+            "https",
+            "ps",
+            "edit",
+            "update",
+        ),
+        *("total", "date", "time", "subject", "to", "cc", "re", "fwd", "conclusion", "pros", "cons"),
+    )
+)
+_DATE = r"\d{1,4}[./-]\d{1,2}[./-]\d{1,4},? \d{1,2}[:.]\d{2}(?:[:.]\d{2})?(?:[\s\u202f]?[AaPp]\.?[Mm]\.?)?"
+_WHATSAPP = re.compile(
+    rf"\u200e?(?:\[(?P<a>{_DATE})\]|(?P<b>{_DATE}) [-\u2013]) (?:(?P<who>[^:]{{1,60}}?): )?(?P<text>.*)"
+)
+_SLACK = re.compile(
+    r"(?P<who>[^\[\]:]{1,40}?)(?P<app>\s?APP)?\s{1,2}\[?(?P<when>\d{1,2}:\d{2}(?:\s?[AP]M)?)\]?$"
+)
+
+
+def read_text(path: str | Path, tell: Tell | None = None) -> Numbered:
+    """Yield the dialogues of a transcript.
+
+    Here `System:` is the bot. An empty turn is written as a speaker with nothing behind the colon.
+    """
+    lines = _lines(path)
+    head: list[tuple[int, str]] = []
+    for one in lines:
+        head.append(one)
+        if one[1].strip() and len(head) > 4:
+            break
+    said = [line for _, line in head if line.strip()]
+    if said and _WHATSAPP.fullmatch(said[0]):
+        yield from _whole(_whatsapp(head, lines), path, tell, "WhatsApp")
+    elif said and _SLACK.fullmatch(said[0]) and not _SPEAKER.match(said[0]):
+        yield from _whole(_slack(head, lines), path, tell, "Slack")
+    else:
+        yield from _transcripts(path, _chained(head, lines), tell)
+
+
+def _chained(head: list[tuple[int, str]], rest: Iterator[tuple[int, str]]) -> Iterator[tuple[int, str]]:
+    yield from head
+    yield from rest
+
+
+def _lines(path: str | Path) -> Iterator[tuple[int, str]]:
+    with files.open_binary(path) as file:
+        for number, raw in enumerate(files.lines(file, path), 1):
+            try:
+                yield number, raw.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")
+            except UnicodeDecodeError as error:
+                message = f"not UTF-8: {error.reason}"
+                raise DataError(message, file=path, line=number, fix="save it as UTF-8") from None
+
+
+def _transcripts(path: str | Path, lines: Iterator[tuple[int, str]], tell: Tell | None) -> Numbered:
+    blocks = _blocks(path, lines)
+    first = next(blocks, None)
+    if first is None:
+        return
+    second = next(blocks, None)
+    parsed = [_spoken(*one) for one in (first, second) if one is not None]
+    apart = len(parsed) == 2 and all(len(turns) == 1 for turns in parsed)
+    if apart and parsed[0][0].speaker != parsed[1][0].speaker:
+        if tell:
+            tell(f"{path}: a blank line stands after every turn: read as one dialogue")
+        everything = [line for block in (first, second, *blocks) if block for line in (*block[1], "")]
+        yield first[0], Dialogue("", tuple(_checked(path, first[0], _spoken(first[0], everything))))
+        return
+    doubtful: Counter[str] = Counter()
+    held: tuple[int, list[Turn]] | None = None
+    for begin, block in _again(first, second, blocks):
+        turns = _spoken(begin, block, doubtful)
+        if turns and not turns[0].speaker and held is not None:  # a paragraph of the turn before
+            last = held[1][-1]
+            held[1][-1] = clean_turn(last.speaker, f"{last.text}\n\n{turns[0].text}")
+            held[1].extend(turns[1:])
+            continue
+        if held is not None:
+            yield held[0], Dialogue("", tuple(held[1]))
+        held = begin, _checked(path, begin, turns)
+    if held is not None:
+        yield held[0], Dialogue("", tuple(held[1]))
+    if doubtful and tell:
+        named = ", ".join(f"{name}:" for name, _ in doubtful.most_common(3))
+        tell(f"{path}: {sum(doubtful.values())} lines begin like a speaker and were read as text: {named}")
+
+
+def _again(
+    first: tuple[int, list[str]], second: tuple[int, list[str]] | None, rest: Iterator[tuple[int, list[str]]]
+) -> Iterator[tuple[int, list[str]]]:
+    yield first
+    if second is not None:
+        yield second
+    yield from rest
+
+
+def _blocks(path: str | Path, lines: Iterator[tuple[int, str]]) -> Iterator[tuple[int, list[str]]]:
+    block: list[str] = []
+    begin, size, most = 1, 0, files.max_record()
+    for number, line in lines:
+        if not line.strip():
+            if block:
+                yield begin, block
+            block = []
+            continue
+        if not block:
+            begin, size = number, 0
+        size += len(line.encode(errors="replace")) + 1
+        if size > most:
+            raise files.too_large(path, begin)
+        block.append(line)
+    if block:
+        yield begin, block
+
+
+def _checked(path: str | Path, line: int, turns: list[Turn]) -> list[Turn]:
+    if turns and not turns[0].speaker:
+        message = "a dialogue begins without a speaker"
+        raise DataError(message, file=path, line=line, fix="User: … or System: …")
+    return turns
+
+
+def _spoken(begin: int, block: list[str], doubtful: Counter[str] | None = None) -> list[Turn]:
+    """Split a block of lines into turns; what comes before the first speaker has the speaker ""."""
+    found = [_SPEAKER.match(line) for line in block]
+    known = any(match and _known(match[1]) for match in found)
+    turns: list[tuple[str, list[str]]] = []
+    for line, match in zip(block, found, strict=True):
+        speaks = match is not None and (
+            _known(match[1]) if known else match[1].strip().lower() not in _NO_NAMES
+        )
+        if match and speaks:
+            name = match[1].strip()
+            turns.append(("assistant" if name.lower() == "system" else role(name), [line[match.end() :]]))
+        elif turns:
+            turns[-1][1].append(line)
+        else:
+            turns.append(("", [line]))
+        if match and not speaks and doubtful is not None:
+            doubtful[match[1]] += 1
+    return [clean_turn(who, "\n".join(lines)) for who, lines in turns]
+
+
+def _known(name: str) -> bool:
+    return role(name) in ("user", "assistant", "system", "tool")
+
+
+# WhatsApp and Slack: who spoke when stands before every message
+
+
+def _whole(said: list[tuple[str, str, str]], path: str | Path, tell: Tell | None, what: str) -> Numbered:
+    """Make one dialogue of (speaker, time, text); people keep their names, bots are found by theirs."""
+    bots = {who for who, _, _ in said if re.search(r"\b(bot|assistant|support|ai)\b", who, re.IGNORECASE)}
+    people = list(dict.fromkeys(who for who, _, _ in said))
+    if tell and bots and len(people) > len(bots):
+        tell(f"{path}: {what} text: roles guessed by name, {', '.join(sorted(bots))} is the bot")
+    turns = []
+    for who, when, text in said:
+        speaker = ("assistant" if who in bots else "user") if bots else who
+        turns.append(msgspec.structs.replace(clean_turn(speaker, text), time=when or None, name=who))
+    if turns:
+        yield 1, Dialogue("", tuple(turns))
+
+
+def _whatsapp(head: list[tuple[int, str]], rest: Iterator[tuple[int, str]]) -> list[tuple[str, str, str]]:
+    said: list[tuple[str, str, str]] = []
+    for _, line in _chained(head, rest):
+        match = _WHATSAPP.fullmatch(line)
+        if match and match["who"]:
+            said.append(
+                (match["who"].strip("\u200e "), match["a"] or match["b"], match["text"].strip("\u200e"))
+            )
+        elif not match and said:
+            who, when, text = said[-1]
+            said[-1] = who, when, f"{text}\n{line}"
+    return said  # a line with a date and no speaker tells of encryption, or who joined
+
+
+def _slack(head: list[tuple[int, str]], rest: Iterator[tuple[int, str]]) -> list[tuple[str, str, str]]:
+    said: list[tuple[str, str, str]] = []
+    for _, line in _chained(head, rest):
+        match = _SLACK.fullmatch(line)
+        if match and not _SPEAKER.match(line):
+            said.append((match["who"].strip() + (" bot" if match["app"] else ""), match["when"], ""))
+        elif said:
+            who, when, text = said[-1]
+            said[-1] = who, when, f"{text}\n{line}" if text else line
+    return [(who, when, text.strip()) for who, when, text in said]

@@ -1,0 +1,307 @@
+"""The plan of a batch: which dialogues are scored together, and where they lie.
+
+A shard is whole dialogues, about 25,000 turns of them, from one file or several. Planning reads the inputs
+once, as a stream; all that it keeps of a dialogue is eight bytes of its id, to find one that stands twice.
+`make_plan` makes a plan, `check_plan` compares one with what is asked for now, `read_shard` reads from it.
+"""
+
+import functools
+import hashlib
+from array import array
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+
+from dialeval import files
+from dialeval.dialogues import Dialogue
+from dialeval.dialogues.dialogue import content_id
+from dialeval.dialogues.formats.positions import Layout, Scan, reread
+from dialeval.dialogues.formats.reading import UniqueIds, named
+from dialeval.dialogues.formats.tables import TurnColumns
+from dialeval.dialogues.formats.writing import to_json
+from dialeval.errors import DataError
+from dialeval.jobs import runs
+from dialeval.jobs.batch.folder import BatchFolder, part_name
+from dialeval.manifests import check_listed, write_listed
+from dialeval.scores import Scores
+
+TURNS = 25_000
+Offset = Annotated[int, msgspec.Meta(ge=0, le=2**62)]
+VERSION = "batch.v1"
+Watch = Callable[[int], None]
+_STEP = 1000  # dialogues between two signs of life
+
+
+@dataclass(frozen=True)
+class Input:
+    """A file of dialogues, as it was when it was planned."""
+
+    layout: Layout
+    bytes: int
+    sha256: str
+    dialogues: int
+    turns: int
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """Neighbouring dialogues of one input, the `file`-th: where they start, and how many they are."""
+
+    file: Offset
+    start: Offset
+    number: Offset
+    dialogues: Offset = 0
+
+
+@dataclass(frozen=True)
+class Shard:
+    """The unit of work: what is scored by one worker in one go."""
+
+    number: int
+    stretches: list[Stretch]
+    dialogues: int
+    turns: int
+    sha256: str
+    """Of the dialogues as they were read, one canonical line each."""
+    seen: dict[str, int] = field(default_factory=dict)
+    """How often the content of a dialogue without an id came in earlier shards, where it did."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """All that a worker has to know."""
+
+    version: str
+    input: str
+    metrics: list[str]
+    signatures: dict[str, str]
+    turns_per_shard: int
+    inputs: list[Input]
+    shards: list[Shard]
+
+    @property
+    def turns(self) -> int:
+        """All turns of all inputs."""
+        return sum(shard.turns for shard in self.shards)
+
+    def save(self, folder: BatchFolder) -> None:
+        """Write the plan to its folder, and on a disk its hash to the folder's list."""
+        data = msgspec.json.format(msgspec.json.encode(self), indent=1) + b"\n"
+        if folder.stored:
+            folder.write(runs.RUN, data)
+        else:
+            write_listed(Path(folder.place), {runs.RUN: data})
+
+
+def load_plan(folder: BatchFolder) -> Plan | None:
+    """Read the plan of a folder; None if there is none yet."""
+    file = folder.path(runs.RUN)
+    if not folder.stored:
+        check_listed(Path(folder.place), runs.RUN, fix="restore a copy, or choose another folder")
+    data = folder.read(runs.RUN)
+    if data is None:
+        return None
+    try:
+        plan = _decoded(data)
+    except (ValueError, RecursionError) as error:  # also what msgspec and UTF-8 complain of
+        raise DataError(f"not the plan of a batch: {error}", file=file, fix="choose another folder") from None
+    if plan.version != VERSION:
+        raise DataError(f"a plan of another version: {plan.version}, here {VERSION}", file=file)
+    return plan
+
+
+@functools.lru_cache(maxsize=1)
+def _decoded(data: bytes) -> Plan:
+    plan = msgspec.json.decode(data, type=Plan)
+    numbers = [shard.number for shard in plan.shards]
+    named = {stretch.file for shard in plan.shards for stretch in shard.stretches}
+    if numbers != list(range(len(numbers))) or not named <= set(range(len(plan.inputs))):
+        raise ValueError("shards or inputs are missing")
+    return plan
+
+
+def read_shard(plan: Plan, number: int) -> Iterator[Dialogue]:
+    """Yield the dialogues of a shard; an input that is no longer what was planned is an error at the end."""
+    shard, digest = plan.shards[number], hashlib.sha256()
+    nameless = Counter(shard.seen)
+    count = 0
+    for stretch in shard.stretches:
+        layout = plan.inputs[stretch.file].layout
+        for dialogue in islice(reread(layout, stretch.start, stretch.number), stretch.dialogues):
+            digest.update(to_json(dialogue))
+            count += 1
+            yield dialogue if dialogue.id else named(dialogue, nameless)
+    if digest.hexdigest() != shard.sha256:
+        names = ", ".join({plan.inputs[stretch.file].layout.path: None for stretch in shard.stretches})
+        raise DataError(
+            f"shard {number} is no longer what was planned ({count} dialogues, planned {shard.dialogues})",
+            file=names,
+            fix="the input has changed: plan again in another folder",
+        )
+
+
+def read_scores(place: str | Path) -> Scores:
+    """Read the scores of a finished batch, every part of which must be as it was written.
+
+    Raises:
+        DataError: A part is missing or damaged; names it.
+    """
+    folder = BatchFolder(str(place))
+    plan = load_plan(folder)
+    numbers = [shard.number for shard in plan.shards] if plan else []
+    for number in numbers:
+        folder.check(number)
+    return Scores.concat(Scores.read(folder.path(part_name(number))) for number in numbers)
+
+
+def make_plan(
+    paths: Sequence[str],
+    metrics: Sequence[str],
+    signatures: dict[str, str],
+    *,
+    name: str,
+    turns_per_shard: int,
+    format: str | None = None,
+    columns: TurnColumns | None = None,
+    watch: Watch | None = None,
+) -> Plan:
+    """Read all inputs once and cut them into shards.
+
+    Raises:
+        DataError: Two dialogues have one id; names both places.
+    """
+    cutter, inputs = _Cutter(turns_per_shard), list[Input]()
+    ids = _Ids(lambda: _places(paths, format, columns))
+    for file, path in enumerate(paths):
+        survey, dialogues, turns = Scan(path, format, columns), 0, 0
+        for start, number, dialogue in survey:
+            ids.add(dialogue, path, number, len(cutter.shards))
+            cutter.add(file, start, number, dialogue)
+            dialogues += 1
+            turns += len(dialogue.turns)
+            if watch and dialogues % _STEP == 0:
+                watch(_STEP)
+        inputs.append(Input(survey.layout, survey.size, survey.sha256, dialogues, turns))
+    cutter.cut()
+    ids.ids.check()
+    seen = ids.seen()
+    shards = [replace(shard, seen=seen.get(shard.number, {})) for shard in cutter.shards]
+    return Plan(VERSION, name, list(metrics), signatures, turns_per_shard, inputs, shards)
+
+
+class _Cutter:
+    """Takes dialogues one after the other and closes a shard when it is full."""
+
+    def __init__(self, most: int) -> None:
+        self.most, self.shards = most, list[Shard]()
+        self._begin()
+
+    def _begin(self) -> None:
+        self.stretches, self.dialogues, self.turns = list[Stretch](), 0, 0
+        self.weight, self.digest = 0, hashlib.sha256()
+
+    def add(self, file: int, start: int, number: int, dialogue: Dialogue) -> None:
+        if not self.stretches or self.stretches[-1].file != file:
+            self.stretches.append(Stretch(file, start, number))
+        last = self.stretches[-1]
+        self.stretches[-1] = replace(last, dialogues=last.dialogues + 1)
+        self.digest.update(to_json(dialogue))
+        self.dialogues += 1
+        self.turns += len(dialogue.turns)
+        self.weight += max(1, len(dialogue.turns))  # a million dialogues without turns are work, too
+        if self.weight >= self.most:
+            self.cut()
+
+    def cut(self) -> None:
+        if self.dialogues:
+            made = Shard(
+                len(self.shards), self.stretches, self.dialogues, self.turns, self.digest.hexdigest()
+            )
+            self.shards.append(made)
+        self._begin()
+
+
+class _Ids:
+    """Finds ids that are used twice, and counts those made from equal content, in eight bytes each."""
+
+    def __init__(self, again: Callable[[], Iterator[tuple[str, int, str]]]) -> None:
+        self.ids, self.made, self.shards = UniqueIds(again), array("Q"), array("L")
+
+    def add(self, dialogue: Dialogue, file: str, number: int, shard: int) -> None:
+        if dialogue.id:
+            self.ids.add(dialogue.id, file, number)
+        else:
+            self.made.append(int(content_id(dialogue), 16))
+            self.shards.append(shard)
+
+    def seen(self) -> dict[int, dict[str, int]]:
+        """Return for every shard how often the contents in it came in shards before it, where they did."""
+        import numpy as np
+
+        made = np.frombuffer(self.made, dtype=np.uint64) if self.made else np.zeros(0, np.uint64)
+        values, counts = np.unique(made, return_counts=True)
+        before, found = Counter[str](), defaultdict[int, dict[str, int]](dict)
+        latest: dict[str, int] = {}
+        for place in np.flatnonzero(np.isin(made, values[counts > 1])):
+            name, shard = f"{self.made[place]:016x}", int(self.shards[place])
+            if name in latest and latest[name] != shard:
+                found[shard][name] = before[name]
+            latest[name] = shard
+            before[name] += 1
+        return found
+
+
+def _places(
+    paths: Sequence[str], format: str | None, columns: TurnColumns | None
+) -> Iterator[tuple[str, int, str]]:
+    for path in paths:
+        for _, number, dialogue in Scan(path, format, columns):
+            if dialogue.id:
+                yield path, number, dialogue.id
+
+
+def check_plan(
+    plan: Plan,
+    paths: Sequence[str],
+    signatures: dict[str, str],
+    turns_per_shard: int,
+    *,
+    format: str | None = None,
+    columns: TurnColumns | None = None,
+    place: object = None,
+) -> None:
+    """Refuse to go on with a plan that was made for something else, and say what has changed."""
+    changes = [
+        f"metric {source}: planned {plan.signatures.get(source, 'without it')}, "
+        f"now {signatures.get(source, 'without it')}"
+        for source in {**plan.signatures, **signatures}
+        if plan.signatures.get(source) != signatures.get(source)
+    ]
+    if plan.turns_per_shard != turns_per_shard:
+        changes.append(f"turns per shard: planned {plan.turns_per_shard}, now {turns_per_shard}")
+    read = {(one.layout.format, one.layout.columns) for one in plan.inputs}
+    if read != {(format, columns)}:
+        changes.append("--format or --columns: another one than was planned")
+    changes += _changed_inputs(plan, paths)
+    if changes:
+        raise DataError(
+            f"this batch was begun with something else; {'; '.join(changes[:5])}",
+            file=place,
+            fix="write to another folder, or delete this one to begin again",
+        )
+
+
+def _changed_inputs(plan: Plan, paths: Sequence[str]) -> Iterator[str]:
+    planned = {one.layout.path: one for one in plan.inputs}
+    yield from (f"input {path} is new" for path in paths if path not in planned)
+    yield from (f"input {path} is no longer given" for path in planned if path not in paths)
+    if list(planned) != list(paths) and set(planned) == set(paths):
+        yield "the inputs come in another order"
+    for path in paths:
+        if path in planned and files.sha256(path) != planned[path].sha256:
+            yield f"input {path} has changed"

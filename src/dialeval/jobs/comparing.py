@@ -1,0 +1,197 @@
+"""Versions of a bot from end to end: read, score, pair, compare, choose what to read."""
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from msgspec.structs import replace
+
+from dialeval.dialogues import Dialogue, formats
+from dialeval.errors import UsageError
+from dialeval.jobs.runs import Run, is_run
+from dialeval.jobs.scoring import Summary, build_all, score_stream
+from dialeval.metrics import DEFAULT_METRICS, metric_names
+from dialeval.scores import FAULT_SOURCES, SCHEMA, Scores
+from dialeval.studies import Comparison, rereading
+from dialeval.studies import compare as compare_scores
+
+Watch = Callable[[int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """A version: its name, its scores, and its dialogues if there are any."""
+
+    name: str
+    scores: Scores
+    dialogues: tuple[Dialogue, ...] = ()
+
+
+def compare(
+    *versions: Any,
+    names: Sequence[str] = (),
+    metrics: Sequence[str] = (),
+    source: str | None = None,
+    dimension: str | None = None,
+    level: Literal["turn", "dialogue"] = "dialogue",
+    alpha: float = 0.05,
+    resamples: int = 10_000,
+    seed: int = 0,
+    watch: Watch | None = None,
+) -> Comparison:
+    """Compare versions of a bot with the first of them: better, worse or not told apart.
+
+    Args:
+        *versions: Dialogues (whatever `dialeval.read` takes: a file, messages, a data frame), run folders, or
+            scores (a `Scores` or its file). One alone is cut into its systems.
+        names: What to call them; by default by their files.
+        metrics: What to score dialogues with; by default `quality`, and the faults of replies that are known.
+        source: Compare only this source.
+        dimension: Compare only this dimension.
+        level: What an item is.
+        alpha: Significance level, Holm-corrected.
+        resamples: Draws of bootstraps and tests.
+        seed: Of the draws.
+        watch: Called with the number of dialogues after each chunk.
+
+    Returns:
+        A `Comparison`: `print` it, look at it in a notebook, `save` it, or draw it with
+        `dialeval.reports.write_comparison`.
+    """
+    read = _versions(versions, names, metrics, watch)
+    partners, how = _partners(read)
+    options: dict[str, Any] = {"source": source, "dimension": dimension, "level": level}
+    found = compare_scores(
+        {one.name: one.scores for one in read},
+        **options,
+        alpha=alpha,
+        partners=partners,
+        resamples=resamples,
+        seed=seed,
+    )
+    said = [rereading.said(one.name, one.scores, one.dialogues, partners.get(one.name, {})) for one in read]
+    scale, turns = rereading.turns_to_read(said) if all(one.dialogues for one in read) else (None, ())
+    named = tuple(replace(one, partners=how.get(one.name, "")) for one in found.versions)
+    return replace(found, versions=named, turns=turns, scale=scale)
+
+
+def default_metrics() -> list[str]:
+    """Return what versions are compared by if nothing is said."""
+    return [*DEFAULT_METRICS, *(name for name in FAULT_SOURCES if name in metric_names())]
+
+
+def read_scores(path: str | Path) -> Scores:
+    """Read a table, or everything a run folder knows: its own scores and the ratings joined to it."""
+    return Run(path).scores() if Path(path).is_dir() else Scores.read(path)
+
+
+def _versions(
+    given: Sequence[Any], names: Sequence[str], metrics: Sequence[str], watch: Watch | None
+) -> list[Version]:
+    if names and len(names) != len(given):
+        raise UsageError(f"{len(given)} versions and {len(names)} names")
+    specs, read = build_all(tuple(metrics) or default_metrics()), list[Version]()
+    for place, one in enumerate(given):
+        name = (names[place] if names else "") or _name(one, place, given)
+        scores, dialogues = _open(one)
+        if scores is None:
+            stream = score_stream(iter(dialogues), specs, Summary(), watch)
+            scores = Scores.concat([part for _, part in stream])
+        read.append(Version(name, scores, dialogues))
+    if len(read) == 1:
+        read = list(_by_system(read[0]))
+    if len(read) < 2:
+        raise UsageError("nothing to compare: give two files, or one whose dialogues name two systems")
+    return read
+
+
+def _open(one: Any) -> tuple[Scores | None, tuple[Dialogue, ...]]:
+    """Open a version: its scores if there are any, and its dialogues."""
+    if isinstance(one, Scores):
+        return one, ()
+    if isinstance(one, str | Path):
+        if is_run(one):
+            return Run(one).scores(), tuple(Run(one).dialogues())
+        if is_table(one):
+            return Scores.read(one), ()
+    return None, tuple(formats.read(one))
+
+
+def is_table(path: str | Path) -> bool:
+    """Whether a file is a table of scores in our own columns, and no dialogues."""
+    if not Path(path).is_file():
+        return False
+    if Path(path).suffix.lower() == ".parquet":
+        import pyarrow.parquet as pq
+
+        return set(SCHEMA.names) <= set(pq.read_schema(path).names)
+    if Path(path).suffix.lower() not in (".csv", ".jsonl"):
+        return False
+    with Path(path).open("rb") as file:
+        line = file.readline(65_536).decode("utf-8", "replace")
+    if Path(path).suffix.lower() == ".csv":
+        return {"dialogue_id", "source", "value"} <= set(line.strip().split(","))
+    try:
+        record = json.loads(line)
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(record, dict) and {"dialogue_id", "source", "value"} <= record.keys()
+
+
+def _name(one: Any, place: int, given: Sequence[Any]) -> str:
+    paths = [Path(other) for other in given if isinstance(other, str | Path)]
+    if not isinstance(one, str | Path):
+        return ("old", "new")[place] if len(given) == 2 else f"version {place + 1}"
+    alone = sum(path.stem == Path(one).stem for path in paths) == 1
+    return Path(one).stem if alone else str(one)
+
+
+def _by_system(version: Version) -> Iterator[Version]:
+    """Cut one input into its systems, in the order in which they come."""
+    found = version.scores.table["system"].drop_null().unique().to_pylist()
+    for name in found if len(found) > 1 else ():
+        own = tuple(one for one in version.dialogues if one.system == name)
+        yield Version(name, version.scores.where(system=name), own)
+
+
+def _partners(versions: Sequence[Version]) -> tuple[dict[str, dict[str, str]], dict[str, str]]:
+    """Find the partners of dialogues in the first version: by ids, or else by first user turns.
+
+    Returns:
+        For each new version the id of the first version's dialogue that one of its own belongs to, and how
+        many were found by what.
+    """
+    first, *others = versions
+    ids, opened = _ids(first), {words: name for name, words in _openings(first.dialogues).items()}
+    partners, how = dict[str, dict[str, str]](), dict[str, str]()
+    for one in others:
+        own = _ids(one)
+        shared, enough = len(ids & own), min(len(ids), len(own)) / 2
+        found = {name: opened[words] for name, words in _openings(one.dialogues).items() if words in opened}
+        if shared and shared >= enough:
+            how[one.name] = f"{shared} by id"
+        elif found and len(found) >= enough:
+            partners[one.name] = found
+            how[one.name] = f"{len(found)} by first user turn"
+        else:
+            how[one.name] = "none: another test, which needs more dialogues"
+    return partners, how
+
+
+def _ids(version: Version) -> set[str]:
+    return set(version.scores.table["dialogue_id"].unique().to_pylist())
+
+
+def _openings(dialogues: Iterable[Dialogue]) -> dict[str, str]:
+    """Name dialogues by what the user says first; the second with the same words is another one."""
+    seen, found = Counter[str](), dict[str, str]()
+    for one in dialogues:
+        said = next((turn.text for turn in one.turns if turn.speaker == "user"), "")
+        words = " ".join(said.casefold().split())
+        if words:
+            seen[words] += 1
+            found[one.id] = f"{words} ({seen[words]})"
+    return found

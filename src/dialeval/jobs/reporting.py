@@ -1,0 +1,92 @@
+"""Reports from end to end: read what was said once, then draw what the study found."""
+
+from collections.abc import Callable, Iterable, Sequence
+from itertools import chain
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from dialeval import reports
+from dialeval.dialogues import Dialogue
+from dialeval.errors import UsageError
+from dialeval.jobs import runs
+from dialeval.metrics.explanation import Explanation
+from dialeval.reports.page import TITLE
+from dialeval.scores import Scores
+from dialeval.studies import Study, inspect, study
+
+
+def write_report(
+    study: Study,
+    scores: Scores,
+    dialogues: Iterable[Dialogue],
+    path: str | Path,
+    *,
+    title: str = TITLE,
+    illustrative: bool = False,
+    explanations: Iterable[Explanation] = (),
+) -> None:
+    """Write a report: HTML, Markdown or LaTeX, by the ending of the name.
+
+    Args:
+        study: What was found.
+        scores: The table the study was made from; bad turns are found by it, and turns coloured.
+        dialogues: What was said. May be a stream of any length: it is read once, and only the dialogues that
+            are shown are kept.
+        path: Ends in `.html`, `.md` or `.tex`.
+        title: The heading.
+        illustrative: Whether to mark all ratings as made up.
+        explanations: Why dialogues got their scores, for the HTML page; read once, too.
+
+    Raises:
+        UsageError: If the name has another ending.
+    """
+    _refuse_endings([Path(path)])
+    found = inspect(study, scores, dialogues)
+    why = reports.explain(explanations, scores)
+    reports.write_report(study, found, path, title=title, illustrative=illustrative, why=why)
+
+
+def report_run(
+    path: str | Path,
+    out: Sequence[Path] = (),
+    *,
+    title: str | None = None,
+    say: Callable[[str], None] | None = None,
+) -> list[Path]:
+    """Report on a run folder and, where its study was made of several, on all of them.
+
+    Args:
+        path: A run folder.
+        out: The files to write; by default `report.html` in the folder.
+        title: The heading; by default it names the input.
+        say: Called with what a person should know.
+
+    Returns:
+        The files that were written.
+    """
+    _refuse_endings(out)
+    run = runs.Run(path)
+    written = list(out) or [run.path / runs.REPORT]
+    scores = run.scores()
+    found = run.study() or study(scores)
+    parts, gone = run.together(found)
+    notes = [f"the run folder {one} has gone: its dialogues are not shown" for one in gone]
+    for note in notes if say else ():
+        say(note)  # type: ignore[misc]
+    found = replace(found, notes=(*found.notes, *notes))
+    inspection = inspect(found, scores, chain.from_iterable(part.dialogues() for part in parts))
+    why = reports.explain(chain.from_iterable(part.explanations() for part in parts), scores)
+    title = title or f"dialeval report: {run.info().get('input') or run.path.name}"
+    for one in written:
+        reports.write_report(
+            found, inspection, one, title=title, illustrative=found.illustrative, why=why, trust=run.trust()
+        )
+    return written
+
+
+def _refuse_endings(paths: Iterable[Path]) -> None:
+    known = reports.ENDINGS
+    wrong = [path for path in paths if path.suffix.lower() not in known]
+    if wrong:
+        raise UsageError(f"cannot write a report to {wrong[0]}: the name must end in {', '.join(known)}")

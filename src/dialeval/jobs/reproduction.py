@@ -1,0 +1,236 @@
+"""The four papers, table by table: what they report, beside what comes out here.
+
+A paper is a TOML file in `jobs/papers`: its tables and figures in their order, and for every row the
+published number, how ours is computed, and what stands in where data are not public. A row that can be
+computed is *reproduced* if the published number lies in our interval or within `near` of our value, else it
+*differs*; a row that names its own mark has that. What was computed is kept in the folder, row by row and the
+scores of each metric and set, so that the same command goes on where it stopped.
+"""
+
+import hashlib
+import json
+import tomllib
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from importlib.resources import files as resources
+from pathlib import Path
+from typing import Any
+
+from dialeval import __version__, files
+from dialeval.errors import DataError, DialevalError, UsageError
+from dialeval.jobs.paper_figures import WAYS, PaperFigures
+from dialeval.reports.sheets import tables_html, tables_markdown
+from dialeval.reports.table import Table, TableCell, decimal, interval, named, number, tabulate
+from dialeval.statistics import Estimate
+
+PAPERS = ("floweval", "voted-appropriateness", "next-user-sentiment", "dialoguescore")
+REPRODUCED, DIFFERS, NOT_PUBLIC, NOT_HERE = "reproduced", "differs", "data not public", "not at hand"
+ILLUSTRATION = "illustration"
+MARKS = (REPRODUCED, DIFFERS, NOT_PUBLIC, NOT_HERE, ILLUSTRATION)
+_NEAR = 0.03  # a published figure this near to ours is reproduced
+
+
+@dataclass(frozen=True)
+class PaperRow:
+    """One row of a table: its name, the published figure, and how ours is made."""
+
+    table: str
+    what: str
+    published: float | None
+    how: Mapping[str, Any] = field(default_factory=dict)
+    note: str = ""
+    near: float = _NEAR
+    mark: str | None = None
+
+    @property
+    def key(self) -> str:
+        """Name the row by all that its figure depends on."""
+        told = json.dumps([self.what, self.published, dict(self.how), __version__], sort_keys=True)
+        return hashlib.sha256(told.encode()).hexdigest()[:16]
+
+
+@dataclass(frozen=True)
+class PaperTable:
+    """A table or figure of a paper."""
+
+    name: str
+    title: str
+    rows: tuple[PaperRow, ...]
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Reproduced:
+    """A row with our figure and its mark."""
+
+    row: PaperRow
+    ours: Estimate
+    mark: str
+    signature: str = ""
+
+
+def paper_tables(paper: str) -> tuple[str, list[PaperTable]]:
+    """Read a paper: its title, and its tables in their order.
+
+    >>> title, tables = paper_tables("floweval")
+    >>> title.partition(":")[0], tables[0].name
+    ('FlowEval', 'Table 1')
+    """
+    if paper not in PAPERS:
+        raise UsageError(f"no paper called {paper!r}; known: {', '.join(PAPERS)}")
+    text = (resources("dialeval.jobs") / "papers" / f"{paper}.toml").read_text(encoding="utf-8")
+    told = tomllib.loads(text)
+    tables = [
+        PaperTable(
+            one["name"],
+            one["title"],
+            (*_rows(one), *(row for grid in one.get("grid", ()) for row in _grid(one["name"], grid))),
+            one.get("note", ""),
+        )
+        for one in told["table"]
+    ]
+    return str(told["title"]), tables
+
+
+def _rows(table: Mapping[str, Any]) -> Iterator[PaperRow]:
+    for row in table.get("row", ()):
+        known = {"what", "published", "note", "near", "mark"}
+        how = {key: value for key, value in row.items() if key not in known}
+        more = {key: row[key] for key in ("note", "near", "mark") if key in row}
+        yield PaperRow(table["name"], row["what"], row.get("published"), how, **more)
+
+
+def _grid(table: str, grid: Mapping[str, Any]) -> Iterator[PaperRow]:
+    """Expand a row with figures for several sets and statistics."""
+    for name_of_set, figures in grid["published"].items():
+        for method, published in zip(grid["methods"], figures, strict=True):
+            how = {**grid.get("how", {}), "set": name_of_set, "method": method}
+            what = f"{grid['what']}: {name_of_set}, {method}"
+            yield PaperRow(table, what, published, how, grid.get("note", ""))
+
+
+def reproduce(
+    paper: str,
+    out: str | Path,
+    *,
+    watch: Callable[[int], None] | None = None,
+    say: Callable[[str], None] | None = None,
+) -> list[Reproduced]:
+    """Compute every row of a paper that can be computed, and write `rows.jsonl`, `page.html` and `page.md`.
+
+    Args:
+        paper: One of `PAPERS`.
+        out: A folder; rows that are there already are not computed again.
+        watch: Called with 1 after each row.
+        say: Called with the name of a row before it is computed.
+    """
+    title, tables = paper_tables(paper)
+    out = Path(out)
+    if out.exists() and not out.is_dir():
+        raise UsageError(f"{out} is a file; name a folder")
+    out.mkdir(parents=True, exist_ok=True)
+    kept, figures = _kept(out / "rows.jsonl"), PaperFigures(out / "scores")
+    done: list[Reproduced] = []
+    for table in tables:
+        for row in table.rows:
+            found = kept.get(row.key)
+            if found is None:
+                if say and "way" in row.how:
+                    say(f"{row.table}: {row.what}")
+                found = _computed(row, figures)
+                kept[row.key] = found
+                _write_rows(out / "rows.jsonl", kept)
+            done.append(_marked(row, *found))
+            if watch:
+                watch(1)
+    _write_pages(out, title, tables, done)
+    return done
+
+
+def _computed(row: PaperRow, figures: PaperFigures) -> tuple[Estimate, str]:
+    way = row.how.get("way")
+    if way is None:
+        return Estimate.undefined(""), ""
+    if way not in WAYS:
+        raise DataError(f"{row.what}: no way {way!r} to compute a figure")
+    try:
+        return figures.compute(row.how)
+    except DialevalError as error:
+        return Estimate.undefined(str(error).partition("\n")[0]), ""
+
+
+def _marked(row: PaperRow, ours: Estimate, signature: str) -> Reproduced:
+    """Say how a figure stands to the published one."""
+    if row.mark is not None:
+        mark = row.mark
+    elif ours.value is None:
+        mark = NOT_HERE if "way" in row.how else NOT_PUBLIC
+    elif row.published is None:
+        mark = REPRODUCED
+    else:
+        low, high = (ours.value if end is None else end for end in (ours.low, ours.high))
+        inside = min(low, ours.value - row.near) <= row.published <= max(high, ours.value + row.near)
+        mark = REPRODUCED if inside else DIFFERS
+    return Reproduced(row, ours, mark, signature)
+
+
+def _kept(path: Path) -> dict[str, tuple[Estimate, str]]:
+    """Return the rows that were computed before; a file that breaks off loses its last line."""
+    found: dict[str, tuple[Estimate, str]] = {}
+    if path.is_file():
+        for line in path.read_text(encoding="utf-8").splitlines():
+            try:
+                told = json.loads(line)
+                found[told["key"]] = Estimate(**told["ours"]), told["signature"]
+            except (ValueError, TypeError, KeyError, RecursionError):
+                continue
+    return found
+
+
+def _write_rows(path: Path, kept: Mapping[str, tuple[Estimate, str]]) -> None:
+    lines = [
+        json.dumps({"key": key, "ours": asdict(ours), "signature": signature}, ensure_ascii=False)
+        for key, (ours, signature) in kept.items()
+    ]
+    files.write_text(path, "".join(f"{line}\n" for line in lines))
+
+
+def _write_pages(out: Path, title: str, tables: Sequence[PaperTable], done: Sequence[Reproduced]) -> None:
+    marks = Counter(one.mark for one in done)
+    told = ", ".join(f"{marks[mark]} {mark}" for mark in MARKS if marks[mark])
+    sentences = [f"{len(done)} rows: {told}. dialeval {__version__}."]
+    made = [page_table(table, [one for one in done if one.row in table.rows]) for table in tables]
+    drawn = [table for table in (*made, _signatures(done)) if table is not None]
+    files.write_text(out / "page.html", tables_html(title, sentences, drawn))
+    files.write_text(out / "page.md", tables_markdown(title, sentences, drawn))
+
+
+def page_table(table: PaperTable, done: Sequence[Reproduced]) -> Table | None:
+    """Draw a table of a paper: published, ours with interval and n, mark, and why."""
+    key = "".join(letter if letter.isalnum() else "-" for letter in table.name.lower())
+    return tabulate(
+        key,
+        f"{table.name}. {table.title}",
+        done,
+        named("row", "row.what"),
+        number("published", lambda one: decimal(one.row.published)),
+        number("ours", lambda one: _ours(one.ours)),
+        number("n", lambda one: one.ours.n or None),
+        named("mark", lambda one: TableCell(one.mark, strong=one.mark == DIFFERS)),
+        named("note", lambda one: TableCell(one.row.note, small=_missing(one.ours))),
+        notes=[table.note] if table.note else [],
+    )
+
+
+def _ours(ours: Estimate) -> TableCell:
+    return TableCell(decimal(ours.value), small="" if ours.low is None else interval(ours))
+
+
+def _missing(ours: Estimate) -> str:
+    return (ours.reason or "") if ours.value is None else ""
+
+
+def _signatures(done: Sequence[Reproduced]) -> Table | None:
+    made = sorted({one.signature for one in done if one.signature})
+    return tabulate("signatures", "How our figures were made", made, named("signature", str))

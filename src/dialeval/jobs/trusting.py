@@ -1,0 +1,158 @@
+"""Trust from end to end: a run and its labels, traits of its dialogues, changed copies of them."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from msgspec.structs import replace
+
+from dialeval.dialogues import Dialogue, Turn, scored_turns
+from dialeval.errors import UsageError
+from dialeval.jobs.runs import Run, load_scores, study_input
+from dialeval.metrics import score
+from dialeval.scores import Scores, is_human
+from dialeval.studies.biases import Traits
+from dialeval.studies.stability import changes, drift, repeated
+from dialeval.studies.trust import predict_ratings, trust
+from dialeval.studies.trust_findings import Trust
+from dialeval.studies.units import Key
+
+MOST_STRESSED = 200
+_FILLER = "I hope this helps. If there is anything else that I can do for you, please just let me know."
+
+
+def trust_run(
+    paths: Sequence[Path],
+    maps: Iterable[str] = (),
+    *,
+    kind: str | None = None,
+    against: Path | None = None,
+    repeats: Sequence[str] = (),
+    stress: Sequence[str] = (),
+    most: int = MOST_STRESSED,
+    intervals: Path | None = None,
+    watch: Callable[[int], None] | None = None,
+    **options: Any,
+) -> tuple[Trust, Run | None]:
+    """Say how far the scores of a run can be trusted, and keep what was found in it.
+
+    Args:
+        paths: Run folders and tables of scores or ratings.
+        maps: Foreign columns in `--map` notation.
+        kind: A field of the dialogues' meta that tells kinds apart.
+        against: An older run or table of the same dialogues: drift.
+        repeats: Sources that are runs of one judge.
+        stress: Metrics to score changed copies with.
+        most: Dialogues that are changed, at most.
+        intervals: Where to write a predicted rating with its interval for every unlabelled unit.
+        watch: Called with the number of dialogues scored.
+        **options: Those of `dialeval.studies.trust.trust`.
+    """
+    given = study_input(paths, maps)
+    run, scores = given.run, given.scores
+    is_rated = any(is_human(name) for name in scores.sources) or options.get("gold", "human") != "human"
+    if is_rated or not (against or repeats or stress):
+        found = trust(scores, traits=traits_of(run, kind) if run else None, **options)
+        if intervals is not None:
+            chosen = {name: value for name, value in options.items() if name != "epsilon"}
+            predict_ratings(scores, **chosen).write(intervals)
+    else:
+        found = Trust(notes=("no labels: only whether the scores are stable",))
+    confidence = options.get("confidence", 0.95)
+    made = list(found.changes)
+    if against is not None:
+        made += drift(scores, load_scores([against]), confidence)
+    if repeats:
+        made += repeated(scores, list(repeats), confidence)
+    if stress:
+        if run is None:
+            raise UsageError("--stress changes dialogues: give a run folder that has them")
+        made += stressed(islice(run.dialogues(), most), stress, confidence, watch)
+    found = replace(found, changes=tuple(made))
+    if run is not None:
+        run.add_trust(found)
+    return found, run
+
+
+def traits_of(run: Run, kind: str | None = None) -> Traits:
+    """Read what a score might follow beside quality: words, messages, place in the file, a kind."""
+    made: dict[str, dict[Key, float | str]] = {"words": {}, "messages": {}, "place in the file": {}}
+    if kind:
+        made[kind] = {}
+    for place, one in enumerate(run.dialogues()):
+        key = Key(one.id, one.system)
+        made["words"][key] = float(sum(len(turn.text.split()) for turn in one.turns))
+        made["messages"][key] = float(len(one.turns))
+        made["place in the file"][key] = float(place)
+        for turn in scored_turns(one):
+            made["words"][Key(one.id, one.system, turn)] = float(len(one.turns[turn].text.split()))
+        if kind and kind in one.meta:
+            keys = (Key(one.id, one.system, turn) for turn in (None, *scored_turns(one)))
+            made[kind] |= dict.fromkeys(keys, str(one.meta[kind]))
+    if kind and not made[kind]:
+        raise UsageError(f"no dialogue has a field {kind!r} in its meta")
+    return {name: values for name, values in made.items() if values}
+
+
+# --- stress -------------------------------------------------------------------------------------------------
+
+
+def _verbose(text: str) -> str:
+    return f"{text} {_FILLER}"
+
+
+def _markdown(text: str) -> str:
+    """Put the first words in bold, and each sentence after the first into a list."""
+    first, *rest = text.replace("? ", "?\n").replace("! ", "!\n").replace(". ", ".\n").split("\n")
+    words = first.split(" ")
+    head = " ".join([f"**{' '.join(words[:3])}**", *words[3:]])
+    return "\n".join([head, *(f"- {line}" for line in rest if line.strip())])
+
+
+def _blanks(text: str) -> str:
+    return "  " + text.replace(". ", ".  ") + " \n"
+
+
+def _unchanged(text: str) -> str:
+    return text
+
+
+CHANGES: dict[str, Callable[[str], str]] = {
+    "scored again": _unchanged,
+    "blanks": _blanks,
+    "Markdown": _markdown,
+    "a polite filler": _verbose,
+}
+"""What is done to every reply; none of it changes what is said."""
+
+
+def stressed(
+    dialogues: Iterable[Dialogue],
+    metrics: Sequence[str],
+    confidence: float = 0.95,
+    watch: Callable[[int], None] | None = None,
+) -> Iterator[Any]:
+    """Score dialogues, and copies that differ in form only; also in the opposite order of dialogues."""
+    chats = list(dialogues)
+    before = _scored(chats, metrics, watch)
+    yield from changes(before, _scored(chats[::-1], metrics, watch), "opposite order", confidence)
+    for name, change in CHANGES.items():
+        copies = [_copied(chat, change) for chat in chats]
+        yield from changes(before, _scored(copies, metrics, watch), name, confidence)
+
+
+def _scored(chats: Sequence[Dialogue], metrics: Sequence[str], watch: Callable[[int], None] | None) -> Scores:
+    found = score(chats, list(metrics))
+    if watch is not None:
+        watch(len(chats))
+    return found
+
+
+def _copied(chat: Dialogue, change: Callable[[str], str]) -> Dialogue:
+    replies = set(scored_turns(chat))
+
+    def turn(number: int, one: Turn) -> Turn:
+        return replace(one, text=change(one.text)) if number in replies and one.text else one
+
+    return replace(chat, turns=tuple(turn(number, one) for number, one in enumerate(chat.turns)))

@@ -1,0 +1,275 @@
+"""The baselines that papers of this field compare with, each as a small head on the shared encoder.
+
+They follow their papers in what they look at and in what they learn from; the networks below that are
+replaced by one frozen encoder (`models/baselines.py`). So they say how far an idea goes, not what the code of
+its authors gives.
+"""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from dialeval.dialogues import Dialogue, scored_turns
+from dialeval.metrics.registry import Aggregate, Better, Rows, aggregate, encoded_chunks, metric
+from dialeval.metrics.turn_quality import model_mark
+from dialeval.models.baselines import Baseline, unit
+from dialeval.models.needs import Need
+from dialeval.models.turn_vectors import TurnVectors
+from dialeval.scores import Scores
+
+Blend = Literal["min", "max", "mean", "geometric"]
+_NOTHING, _EMPTY = "nothing said before it", "empty reply"
+
+
+def _note(found: TurnVectors, turn: int) -> str | None:
+    return "truncated" if found.cut[turn] else None
+
+
+@dataclass(frozen=True)
+class _Learned:
+    """What all of them have: a model, and whose turns are scored."""
+
+    model: str = ""
+    speaker: str | None = None
+
+    def needs(self) -> list[Need]:
+        """Open the model; return what it reads of an encoder."""
+        return Baseline.load(self.model).reader.needs()
+
+    def provenance(self) -> dict[str, str]:
+        """Name the model by its content, not by where it lies."""
+        return model_mark(self.model)
+
+
+@dataclass(frozen=True)
+class _ByReply(_Learned):
+    """One that judges replies; a dialogue has the figure of its replies by `aggregate`."""
+
+    aggregate: Aggregate = "mean"
+
+    def _add(self, rows: Rows, found: TurnVectors, dimension: str, values: dict[int, float]) -> None:
+        """Add a row for each scored turn and one for the dialogue."""
+        dialogue, words = found.dialogue, list[int]()
+        for turn in scored_turns(dialogue, self.speaker):
+            if turn in values:
+                rows.add(dialogue, turn, dimension, values[turn], _note(found, turn))
+                words.append(len(dialogue.turns[turn].text.split()))
+            else:
+                rows.add(dialogue, turn, dimension, None, _NOTHING if found.spoken[turn] else _EMPTY)
+        whole = aggregate(list(values.values()), words, self.aggregate) if values else None
+        rows.add(dialogue, None, dimension, whole, None if values else "no reply to score")
+
+
+@metric("ruber.v1")
+@dataclass(frozen=True)
+class Ruber(_ByReply):
+    """How well a reply answers what was said, and how near it is to a reference where there is one, 0 to 1.
+
+    `unreferenced` was trained on true and random replies, over means of word vectors; `referenced` is the
+    cosine with the best reference, moved to 0 to 1; `overall` blends the two, and is the first where there
+    is no reference.
+
+    >>> from dialeval.dialogues import dialogue
+    >>> chats = [dialogue([("user", "Do you have any pets?"), ("assistant", reply)], reply)
+    ...     for reply in ("Yes, two cats and an old dog.", "The train leaves at nine.")]
+    >>> good, bad = (row.value for row in Ruber().score(chats) if row.turn and row.dimension == "overall")
+    >>> good > bad
+    True
+    """
+
+    model: str = "dialeval-ruber"
+    blend: Blend = "mean"
+    dimensions: ClassVar[tuple[str, ...]] = ("overall", "unreferenced", "referenced")
+
+    def score(self, dialogues: Iterable[Dialogue]) -> Scores:
+        """Judge each reply by what it answers and by its references."""
+        rows, model = Rows(self), Baseline.load(self.model)
+        for some in encoded_chunks(self, dialogues):
+            for found in model.reader.turns(some):
+                turns = scored_turns(found.dialogue, self.speaker)
+                fits = model.replies(found, turns)
+                alike = self._referenced(model, found, turns)
+                both = {
+                    turn: blended([fits[turn], *([alike[turn]] if turn in alike else [])], self.blend)
+                    for turn in fits
+                }
+                self._add(rows, found, "overall", both)
+                self._add(rows, found, "unreferenced", fits)
+                self._add_referenced(rows, found, turns, alike)
+        return rows.scores()
+
+    def _referenced(self, model: Baseline, found: TurnVectors, turns: Sequence[int]) -> dict[int, float]:
+        alike = {}
+        for turn in turns:
+            known = [text for text in found.dialogue.references.get(turn, ()) if text.strip()]
+            if known and found.spoken[turn]:
+                words = {"layer": 0, "pooling": "mean"} if model.reader.vectors == "words" else {}
+                vectors = unit(model.reader.encoder.vectors(known, **words))  # type: ignore[arg-type]
+                alike[turn] = (1 + float((vectors @ found.vectors[turn]).max())) / 2
+        return alike
+
+    def _add_referenced(
+        self, rows: Rows, found: TurnVectors, turns: Sequence[int], alike: dict[int, float]
+    ) -> None:
+        for turn in turns:
+            missing = "no reference" if found.spoken[turn] else _EMPTY
+            rows.add(found.dialogue, turn, "referenced", alike.get(turn), None if turn in alike else missing)
+        mean = sum(alike.values()) / len(alike) if alike else None
+        rows.add(found.dialogue, None, "referenced", mean, None if alike else "no reference")
+
+
+@metric("bert-ruber.v1")
+@dataclass(frozen=True)
+class BertRuber(Ruber):
+    """RUBER over sentence vectors: how well a reply answers what was said, and how near it is to a reference.
+
+    >>> from dialeval.dialogues import dialogue
+    >>> chats = [dialogue([("user", "Do you have any pets?"), ("assistant", reply)], reply)
+    ...     for reply in ("Yes, two cats and an old dog.", "The train leaves at nine.")]
+    >>> good, bad = (row.value for row in BertRuber().score(chats) if row.turn and row.dimension == "overall")
+    >>> good > bad
+    True
+    """
+
+    model: str = "dialeval-bert-ruber"
+
+
+@metric("pone.v1")
+@dataclass(frozen=True)
+class Pone(Ruber):
+    """BERT-RUBER trained with weighted positives and chosen negatives.
+
+    >>> from dialeval.dialogues import dialogue
+    >>> chats = [dialogue([("user", "Do you have any pets?"), ("assistant", reply)], reply)
+    ...     for reply in ("Yes, two cats and an old dog.", "The train leaves at nine.")]
+    >>> good, bad = (row.value for row in Pone().score(chats) if row.turn and row.dimension == "overall")
+    >>> good > bad
+    True
+    """
+
+    model: str = "dialeval-pone"
+
+
+@metric("predictive-engagement.v1")
+@dataclass(frozen=True)
+class PredictiveEngagement(_ByReply):
+    """How engaging an utterance is after what it answers, learned from ratings of whole dialogues.
+
+    >>> from dialeval.dialogues import dialogue
+    >>> chat = dialogue([("user", "Do you have any pets?"), ("assistant", "Yes, two cats and an old dog.")])
+    >>> [round(row.value, 1) for row in PredictiveEngagement().score([chat]) if row.turn]
+    [0.5]
+    """
+
+    model: str = "dialeval-predictive-engagement"
+    dimensions: ClassVar[tuple[str, ...]] = ("engagement",)
+
+    def score(self, dialogues: Iterable[Dialogue]) -> Scores:
+        """Judge each reply beside what it answers."""
+        rows, model = Rows(self), Baseline.load(self.model)
+        for some in encoded_chunks(self, dialogues):
+            for found in model.reader.turns(some):
+                values = model.replies(found, scored_turns(found.dialogue, self.speaker))
+                self._add(rows, found, "engagement", values)
+        return rows.scores()
+
+
+@metric("dynaeval.v1")
+@dataclass(frozen=True)
+class DynaEval(_Learned):
+    """How much a dialogue is one: its utterance graph told from shuffled and replaced utterances, 0 to 1.
+
+    A reply is judged by the graph of the dialogue up to it, the dialogue by that of all its utterances.
+
+    >>> from dialeval.dialogues import dialogue
+    >>> said = ["Do you have any pets?", "Yes, two cats.", "What are the cats called?", "Tom and Tim."]
+    >>> whole, shuffled = (dialogue([(("user", "assistant")[n % 2], text) for n, text in enumerate(some)])
+    ...     for some in (said, [said[3], said[0], said[2], said[1]]))
+    >>> good, bad = (DynaEval().score([one]).where(level="dialogue") for one in (whole, shuffled))
+    >>> next(iter(good)).value > next(iter(bad)).value
+    True
+    """
+
+    model: str = "dialeval-dynaeval"
+    dimensions: ClassVar[tuple[str, ...]] = ("overall",)
+
+    def score(self, dialogues: Iterable[Dialogue]) -> Scores:
+        """Judge each dialogue as a whole, and up to each reply."""
+        rows, model = Rows(self), Baseline.load(self.model)
+        for some in encoded_chunks(self, dialogues):
+            for found in model.reader.turns(some):
+                spoken = [turn for turn, heard in enumerate(found.spoken) if heard]
+                values = model.graphs(found) if len(spoken) > 1 else np.zeros(0)
+                for turn in scored_turns(found.dialogue, self.speaker):
+                    there = found.spoken[turn] and len(spoken) > 1 and turn > spoken[0]
+                    missing = _NOTHING if found.spoken[turn] else _EMPTY
+                    value = float(values[turn]) if there else None
+                    rows.add(found.dialogue, turn, "overall", value, _note(found, turn) if there else missing)
+                whole = float(values[spoken[-1]]) if len(values) else None
+                rows.add(
+                    found.dialogue, None, "overall", whole, None if len(values) else "fewer than two turns"
+                )
+        return rows.scores()
+
+
+@metric("flow-score.v1")
+@dataclass(frozen=True)
+class FlowScore(_Learned):
+    """How little the turns of a dialogue were to be expected of its flow; lower is better, 1 is the least.
+
+    A linear model predicts the vector of the next turn; s = (1 + cosine with the true one) / 2. A reply has
+    1 / s, a dialogue the exponential of the mean of -ln s over its replies, as perplexity is made.
+
+    >>> from dialeval.dialogues import dialogue
+    >>> chats = [dialogue([("user", "Do you have any pets?"), ("assistant", reply)], reply)
+    ...     for reply in ("Yes, two cats and an old dog.", "The train leaves at nine.")]
+    >>> good, bad = (row.value for row in FlowScore().score(chats) if row.turn)
+    >>> good < bad
+    True
+    """
+
+    model: str = "dialeval-flow-score"
+    dimensions: ClassVar[tuple[str, ...]] = ("flow",)
+    better: ClassVar[Better] = "lower"
+
+    def score(self, dialogues: Iterable[Dialogue]) -> Scores:
+        """Compare each reply with the one that was to be expected."""
+        rows, model = Rows(self), Baseline.load(self.model)
+        for some in encoded_chunks(self, dialogues):
+            for found in model.reader.turns(some):
+                first = next((turn for turn, heard in enumerate(found.spoken) if heard), None)
+                turns = scored_turns(found.dialogue, self.speaker)
+                known = [turn for turn in turns if found.spoken[turn] and turn != first]
+                cosines = model.expected(found) if known else np.zeros(0)
+                shares = {turn: max(1e-3, (1 + float(cosines[turn])) / 2) for turn in known}
+                for turn in turns:
+                    missing = _NOTHING if found.spoken[turn] else _EMPTY
+                    value = 1 / shares[turn] if turn in shares else None
+                    rows.add(
+                        found.dialogue, turn, "flow", value, _note(found, turn) if turn in shares else missing
+                    )
+                mean = sum(map(math.log, shares.values())) / len(shares) if shares else None
+                rows.add(
+                    found.dialogue,
+                    None,
+                    "flow",
+                    None if mean is None else math.exp(-mean),
+                    None if shares else "no reply to score",
+                )
+        return rows.scores()
+
+
+def blended(values: Sequence[float], how: Blend) -> float:
+    """Bring the parts of a score to one.
+
+    >>> [round(blended([0.2, 0.8], how), 2) for how in ("min", "max", "mean", "geometric")]
+    [0.2, 0.8, 0.5, 0.4]
+    """
+    if how in ("min", "max"):
+        return min(values) if how == "min" else max(values)
+    if how == "mean":
+        return sum(values) / len(values)
+    return math.prod(values) ** (1 / len(values))

@@ -1,0 +1,132 @@
+"""The public sets that the models behind a metric were trained on, read from their artefacts.
+
+`dialeval train` writes the sets and the test overlap filter to an artefact's `config.json`. Artefacts made
+before it did so, such as those that ship, name their data in the table of their card.
+"""
+
+import dataclasses
+import re
+import shlex
+from collections.abc import Iterator
+from contextlib import suppress
+from itertools import pairwise
+from typing import Any
+
+from dialeval.dialogues.datasets import NAMES
+from dialeval.errors import DialevalError
+from dialeval.metrics.registry import build
+from dialeval.models import artefact, blend
+from dialeval.models.artefact import Artefact
+
+ALL = "all"
+_DATA = re.compile(r"^## Data\n(.*?)^## ", re.DOTALL | re.MULTILINE)
+_COMMAND = re.compile(r"^## How to rebuild it\n\n`+shell\n(.*?)\n`+$", re.DOTALL | re.MULTILINE)
+_ESCAPED = re.compile(r"\\(.)")
+_PARTS = {
+    "": frozenset({"train", "dev"}),
+    "train": frozenset({"train"}),
+    "dev": frozenset({"dev"}),
+    "text": frozenset({"test"}),
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class TrainingData:
+    """The public sets of one model: `NAME`, `NAME/train`, `NAME/dev`, `NAME/text` or `NAME/all`.
+
+    `filtered` names sets whose dialogues were kept out of the training data by their text. `recorded` is
+    whether the artefact says anything about its data.
+
+    >>> TrainingData(("fed/text",)).parts_of("fed"), TrainingData(("sgd",)).names
+    (frozenset({'test'}), ['sgd'])
+    """
+
+    sets: tuple[str, ...] = ()
+    filtered: tuple[str, ...] = ()
+    recorded: bool = True
+
+    @property
+    def names(self) -> list[str]:
+        """The sets without their portions, sorted."""
+        return sorted({one.partition("/")[0] for one in self.sets})
+
+    def parts_of(self, name: str) -> frozenset[str]:
+        """Return which of train, dev and test of a set the model was trained or tuned on."""
+        roles = [one.partition("/")[2] for one in self.sets if one.partition("/")[0] == name]
+        every = frozenset({"train", "dev", "test"})
+        return frozenset().union(*(_PARTS.get(role, every) for role in roles))
+
+
+def training_data(metric: Any) -> list[TrainingData]:
+    """Return the data of each model behind a metric.
+
+    The class variables `trained_on`, `tuned_on` and `left_out` of a metric speak of its default models.
+
+    >>> from dialeval.metrics import build
+    >>> [one.sets for one in training_data(build("turn-quality"))]
+    [('dstc9/text', 'convai2-wild/text'), ('dbdc3',)]
+    """
+    fields = {one.name: one.default for one in dataclasses.fields(metric)}
+    models = {called for called, _, _ in artefact.names()}
+    named = {*getattr(metric, "provenance", dict)(), *(name for name in fields if fields[name] in models)}
+    chosen = {
+        name: getattr(metric, name) for name in fields if name in named and isinstance(fields[name], str)
+    }
+    found: list[TrainingData] = []
+    seen: set[str] = set()
+    for model in chosen.values():
+        found += _of_model(model, seen)
+    if all(value == fields[name] for name, value in chosen.items()):
+        kept_out = tuple(getattr(metric, "left_out", ()))
+        found = [dataclasses.replace(one, filtered=(*one.filtered, *kept_out)) for one in found]
+        own = (*getattr(metric, "trained_on", ()), *getattr(metric, "tuned_on", ()))
+        found += [TrainingData(own, kept_out)] if own else []
+    return found
+
+
+def _of_model(name: str, seen: set[str]) -> Iterator[TrainingData]:
+    """Yield the data of a model and of the models whose outputs it reads."""
+    with suppress(DialevalError):
+        made = artefact.load(artefact.resolve(name))
+        if made.sha in seen or made.kind == "encoder.v1":
+            return
+        seen.add(made.sha)
+        yield _recorded(made)
+        for value in made.config.values():
+            if isinstance(value, dict) and isinstance(value.get("name"), str) and "sha" in value:
+                yield from _of_model(value["name"], seen)
+
+
+def _recorded(made: Artefact) -> TrainingData:
+    training = made.config.get("training")
+    if isinstance(training, dict) and isinstance(training.get("sets"), list):
+        return TrainingData(
+            tuple(map(str, training["sets"])), tuple(map(str, training.get("filtered") or ()))
+        )
+    card = made.path("README.md").read_text(encoding="utf-8")
+    table, command = _DATA.search(card), _COMMAND.search(card)
+    if table is None or "\n| " not in table[1]:
+        return TrainingData(recorded=False)
+    cells = [_ESCAPED.sub(r"\1", line.split(" | ")[0].removeprefix("| ")) for line in table[1].splitlines()]
+    sets = [cell for cell in cells if cell.partition("/")[0] in NAMES]
+    if made.kind == blend.KIND:
+        sets = [f"{one}/{ALL}" for one in sets]
+    words = shlex.split(command[1]) if command else []
+    without = [word.removeprefix("set:") for option, word in pairwise(words) if option == "--without"]
+    return TrainingData((*sets, *_of_teacher(words)), tuple(without))
+
+
+def _of_teacher(words: list[str]) -> list[str]:
+    """Return the sets of the teacher that is named in the command which trained a student."""
+    recipe = next((word for word in words if word.startswith("student:")), "")
+    teacher = next((one for one in recipe.partition(":")[2].split(",") if one.startswith("teacher=")), "")
+    return teacher_sets(teacher.removeprefix("teacher=")) if teacher else []
+
+
+def teacher_sets(teacher: str) -> list[str]:
+    """Return the sets of a metric that is named as the recipe `student` names its teacher."""
+    name, _, fields = teacher.partition(";")
+    with suppress(DialevalError):
+        made = build(f"{name}:{fields.replace(';', ',')}" if fields else name)
+        return sorted({one for model in training_data(made) for one in model.sets})
+    return []

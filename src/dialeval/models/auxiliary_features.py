@@ -1,0 +1,214 @@
+"""Features of a turn that other trained heads make: does it fit, how did users sound, which acts were there.
+
+A linear head adds its features up; whether a reply fits what it answers, or whether a user is annoyed, is no
+sum of two turns' vectors. Heads that are shipped already know both, and the acts of segments: the *flow* of a
+dialogue up to a turn, as shares of its acts and of pairs of acts, and its length. A comparison of flows, such
+as FlowEval's, rewards those that are usual among people; what makes a flow usual is mostly in these shares.
+"""
+
+from bisect import bisect_left
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from dialeval.dialogues import Dialogue
+from dialeval.dialogues.acts import ACTS
+from dialeval.dialogues.segments import Segment, segments_of
+from dialeval.dialogues.signals import next_turns
+from dialeval.models import reactions, segment_acts
+from dialeval.models.artefact import recorded
+from dialeval.models.coherence import CoherenceScorer
+from dialeval.models.needs import Need
+from dialeval.models.network import Floats
+from dialeval.models.reactions import Reactions, exchanges
+from dialeval.models.segment_acts import SegmentActs
+from dialeval.models.window_features import HISTORIES
+
+Places = npt.NDArray[np.int64]
+Doubles = npt.NDArray[np.float64]
+FLOW = ("acts", "transitions", "sizes")
+"""Blocks of features: shares of acts, of both sides and of either; shares of pairs of acts; amounts."""
+
+
+def flow_features(dialogue: Dialogue, turns: Sequence[int]) -> dict[str, Floats]:
+    """Describe a dialogue, whose segments have acts, up to each of some turns: a row for each, by block.
+
+    >>> from dialeval.dialogues import dialogue
+    >>> from dialeval.models.segment_acts import SegmentActs
+    >>> chat = dialogue([("user", "Hi, where is the station?"), ("assistant", "Behind the church.")])
+    >>> found = flow_features(SegmentActs.load().label([chat])[0], [0, 1])
+    >>> found["acts"][:, [ACTS.index("greeting"), ACTS.index("inform")]].round(2)
+    array([[0.5 , 0.  ],
+           [0.33, 0.33]], dtype=float32)
+    >>> [found[name].shape for name in FLOW]
+    [(2, 33), (2, 121), (2, 9)]
+    """
+    known = [one for one in segments_of(dialogue) if one.act is not None]
+    upto = np.searchsorted([one.turn for one in known], np.asarray(turns, np.int64), side="right")
+    rows = zip(FLOW, (_acts(known, upto), _transitions(known, upto), _sizes(known, upto)), strict=True)
+    return {name: np.asarray(block, np.float32) for name, block in rows}
+
+
+def _acts(segments: Sequence[Segment], upto: Places) -> Doubles:
+    """Return the shares of acts among the first segments, of all, of who began and of the others."""
+    acts, ours = _numbers(segments), np.array([one.speaker == segments[0].speaker for one in segments], bool)
+    return np.concatenate([_shares(acts, some, len(ACTS), upto) for some in (ours | ~ours, ours, ~ours)], 1)
+
+
+def _transitions(segments: Sequence[Segment], upto: Places) -> Doubles:
+    acts = _numbers(segments)
+    pairs = acts[:-1] * len(ACTS) + acts[1:]
+    return _shares(pairs, np.ones(len(pairs), bool), len(ACTS) ** 2, np.maximum(upto - 1, 0))
+
+
+def _numbers(segments: Sequence[Segment]) -> Places:
+    return np.array([ACTS.index(one.act or "") for one in segments], np.int64)
+
+
+def _shares(numbers: Places, counted: npt.NDArray[np.bool_], size: int, upto: Places) -> Doubles:
+    """Return the share of each number among those that count of the first `upto`, a row each."""
+    seen = np.zeros((len(numbers) + 1, size))
+    seen[1:][np.flatnonzero(counted), numbers[counted]] = 1.0
+    found = np.cumsum(seen, axis=0)[upto]
+    return np.asarray(found / np.maximum(found.sum(axis=1, keepdims=True), 1.0))
+
+
+def _sizes(segments: Sequence[Segment], upto: Places) -> Doubles:
+    """Segments, turns and words, as logarithms; squares; segments a turn; how long turns and segments are."""
+    words = np.array([len(one.text.split()) for one in segments], np.float64)
+    turn = np.array([one.turn for one in segments], np.int64)
+    starts = np.flatnonzero(np.diff(turn, prepend=-1))
+    spoken = np.searchsorted(starts, upto, side="left")  # turns among the first segments
+    long = np.log1p(np.add.reduceat(words, starts)) if len(starts) else words
+    many, turns = np.log1p(upto), np.log1p(spoken)
+    mean, square = _mean(long, spoken), _mean(long**2, spoken)
+    spread = np.sqrt(np.maximum(square - mean**2, 0.0))
+    said = np.log1p(_mean(words, upto) * upto)
+    amounts = [many, turns, said, many**2, turns**2, upto / np.maximum(spoken, 1)]
+    return np.stack([*amounts, mean, spread, _mean(np.log1p(words), upto)], axis=1)
+
+
+def _mean(values: Doubles, upto: Places) -> Doubles:
+    """Return the mean of the first `upto` values, of none 0."""
+    sums = np.concatenate([[0.0], np.cumsum(values)])
+    return np.asarray(sums[upto] / np.maximum(upto, 1))
+
+
+_UNKNOWN = 0.5  # whether a turn fits that follows nothing
+
+
+class _Auxiliary(NamedTuple):
+    """A model that features are made with: what it is called where nobody says, and for which of them."""
+
+    name: str
+    load: Callable[[str], Any]
+    blocks: tuple[str, ...]
+
+
+_AUXILIARY: Mapping[str, _Auxiliary] = {
+    "acts": _Auxiliary(segment_acts.DEFAULT, SegmentActs.load, FLOW),
+    "coherence": _Auxiliary("dialeval-coherence", CoherenceScorer.load, ("fit",)),
+    "reactions": _Auxiliary(reactions.DEFAULT, Reactions.load, ("moods",)),
+}
+"""By the field of an artefact's config that names it."""
+
+
+@dataclass(frozen=True)
+class AuxiliaryFeatures:
+    """A dialogue, its segments with acts if they were asked for, and what is known of its turns."""
+
+    dialogue: Dialogue
+    fits: Mapping[int, float] = field(default_factory=dict)
+    heard: Sequence[tuple[int, str, float]] = ()
+    """Which turn answers whom, and how pleased it sounds, in the order of turns."""
+
+    def fit(self, turns: Sequence[int]) -> Floats:
+        """Return how well turns fit what was said before them, a row each."""
+        return np.array([[self.fits.get(turn, _UNKNOWN)] for turn in turns], np.float32).reshape(-1, 1)
+
+    def moods(self, turns: Sequence[int]) -> Floats:
+        """Return how pleased those sounded who answered the speaker of a turn before it: last, and mean."""
+        rows = np.zeros((len(turns), 2), np.float32)
+        speakers = [self.dialogue.turns[turn].speaker for turn in turns]
+        for speaker in dict.fromkeys(speakers):
+            some = [(answer, value) for answer, to, value in self.heard if to == speaker]
+            values = [value for _, value in some]
+            sums, answers = np.concatenate([[0.0], np.cumsum(values)]), [answer for answer, _ in some]
+            for row, (turn, own) in enumerate(zip(turns, speakers, strict=True)):
+                if own == speaker and (count := bisect_left(answers, turn)):
+                    rows[row] = values[count - 1], sums[count] / count
+        return rows
+
+
+class AuxiliaryModels:
+    """The models that some blocks of features need.
+
+    >>> from dialeval.dialogues import dialogue
+    >>> chat = dialogue([("user", "Do you like jazz?"), ("assistant", "Yes, and the blues."),
+    ...     ("user", "Great, I love it!"), ("assistant", "Which band?")])
+    >>> found = AuxiliaryModels.shipped(["fit", "moods"]).read([chat])[0]
+    >>> found.fit([1]).shape, found.moods([1, 3])[:, 0] > 0
+    ((1, 1), array([False,  True]))
+    """
+
+    def __init__(self, models: Mapping[str, Any]) -> None:
+        self._models = models
+
+    @classmethod
+    def shipped(cls, blocks: Sequence[str]) -> "AuxiliaryModels":
+        """Load what these blocks of features need."""
+        return cls({name: one.load(one.name) for name, one in _needed(blocks).items()})
+
+    @classmethod
+    def recorded(cls, config: Mapping[str, Any], file: Path, blocks: Sequence[str]) -> "AuxiliaryModels":
+        """Load what an artefact was trained with, and nothing else of the same name."""
+        return cls({name: recorded(config, name, file, one.load) for name, one in _needed(blocks).items()})
+
+    def needs(self) -> list[Need]:
+        """Return what they read of encoders."""
+        return [need for model in self._models.values() for need in model.needs()]
+
+    def fields(self) -> dict[str, dict[str, str]]:
+        """Return what an artefact's config says of them."""
+        return {
+            name: {"name": _AUXILIARY[name].name, "sha": model.sha} for name, model in self._models.items()
+        }
+
+    def read(self, dialogues: Sequence[Dialogue], speaker: str | None = None) -> list[AuxiliaryFeatures]:
+        """Let each model read all dialogues."""
+        acts, coherence = self._models.get("acts"), self._models.get("coherence")
+        labelled = acts.label(dialogues) if acts else dialogues
+        fits: Sequence[Mapping[int, float]] = [{}] * len(dialogues)
+        if coherence:
+            asked = [("ur", history) for history in HISTORIES]
+            fits = [_fits(some) for some in coherence.score(dialogues, speaker, asked)]
+        return [
+            AuxiliaryFeatures(one, fit, heard)
+            for one, fit, heard in zip(labelled, fits, self._heard(dialogues), strict=True)
+        ]
+
+    def _heard(self, dialogues: Sequence[Dialogue]) -> list[list[tuple[int, str, float]]]:
+        model = self._models.get("reactions")
+        if not model:
+            return [[] for _ in dialogues]
+        each = [exchanges(one, range(len(one.turns))) for one in dialogues]
+        values = iter(model.sentiments([exchange for some in each for exchange in some.values()]).tolist())
+        found = []
+        for one, some in zip(dialogues, each, strict=True):
+            answers = next_turns(one)
+            rows = [(answers[turn].turn or 0, one.turns[turn].speaker, next(values)) for turn in some]
+            found.append(sorted(rows, key=lambda row: row[0]))
+        return found
+
+
+def _needed(blocks: Sequence[str]) -> dict[str, _Auxiliary]:
+    return {name: one for name, one in _AUXILIARY.items() if any(block in one.blocks for block in blocks)}
+
+
+def _fits(found: Sequence[Any]) -> dict[int, float]:
+    """Take the mean over what there is of history."""
+    return {one.turn: float(np.mean(one.values["ur"])) for one in found if one.values.get("ur")}

@@ -1,0 +1,307 @@
+"""What is read of a reply to find its faults: which earlier turns and passages it is held against.
+
+A reply is read with what it answers, with the two earlier turns of its own speaker that are most like it, and
+with two of the other's: the last one and the one most like it. Turns are alike by vectors that the run has
+anyway; only the last hundred are looked at, so that time grows with the number of turns. A long reply is read
+in parts of whole sentences, and so is evidence: each part of a reply with the passages most like it. For a
+contradiction the worst part counts, for an answer the best, for support the mean.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+
+from dialeval.dialogues import Dialogue, scored_turns
+from dialeval.dialogues.dialogue import evidence_before
+from dialeval.dialogues.segments import split
+from dialeval.models.fault_reader import LAYER, LONGEST_REPLY, FaultReader, Memory, Part, Question
+from dialeval.models.network import Floats
+from dialeval.models.reactions import REACTIONS, Reactions, exchanges
+from dialeval.models.turn_vectors import TurnVectors, turn_vectors
+
+FEATURES = (
+    "own-contradicts",
+    "user-contradicts",
+    "evidence-contradicts",
+    "repeats",
+    "alike",
+    "overlap",
+    "ignores",
+    "off-topic",
+    "misfit",
+    "nonsense",
+    "unkind",
+    "unsupported",
+    "strange",
+    "new-words",
+    "new-numbers",
+    "displeased",
+)
+_OWN, _OTHERS, _PASSAGES = 2, 1, 2  # earlier turns and passages that a reply is read with
+_LOOK_BACK = 100
+_WINDOW_WORDS, _MOST_WINDOWS = 80, 400
+_PART_TOKENS = 48
+_WORD = re.compile(r"\w+")
+
+
+class Proof(NamedTuple):
+    """What shows a fault: the number of a turn, or a passage; and the part of the reply that is at fault."""
+
+    turn: int | None
+    text: str
+
+
+@dataclass
+class ReplyFeatures:
+    """The features of one reply, by name, and for some of them the text that proves the fault."""
+
+    turn: int
+    values: dict[str, float] = field(default_factory=dict)
+    proofs: dict[str, Proof] = field(default_factory=dict)
+    cut: bool = False
+
+
+class _Asked(NamedTuple):
+    reply: int
+    what: str
+    part: int
+    proof: Proof
+
+
+def reply_features(
+    reader: FaultReader,
+    dialogues: Sequence[Dialogue],
+    speaker: str | None = None,
+    prove: bool = False,
+    reactions: Reactions | None = None,
+) -> Iterator[tuple[Dialogue, list[ReplyFeatures]]]:
+    """Read the scored replies of dialogues; what has no text has no features.
+
+    With `prove` earlier turns are read one by one as well, to say which of them proves a fault.
+    """
+    plans = [_Plan(reader, found, speaker, prove) for found in turn_vectors(reader.encoder, dialogues)]
+    _listen(plans, reactions or Reactions.load())
+    questions = [question for plan in plans for question in plan.questions]
+    answers = reader.read(questions)
+    start = 0
+    for plan in plans:
+        end = start + len(plan.questions)
+        plan.answer({name: values[start:end] for name, values in answers.items()})
+        start = end
+        yield plan.dialogue, plan.replies
+
+
+def _listen(plans: "Sequence[_Plan]", reactions: Reactions) -> None:
+    """Add how likely it is that the user's next turn is displeased with a reply, where there is one."""
+    heard = [(plan, exchanges(plan.dialogue, [one.turn for one in plan.replies])) for plan in plans]
+    shares = iter(reactions.shares([one for _, some in heard for one in some.values()]))
+    for plan, some in heard:
+        found = {turn: float(next(shares)[REACTIONS.index("displeased")]) for turn in some}
+        for reply in plan.replies:
+            if reply.turn in found:
+                reply.values["displeased"] = found[reply.turn]
+
+
+class _Plan:
+    """What is asked about the replies of one dialogue."""
+
+    def __init__(self, reader: FaultReader, found: TurnVectors, speaker: str | None, prove: bool) -> None:
+        self.dialogue, self._found, self._reader, self._prove = found.dialogue, found, reader, prove
+        self.questions: list[Question] = []
+        self._asked: list[_Asked] = []
+        turns = [turn for turn in scored_turns(found.dialogue, speaker) if found.spoken[turn]]
+        self.replies = [ReplyFeatures(turn, cut=found.cut[turn]) for turn in turns]
+        self._texts = [turn.text for turn in found.dialogue.turns]
+        for number, turn in enumerate(turns):
+            self._plan(number, turn)
+
+    def _plan(self, number: int, turn: int) -> None:
+        turns, spoken = self.dialogue.turns, self._found.spoken
+        said = [one for one in range(max(0, turn - _LOOK_BACK), turn) if spoken[one]]
+        own = [one for one in said if turns[one].speaker == turns[turn].speaker]
+        others = [one for one in said if turns[one].speaker != turns[turn].speaker]
+        parts = _parts(self._texts[turn], self._reader)
+        last = others[-1] if others else None
+        context = []
+        if last is not None:
+            before = [one for one in own if one < last][-1:]
+            context = [Memory("before", self._texts[one]) for one in before] + [
+                Memory("last", self._texts[last])
+            ]
+            self._compare(number, turn, last)
+        rest = [one for one in others if one != last]
+        heard = self._like(rest, turn, _OTHERS) + ([last] if last is not None else [])
+        for place, (part, _) in enumerate(parts):
+            self._ask(number, "context", place, Proof(last, ""), Question(part, tuple(context)))
+            for kind, some in (("own", self._like(own, turn, _OWN)), ("user", heard)):
+                if some:
+                    memory = tuple(Memory(kind, self._texts[one]) for one in some)
+                    self._ask(number, kind, place, Proof(some[-1], ""), Question(part, memory))
+                for one in some if self._prove and len(some) > 1 else ():
+                    question = Question(part, (Memory(kind, self._texts[one]),))
+                    self._ask(number, f"{kind}-proof", place, Proof(one, ""), question)
+        self._repeat(number, turn, own)
+        if passages := evidence_before(self.dialogue, turn):
+            self._weigh(number, parts, [one.text for one in passages], [self._texts[one] for one in said])
+
+    def _ask(self, reply: int, what: str, part: int, proof: Proof, question: Question) -> None:
+        self.questions.append(question)
+        self._asked.append(_Asked(reply, what, part, proof))
+
+    def _like(self, places: Sequence[int], turn: int, most: int) -> list[int]:
+        if len(places) <= most:
+            return list(places)
+        alike = self._found.vectors[list(places)] @ self._found.vectors[turn]
+        return [places[place] for place in sorted(np.argsort(-alike, kind="stable")[:most])]
+
+    def _compare(self, number: int, turn: int, last: int) -> None:
+        vectors = self._found.vectors
+        self.replies[number].values["misfit"] = 1.0 - float(vectors[turn] @ vectors[last])
+
+    def _repeat(self, number: int, turn: int, own: Sequence[int]) -> None:
+        values, vectors = self.replies[number].values, self._found.vectors
+        values["alike"] = values["overlap"] = 0.0
+        if own:
+            values["alike"] = max(0.0, float((vectors[list(own)] @ vectors[turn]).max()))
+            like = self._like(own, turn, _OWN)
+            values["overlap"] = max(_overlap(self._texts[one], self._texts[turn]) for one in like)
+
+    def _weigh(
+        self, number: int, parts: Sequence[tuple[Part, str]], passages: Sequence[str], said: Sequence[str]
+    ) -> None:
+        """Hold each part of a reply against the windows of the evidence that are most like it."""
+        windows = [one for passage in passages for one in _windows(passage)][:_MOST_WINDOWS]
+        if not windows:
+            return
+        encoder, values = self._reader.encoder, self.replies[number].values
+        alike = encoder.vectors([text for _, text in parts]) @ encoder.vectors(windows).T
+        strange, known = [], {word for one in (*windows, *said) for word in _words(one)}
+        for place, (part, text) in enumerate(parts):
+            best = np.argsort(-alike[place], kind="stable")[:_PASSAGES]
+            for one in best:
+                question = Question(part, (Memory("evidence", windows[one]),))
+                self._ask(number, "evidence", place, Proof(None, windows[one]), question)
+            strange.append(
+                _strangeness(
+                    encoder.tokens([text], layer=LAYER, half=True)[0],
+                    encoder.tokens([windows[one] for one in best], layer=LAYER, half=True),
+                )
+            )
+        values["strange"] = float(np.mean(strange))
+        words = [word for _, text in parts for word in _words(text)]
+        fresh = [word for word in words if word not in known]
+        values["new-words"] = len(fresh) / max(1, len(words))
+        values["new-numbers"] = min(1.0, 0.5 * sum(word[0].isdigit() for word in fresh))
+
+    def answer(self, answers: dict[str, np.ndarray[tuple[int], np.dtype[np.float64]]]) -> None:
+        """Turn the logits of all questions into features."""
+        parts: dict[tuple[int, int], list[int]] = {}
+        shown: dict[tuple[int, str], float] = {}
+        for place, one in enumerate(self._asked):
+            values, proofs = self.replies[one.reply].values, self.replies[one.reply].proofs
+            kind, dash, _ = one.what.partition("-")
+            heads = {"own": ("contradicts", "repeats")}.get(kind, ("contradicts",))
+            if kind == "context":
+                for name in ("nonsense", "unkind"):
+                    _most(values, name, answers[name][place])
+                if one.proof.turn is not None:
+                    for name in ("ignores", "off-topic"):
+                        _least(values, name, answers[name][place])
+                        proofs[name] = one.proof
+                continue
+            for head in heads:
+                name = head if head == "repeats" else f"{kind}-contradicts"
+                said = float(answers[head][place])
+                if not dash:
+                    _most(values, name, said)
+                if said > shown.get((one.reply, name), -np.inf) and (dash or name not in proofs):
+                    proofs[name] = one.proof
+                    shown[one.reply, name] = said if dash else -np.inf
+            if kind == "evidence":
+                parts.setdefault((one.reply, one.part), []).append(place)
+        worst: dict[int, list[tuple[float, Proof]]] = {}
+        for (reply, _), places in parts.items():
+            best = max(places, key=lambda place: answers["supported"][place])
+            found = (-float(answers["supported"][best]), self._asked[best].proof)
+            worst.setdefault(reply, []).append(found)
+        for reply, some in worst.items():
+            # the mean: of many parts, one is always far from all that was retrieved
+            self.replies[reply].values["unsupported"] = float(np.mean([value for value, _ in some]))
+            self.replies[reply].proofs["unsupported"] = max(some, key=lambda one: one[0])[1]
+
+
+def _most(values: dict[str, float], name: str, value: float) -> bool:
+    if name in values and values[name] >= value:
+        return False
+    values[name] = float(value)
+    return True
+
+
+def _least(values: dict[str, float], name: str, value: float) -> None:
+    values[name] = min(values.get(name, np.inf), float(value))
+
+
+def _parts(text: str, reader: FaultReader) -> list[tuple[Part, str]]:
+    """Cut a reply into stretches of whole sentences, by tokens; a short one is one part."""
+    if len(text) <= 2 * LONGEST_REPLY:  # a token has more than two letters, but for odd texts, which are cut
+        return [(Part(text, 0, LONGEST_REPLY), text)]
+    sentences = [line for block in text.splitlines() for line in split(block, "punkt")]
+    counts = [len(ids) for ids in reader.encoder.tokenizer.bare(sentences)]
+    if sum(counts) + 2 <= LONGEST_REPLY:
+        return [(Part(text, 0, LONGEST_REPLY), text)]
+    parts: list[tuple[Part, str]] = []
+    start, held, size = 1, list[str](), 0
+    for sentence, count in zip([*sentences, ""], [*counts, 0], strict=True):
+        if held and (size + count > _PART_TOKENS or not sentence):
+            if start < reader.encoder.limit - 1:
+                parts.append((Part(text, start, min(start + size, start + LONGEST_REPLY)), " ".join(held)))
+            start, held, size = start + size, [], 0
+        held.append(sentence)
+        size += count
+    return parts or [(Part(text, 0, LONGEST_REPLY), text)]
+
+
+def _windows(passage: str) -> Iterator[str]:
+    """Cut a passage into stretches of whole sentences of at most about eighty words."""
+    held: list[str] = []
+    for block in passage.splitlines():
+        for sentence in split(block, "punkt"):
+            words = sentence.split()
+            for start in range(0, len(words), _WINDOW_WORDS):
+                some = words[start : start + _WINDOW_WORDS]
+                if held and len(held) + len(some) > _WINDOW_WORDS:
+                    yield " ".join(held)
+                    held = []
+                held += some
+    if held:
+        yield " ".join(held)
+
+
+def _words(text: str) -> list[str]:
+    return [word for word in _WORD.findall(text.lower()) if len(word) > 3 or word[0].isdigit()]
+
+
+def _overlap(earlier: str, reply: str) -> float:
+    """Return the share of pairs of neighbouring words that two texts have in common."""
+    counts = []
+    for text in (earlier, reply):
+        words = _WORD.findall(text.lower())
+        counts.append(Counter(pairwise(words)) or Counter(words))
+    common, size = sum((counts[0] & counts[1]).values()), sum(counts[1].values())
+    return common / size if size else 0.0
+
+
+def _strangeness(reply: Floats, windows: Sequence[Floats]) -> float:
+    """Return how far the tokens of a reply are on average from the nearest token of the windows."""
+    mine = reply[1:-1].astype(np.float32)
+    theirs = np.concatenate([one[1:-1] for one in windows]).astype(np.float32)
+    if not len(mine) or not len(theirs):
+        return 1.0
+    mine /= np.linalg.norm(mine, axis=1, keepdims=True)
+    theirs /= np.linalg.norm(theirs, axis=1, keepdims=True)
+    return float(1.0 - (mine @ theirs.T).max(1).mean())

@@ -1,0 +1,122 @@
+"""The probability of each fault, from a few features of a reply, weighed by logistic regression.
+
+Weights are never below zero, so more of what speaks for a fault never makes it less likely. They were fitted
+on replies that the reader had not seen, as if one reply in ten had the fault.
+"""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dialeval.errors import DataError
+
+FAULTS: Mapping[str, tuple[str, ...]] = {
+    "contradicts-itself": ("own-contradicts", "alike", "displeased"),
+    "contradicts-user": ("user-contradicts", "ignores", "displeased"),
+    "ignores": ("ignores", "off-topic", "misfit", "displeased"),
+    "off-topic": ("off-topic", "ignores", "misfit", "displeased"),
+    "repeats": ("repeats", "alike", "overlap", "displeased"),
+    "unsupported": ("new-words", "new-numbers", "strange"),
+    "nonsense": ("nonsense", "displeased"),
+    "unkind": ("unkind", "displeased"),
+}
+"""The learned faults, and the features that speak for each, the first of which has to be there."""
+_ABSENT = {
+    "own-contradicts": -5.0,
+    "repeats": -5.0,
+    "user-contradicts": -5.0,
+    "evidence-contradicts": -5.0,
+    "displeased": 0.15,
+}
+PRIOR = 0.1  # the share of faulty replies that probabilities are meant for
+
+
+@dataclass(frozen=True)
+class Weights:
+    """The weights of one fault's features, and the constant."""
+
+    features: Mapping[str, float]
+    constant: float
+
+    def probability(self, values: Mapping[str, float]) -> float:
+        """Return the probability of the fault.
+
+        >>> round(Weights({"nonsense": 1.0}, -1.0).probability({"nonsense": 1.0}), 2)
+        0.5
+        """
+        total = self.constant + sum(
+            weight * values.get(name, _ABSENT.get(name, 0.0)) for name, weight in self.features.items()
+        )
+        return 1.0 / (1.0 + math.exp(-max(-60.0, min(60.0, total))))
+
+
+def read_weights(config: Mapping[str, Any], file: Path) -> dict[str, Weights]:
+    """Read the weights of all faults from an artefact's configuration, refusing anything else."""
+    found = config.get("weights")
+    if not isinstance(found, dict) or set(found) != set(FAULTS):
+        raise DataError(f"needs weights for {', '.join(FAULTS)}", file=file, field="weights")
+    made = {}
+    for fault, features in FAULTS.items():
+        given = found[fault]
+        numbers = [given.get(name) for name in (*features, "constant")] if isinstance(given, dict) else [None]
+        if not all(isinstance(one, int | float) and math.isfinite(one) for one in numbers):
+            raise DataError(
+                f"needs finite numbers for {', '.join(features)}, constant",
+                file=file,
+                field=f"weights.{fault}",
+            )
+        made[fault] = Weights({name: float(given[name]) for name in features}, float(given["constant"]))
+    return made
+
+
+def plain_weights() -> dict[str, Weights]:
+    """Return weights for a reader that nothing was fitted on yet: the first feature of each fault."""
+    return {
+        fault: Weights({name: float(name == some[0]) for name in some}, 0.0) for fault, some in FAULTS.items()
+    }
+
+
+def weight_fields(weights: Mapping[str, Weights]) -> dict[str, dict[str, float]]:
+    """Return weights as a configuration keeps them."""
+    return {fault: {**found.features, "constant": found.constant} for fault, found in weights.items()}
+
+
+def fit_weights(
+    fault: str,
+    rows: Sequence[Mapping[str, float]],
+    labels: Iterable[float],
+    weight: Iterable[float],
+    penalty: float = 0.01,
+) -> Weights:
+    """Fit the weights of a fault, none below zero, as if `PRIOR` of all replies had it."""
+    from scipy.optimize import minimize
+
+    names = FAULTS[fault]
+    table = np.array([[row.get(name, _ABSENT.get(name, 0.0)) for name in names] for row in rows])
+    wrong, counts = np.array(list(labels), float), np.array(list(weight), float)
+    share = float(counts[wrong > 0.5].sum() / counts.sum())
+    if not 0 < share < 1:
+        told = f"no reply with {fault}, or none without it, to fit its weights on"
+        raise DataError(told, fix="give more dialogues")
+    counts = counts * np.where(wrong > 0.5, PRIOR / share, (1 - PRIOR) / (1 - share))
+    counts /= counts.sum()
+    scale = np.where(table.std(0) > 1e-6, table.std(0), np.inf)  # a constant says nothing
+    scaled = table / scale
+
+    def loss(values: npt.NDArray[np.float64]) -> tuple[float, npt.NDArray[np.float64]]:
+        total = scaled @ values[:-1] + values[-1]
+        cost = counts @ (np.logaddexp(0.0, total) - wrong * total) + penalty * PRIOR * (
+            values[:-1] @ values[:-1]
+        )
+        off = counts * (1.0 / (1.0 + np.exp(-total)) - wrong)
+        return float(cost), np.concatenate([off @ scaled + 2 * penalty * PRIOR * values[:-1], [off.sum()]])
+
+    bounds = [(0.0, None)] * len(names) + [(None, None)]
+    found = minimize(loss, np.zeros(len(names) + 1), jac=True, bounds=bounds, method="L-BFGS-B").x
+    weights = {name: round(float(value), 6) for name, value in zip(names, found[:-1] / scale, strict=True)}
+    return Weights(weights, round(float(found[-1]), 6))

@@ -1,0 +1,168 @@
+"""Token states: where an encoder puts every token of a text, in as few bytes as it takes.
+
+A dialogue has them in one of two forms. *By turn*, every turn is encoded by itself and the tokens of all of
+them stand one after the other, without the marks that the encoder puts around a text: a turn that is said
+again costs nothing, and only a turn can be too long for the encoder, not a dialogue. *Whole*, the dialogue is
+one text, marks and all, and what goes beyond the encoder's limit is not seen.
+"""
+
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+if TYPE_CHECKING:
+    from dialeval.models.encoder import Encoder
+
+Floats = npt.NDArray[np.float32]
+Form = Literal["turns", "whole"]
+T = TypeVar("T")
+K = TypeVar("K", bound=Hashable)
+ROOM = 1 << 18  # characters encoded and held at a time, none counted that an encoder would cut off
+
+
+@dataclass(frozen=True, eq=False)
+class TokenStates:
+    """The tokens of one text, and a vector of length one for each: its row of `numbers` times its scale.
+
+    As they come from the encoder, `numbers` are its states as they are. An index keeps the vectors in one
+    byte a number, which moves the F1 of two dialogues by less than 1e-3.
+    """
+
+    tokens: npt.NDArray[Any]
+    """The number of each token in the encoder's vocabulary, (tokens,)."""
+    numbers: npt.NDArray[Any]
+    """int8, int16 or float32, (tokens, width)."""
+    scales: Floats
+
+    @classmethod
+    def of(cls, tokens: Sequence[int] | npt.NDArray[Any], states: npt.NDArray[Any]) -> "TokenStates":
+        """Take states as they are, with the scales that bring them to length one; zeros stay zeros.
+
+        >>> one = TokenStates.of([7], np.array([[3.0, 4.0]]))
+        >>> one.numbers.tolist(), one.scales.round(3).tolist()
+        ([[3.0, 4.0]], [0.20000000298023224])
+        """
+        rows = states.astype(np.float32)
+        lengths = np.linalg.norm(rows, axis=1)
+        return cls(
+            np.asarray(tokens, np.int32), rows, np.where(lengths > 0, 1 / np.maximum(lengths, 1e-30), 0)
+        )
+
+    def __len__(self) -> int:
+        return len(self.tokens)
+
+    @property
+    def vectors(self) -> Floats:
+        """The vectors of length one, (tokens, width)."""
+        return np.asarray(self.numbers * self.scales[:, None], np.float32)
+
+    def packed(self, kind: type[np.int8] | type[np.int16] = np.int8) -> "TokenStates":
+        """Keep each row in whole numbers, with a scale of its own.
+
+        >>> TokenStates.of([7], np.array([[3.0, -4.0]])).packed().numbers.tolist()
+        [[95, -127]]
+        """
+        rows = self.vectors
+        scales = np.abs(rows).max(axis=1, initial=0) / np.float32(np.iinfo(kind).max)
+        numbers = np.rint(rows / np.where(scales > 0, scales, 1)[:, None])
+        return TokenStates(self.tokens, numbers.astype(kind), scales.astype(np.float32))
+
+
+def text_states(
+    texts: Sequence[str], encoder: "Encoder", layer: int | None = None, *, half: bool = False
+) -> list[TokenStates]:
+    """Encode texts, with the marks around each; a text that has nothing but marks has no tokens.
+
+    `half` lets the encoder answer in half precision, for large corpora.
+    """
+    texts = [plain(text) for text in texts]
+    marks = len(encoder.tokenizer.special()[0])
+    tokens = [one.ids if len(one.ids) > marks else [] for one in encoder.tokenizer.encode(texts)]
+    states = encoder.tokens(texts, layer=layer, half=half)
+    return [TokenStates.of(ids, rows[: len(ids)]) for ids, rows in zip(tokens, states, strict=True)]
+
+
+def dialogue_states(
+    dialogues: Iterable[Sequence[str]], encoder: "Encoder", layer: int | None = None, *, form: Form = "turns"
+) -> Iterator[TokenStates]:
+    """Encode dialogues, each given as what was said in its turns, as a stream of bounded memory.
+
+    Turns that come again are encoded once, as far as the dialogues stand near each other. A dialogue without
+    text has no tokens.
+
+    >>> from dialeval.models.encoder import Encoder
+    >>> chats = [["Good morning!", "Good morning!"], ["", " "]]
+    >>> [one.tokens.tolist() for one in dialogue_states(chats, Encoder.load())]
+    [[2204, 2851, 999, 2204, 2851, 999], []]
+    >>> [one.tokens.tolist() for one in dialogue_states(chats, Encoder.load(), form="whole")]
+    [[101, 2204, 2851, 999, 2204, 2851, 999, 102], []]
+    """
+    marks = np.array(encoder.tokenizer.special()[0]) if form == "turns" else None
+
+    def pieces(turns: Sequence[str]) -> list[str]:
+        spoken = [text for text in turns if text.strip()]
+        return spoken if form == "turns" else [" ".join(spoken)]
+
+    for block in blocks(dialogues, pieces, lambda text: taken(text, encoder), ROOM):
+        distinct = list(dict.fromkeys(text for turns in block for text in pieces(turns)))
+        known = dict(zip(distinct, text_states(distinct, encoder, layer), strict=True))
+        if marks is not None:
+            known = {text: _without(states, marks) for text, states in known.items()}
+        for turns in block:
+            yield joined([known[text] for text in pieces(turns)], encoder.width)
+
+
+def plain(text: str) -> str:
+    """Take blanks off the ends and put one in front: byte-level tokens know the start of a word by it."""
+    text = text.strip()
+    return f" {text}" if text else ""
+
+
+def taken(text: str, encoder: "Encoder") -> int:
+    """Return how much of `ROOM` a text takes."""
+    return min(len(text), encoder.limit) + 2
+
+
+def blocks(
+    items: Iterable[T], parts: Callable[[T], Iterable[K]], size: Callable[[K], int], room: int
+) -> Iterator[list[T]]:
+    """Cut a stream into lists whose parts, each counted once, add up to at most `room`.
+
+    An item that is larger than that is a list of its own.
+
+    >>> list(blocks(["aab", "aba", "cd", "b"], set, lambda letter: 1, room=3))
+    [['aab', 'aba'], ['cd', 'b']]
+    """
+    block: list[T] = []
+    seen: set[K] = set()
+    held = 0
+    for item in items:
+        fresh = set(parts(item)) - seen
+        needed = sum(map(size, fresh))
+        if block and held + needed > room:
+            yield block
+            block, seen, held = [], set(), 0
+            fresh = set(parts(item))
+            needed = sum(map(size, fresh))
+        block.append(item)
+        seen |= fresh
+        held += needed
+    if block:
+        yield block
+
+
+def _without(states: TokenStates, marks: npt.NDArray[Any]) -> TokenStates:
+    kept = ~np.isin(states.tokens, marks)
+    return TokenStates(states.tokens[kept], states.numbers[kept], states.scales[kept])
+
+
+def joined(parts: Sequence[TokenStates], width: int, kind: type[np.generic] = np.float32) -> TokenStates:
+    """Put the tokens of texts one after the other; of no text, the rows have this width and kind."""
+    return TokenStates(
+        np.concatenate([np.empty(0, np.int32), *(part.tokens for part in parts)]),
+        np.concatenate([np.empty((0, width), kind), *(part.numbers for part in parts)]),
+        np.concatenate([np.empty(0, np.float32), *(part.scales for part in parts)]),
+    )

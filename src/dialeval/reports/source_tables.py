@@ -1,0 +1,294 @@
+"""Tables about sources: how they agree with the gold, how they differ, how they go together."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+
+from dialeval.reports.table import (
+    MARKS_EXPLAINED,
+    Axis,
+    Field,
+    Table,
+    TableCell,
+    axis_over,
+    bar_cell,
+    correlation_tone,
+    counts,
+    decimal,
+    ends,
+    estimate_cell,
+    figure,
+    named,
+    number,
+    numbers,
+    p_cell,
+    stars,
+    tabulate,
+    undefined,
+)
+from dialeval.scores.signature import better
+from dialeval.statistics import METHODS, Estimate
+from dialeval.studies import Study
+from dialeval.studies.findings import Correlation
+
+SYMBOLS = {
+    "pearson": "Pearson r",
+    "spearman": "Spearman \N{GREEK SMALL LETTER RHO}",
+    "kendall": "Kendall \N{GREEK SMALL LETTER TAU}",
+}
+CEILING = "one rater against the others"
+
+
+def percent(study: Study) -> str:
+    """Write the confidence of the intervals."""
+    return f"{100 * study.settings.confidence:g} %"
+
+
+def direction(study: Study, row: Correlation) -> str:
+    """Return "lower is better" for a column that is meant to be low."""
+    lower = better(study.signatures, row.source, row.dimension) == "lower"
+    return "lower is better" if lower else ""
+
+
+def correlation_table(study: Study) -> Table | None:
+    """Every source against the gold, best first, the human ceiling among them."""
+    method, ceiling = study.method, study.ceiling.get(study.method)
+    made = tabulate(
+        "correlations",
+        f"Correlation of each source with {study.gold_name}, {study.level} level",
+        study.correlations,
+        number("Group", lambda row: study.group(row.label) or undefined("undefined")),
+        named("Source", lambda row: TableCell(row.label, small=direction(study, row)), strong=True),
+        named(SYMBOLS[method], lambda row: bar_cell(row.of(method)), "bar"),
+        *(number(SYMBOLS[one], partial(_marked, one)) for one in METHODS),
+        number("n", "n"),
+        number("Unscored", "n_unscored"),
+        notes=(
+            f"Ordered by {SYMBOLS[method]}, its sign turned where lower is better. Brackets: "
+            f"{percent(study)} interval, bootstrap over whole dialogues. "
+            f"{MARKS_EXPLAINED} (correlation differs from 0).",
+            "Group: two sources share a letter exactly if no test tells their correlations apart "
+            "(permutation test of each pair, Holm-corrected).",
+            "Unscored: rated units that the source gave no score.",
+        ),
+        axis=_correlation_axis([row.of(method) for row in study.correlations], ceiling),
+        rated=True,
+    )
+    if made is None or ceiling is None or ceiling.value is None:
+        return made
+    above = sum(_worth(study, row, method) > ceiling.value for row in study.correlations)
+    return replace(made, rows=(*made.rows[:above], _ceiling_row(study, ceiling), *made.rows[above:]))
+
+
+def _marked(method: str, row: Correlation) -> TableCell:
+    return estimate_cell(row.of(method), marked=True)
+
+
+def _worth(study: Study, row: Correlation, method: str) -> float:
+    """Return the correlation in the direction that is meant, which the study ranks by."""
+    value = row.of(method).value
+    sign = -1 if direction(study, row) else 1
+    return -2.0 if value is None else sign * float(value)
+
+
+def _ceiling_row(study: Study, ceiling: Estimate) -> tuple[TableCell, ...]:
+    cells = [study.ceiling.get(method) for method in METHODS]
+    return (
+        TableCell("people"),
+        TableCell(CEILING),
+        bar_cell(ceiling),
+        *(undefined(None) if one is None else estimate_cell(one) for one in cells),
+        TableCell(f"{ceiling.n:,}"),
+        TableCell(f"{study.gold.n_unrated if study.gold else 0:,}"),
+    )
+
+
+def _correlation_axis(estimates: list[Estimate], ceiling: Estimate | None) -> Axis | None:
+    found = [*estimates, *([ceiling] if ceiling else [])]
+    axis = axis_over([0.0, 1.0, *ends(found)])
+    if axis is None or ceiling is None or ceiling.value is None:
+        return axis
+    band = None if ceiling.low is None or ceiling.high is None else (ceiling.low, ceiling.high)
+    return replace(axis, marker=ceiling.value, band=band)
+
+
+def difference_table(study: Study) -> Table | None:
+    """Every pair of sources: does one agree better with the gold than the other?"""
+    return tabulate(
+        "differences",
+        f"Differences between sources in their {SYMBOLS[study.method]} with {study.gold_name}",
+        study.differences,
+        named("First", "first"),
+        named("Second", "second"),
+        number("Difference", "difference"),
+        number("Williams t", lambda row: estimate_cell(row.williams, partial(decimal, places=2))),
+        number("p", lambda row: p_cell(row.williams.p, row.williams.reason)),
+        number("p (Holm)", lambda row: p_cell(row.williams_holm, row.williams.reason)),
+        number("Permutation p", lambda row: p_cell(row.permutation.p, row.permutation.reason)),
+        number("p (Holm)", lambda row: p_cell(row.permutation_holm, row.permutation.reason)),
+        number("n", "n"),
+        notes=(
+            "Difference: first minus second, over the n units that both scored, with a paired interval. "
+            f"Holm: corrected for all {len(study.differences)} pairs. {MARKS_EXPLAINED}.",
+        ),
+        rated=True,
+    )
+
+
+def crossed(
+    name: str,
+    title: str,
+    sides: tuple[str, list[str]],
+    others: tuple[str, list[str]],
+    cells: dict[tuple[str, str], TableCell],
+    notes: tuple[str, ...],
+    rated: bool,
+) -> Table | None:
+    """Make a table of two kinds of names against each other; the fewer go into the columns."""
+    turned = len(others[1]) > len(sides[1])
+    (head, rows), columns = (others, sides[1]) if turned else (sides, others[1])
+
+    def cell(row: str, place: int) -> TableCell:
+        return cells[(columns[place], row) if turned else (row, columns[place])]
+
+    first = named(head, lambda row: row, strong=True)
+    return tabulate(name, title, rows, first, *numbers(columns, cell), notes=notes, rated=rated)
+
+
+def subset_table(study: Study) -> Table | None:
+    """The correlations inside each system, or with each dimension."""
+    if not study.subsets:
+        return None
+    by = study.subsets[0].by
+    parts = {part.name: {row.label: row for row in part.correlations} for part in study.subsets}
+    labels = list(dict.fromkeys(label for rows in parts.values() for label in rows))
+    cells = {
+        (label, part): _subset_cell(rows.get(label), study.method)
+        for part, rows in parts.items()
+        for label in labels
+    }
+    title = f"{SYMBOLS[study.method]} with {study.gold_name} by {by}"
+    notes = (f"Brackets: {percent(study)} interval. {MARKS_EXPLAINED}.",)
+    return crossed("subsets", title, ("Source", labels), (by, list(parts)), cells, notes, rated=True)
+
+
+def _subset_cell(row: Correlation | None, method: str) -> TableCell:
+    if row is None:
+        return undefined("not scored")
+    cell = estimate_cell(row.of(method), marked=True, tone=True)
+    return replace(cell, small=f"{cell.small}\n{counts(row)}".strip())
+
+
+def calibration_table(study: Study) -> Table | None:
+    """The mean rating in bins of equally many units."""
+    return tabulate(
+        "calibration",
+        f"What a score means: mean {study.gold_name} in bins of equally many units",
+        [(row.label, one) for row in study.calibration for one in row.bins],
+        named("Source", lambda row: row[0]),
+        number("Mean score", lambda row: figure(row[1].x)),
+        number("Mean rating", lambda row: estimate_cell(row[1].y, figure)),
+        number("n", lambda row: row[1].y.n),
+        notes=("Brackets: 95 % interval by Student's t. Equal scores never fall into different bins.",),
+        rated=True,
+    )
+
+
+def line_table(study: Study) -> Table | None:
+    """Lines that were fitted to the ratings: what they are, and how sure that is."""
+    return tabulate(
+        "lines",
+        "Lines fitted to the ratings",
+        study.lines,
+        named("Line", "name", strong=True),
+        named("Through", "source"),
+        number("Intercept", "intercept"),
+        number("Slope", lambda row: estimate_cell(row.slope, marked=True)),
+        number("p of the slope", lambda row: p_cell(row.slope.p, row.reason)),
+        number("R²", lambda row: undefined(row.reason) if row.r_squared is None else decimal(row.r_squared)),
+        number("n", "n"),
+        notes=(
+            "Least squares over everything that was rated, intervals by Student's t. The scores under the "
+            "line's name come from lines fitted without the conversation they are about.",
+        ),
+        rated=True,
+    )
+
+
+def matrix_labels(study: Study) -> list[str]:
+    """Name the rows of the matrix; its last is the gold, if there is one."""
+    labels = list(study.matrix.labels)
+    if labels and study.gold is not None:
+        labels[-1] = study.gold_name
+    return labels
+
+
+def matrix_table(study: Study, method: str | None = None) -> Table | None:
+    """Every source against every other, by numbers: what goes together measures the same thing."""
+    labels = matrix_labels(study)
+    if len(labels) < 2:
+        return None
+    method = method or study.method
+    cells = study.matrix.correlations[method]
+    ns = sorted({cells[a][b].n for a in range(len(labels)) for b in range(a)})
+    span = f"{ns[0]:,}" if len(ns) == 1 else f"{ns[0]:,} to {ns[-1]:,}"
+
+    def cell(row: int, place: int) -> TableCell:
+        return TableCell("1") if row == place else _matrix_cell(cells[row][place])
+
+    return tabulate(
+        f"matrix-{method}",
+        f"{SYMBOLS[method]} between sources",
+        range(len(labels)),
+        Field(number("", "").column, lambda row: row + 1),
+        named("Source", lambda row: labels[row], strong=True),
+        *numbers([str(place + 1) for place in range(len(labels))], cell),
+        notes=(f"A column is the source of that number. n = {span} units.",),
+        rated=study.gold is not None,
+    )
+
+
+def _matrix_cell(estimate: Estimate) -> TableCell:
+    if estimate.value is None:
+        return undefined(estimate.reason)
+    return TableCell(decimal(estimate.value, 2), tone=correlation_tone(estimate.value))
+
+
+def pair_table(study: Study) -> Table | None:
+    """The same, pair by pair, by all three methods and as an angle."""
+    labels = matrix_labels(study)
+    if len(labels) < 2:
+        return None
+    matrix = study.matrix
+
+    def cell(pair: tuple[int, int], place: int) -> TableCell:
+        one = matrix.correlations[METHODS[place]][pair[0]][pair[1]]
+        return (
+            undefined(one.reason) if one.value is None else TableCell(decimal(one.value), mark=stars(one.p))
+        )
+
+    def angle(pair: tuple[int, int]) -> TableCell:
+        found = matrix.angles[pair[0]][pair[1]]
+        return cell(pair, 0) if found is None else TableCell(f"{found:.0f}°")
+
+    return tabulate(
+        "pairs",
+        "Correlation of each pair",
+        _pairs(study, labels),
+        named("First", lambda pair: labels[pair[0]]),
+        named("Second", lambda pair: labels[pair[1]]),
+        *numbers([SYMBOLS[method] for method in METHODS], cell),
+        number("Angle", angle),
+        number("n", lambda pair: matrix.correlations[METHODS[0]][pair[0]][pair[1]].n),
+        notes=(f"Angle: arccos of {SYMBOLS[study.method]}; 90° is unrelated. {MARKS_EXPLAINED}.",),
+        rated=study.gold is not None,
+    )
+
+
+def _pairs(study: Study, labels: list[str]) -> Iterator[tuple[int, int]]:
+    """Go through the pairs with the gold first, then those between sources."""
+    last = len(labels) - 1
+    if study.gold is not None:
+        yield from ((place, last) for place in range(last))
+    stop = last if study.gold is not None else last + 1
+    yield from ((a, b) for a in range(stop) for b in range(a + 1, stop))

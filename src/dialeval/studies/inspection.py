@@ -1,0 +1,143 @@
+"""One pass over the dialogues of a study: those worth reading, with scores of turns, and triage of bad turns.
+
+The dialogues may come as a stream of any length: it is read once, and only what is shown is kept.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from dialeval.dialogues import Dialogue
+from dialeval.scores import Scores
+from dialeval.studies.excerpts import Excerpt, ShownTurn
+from dialeval.studies.findings import NotableUnit, Study
+from dialeval.studies.triage import Triage, TriageReader
+from dialeval.studies.turn_scores import TurnScale, TurnValues, colouring_scale, turn_values
+from dialeval.studies.units import with_systems
+
+MOST_DIALOGUES = 15  # of those that the study names; the lowest of each system come on top
+MOST_TURNS = 80
+MOST_CHARACTERS = 4_000
+
+
+@dataclass(slots=True)
+class ChosenDialogue:
+    """A dialogue to show, why, which turns of it are meant, and what the gold and the sources say."""
+
+    dialogue_id: str
+    system: str | None
+    reasons: list[str] = field(default_factory=list)
+    turns: set[int] = field(default_factory=set)
+    values: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Inspection:
+    """The result of a pass over the dialogues of a study.
+
+    Attributes:
+        scale: The score that colours turns.
+        dialogues: The dialogues worth reading.
+        triage: The worst turns and recurring failures; None if no automatic score of turns has a direction.
+    """
+
+    scale: TurnScale | None = None
+    dialogues: tuple[Excerpt, ...] = ()
+    triage: Triage | None = None
+
+
+def inspect(study: Study, scores: Scores, dialogues: Iterable[Dialogue]) -> Inspection:
+    """Read the dialogues of a study once.
+
+    Args:
+        study: What was found; it names the units to look at.
+        scores: The table it was made from, for the scores of single turns.
+        dialogues: What was said.
+
+    Raises:
+        DataError: If a score does not say which of several systems it is about.
+    """
+    scores = with_systems(scores)
+    reader = TriageReader(scores)
+    scale = colouring_scale(study, scores)
+    found = _collect(choose(study), reader.reading(dialogues), scores, scale)
+    return Inspection(scale, found, reader.findings())
+
+
+def choose(study: Study) -> list[ChosenDialogue]:
+    """Choose what to show: the units the study names, then the lowest of each system."""
+    chosen: dict[tuple[str, str | None], ChosenDialogue] = {}
+    for unit in _by_turns(study) if study.level != "system" else ():
+        key = (unit.dialogue_id, unit.system)
+        if key not in chosen and len(chosen) == MOST_DIALOGUES:
+            continue
+        choice = chosen.setdefault(key, _choice(study, unit))
+        place = "" if unit.turn is None else f", turn {unit.turn}"
+        choice.reasons.append(f"{unit.why}{place}")
+        if unit.turn is not None:
+            choice.turns.add(unit.turn)
+    for unit in study.lowest:
+        key = (unit.dialogue_id, unit.system)
+        if key not in chosen:
+            chosen[key] = _choice(study, unit)
+            chosen[key].reasons.append(unit.why)
+            chosen[key].turns |= set() if unit.turn is None else {unit.turn}
+    return list(chosen.values())
+
+
+def _choice(study: Study, unit: NotableUnit) -> ChosenDialogue:
+    named = {study.gold_name: unit.gold, **unit.values}
+    known = {label: value for label, value in named.items() if value is not None}
+    return ChosenDialogue(unit.dialogue_id, unit.system, values=known)
+
+
+def _by_turns(study: Study) -> Iterator[NotableUnit]:
+    """Take the lowest rated and the wrongly scored in turn, so that both kinds are among the first."""
+    lowest = [unit for unit in study.worst if unit.why == "lowest rated"]
+    wrong = [unit for unit in study.worst if unit.why != "lowest rated"]
+    for place in range(max(len(lowest), len(wrong))):
+        yield from (units[place] for units in (lowest, wrong) if place < len(units))
+
+
+def _collect(
+    choices: list[ChosenDialogue], dialogues: Iterable[Dialogue], scores: Scores, scale: TurnScale | None
+) -> tuple[Excerpt, ...]:
+    """Read the stream once and keep the chosen dialogues, with their turn scores, in the chosen order."""
+    wanted: dict[str, list[int]] = defaultdict(list)
+    for place, choice in enumerate(choices):
+        wanted[choice.dialogue_id].append(place)
+    found: dict[int, Dialogue] = {}
+    for dialogue in dialogues:
+        for place in wanted.get(dialogue.id, ()):
+            if choices[place].system in (None, dialogue.system) or dialogue.system is None:
+                found.setdefault(place, dialogue)
+    names = pa.array(sorted(wanted), pa.string())
+    part = Scores(scores.table.filter(pc.is_in(scores.table["dialogue_id"], names)), scores.signatures)
+    values = turn_values(part, scale)
+    return tuple(_to_read(choices[place], found[place], values) for place in sorted(found))
+
+
+def _to_read(choice: ChosenDialogue, dialogue: Dialogue, values: TurnValues) -> Excerpt:
+    known = [values.get((dialogue.id, system)) for system in (choice.system, dialogue.system, None)]
+    own = next((found for found in known if found), {})
+    first = _first_shown(choice, len(dialogue.turns))
+    turns = tuple(
+        ShownTurn.of(
+            dialogue, number, MOST_CHARACTERS, "reply" if number in choice.turns else "", own.get(number)
+        )
+        for number in range(first, min(first + MOST_TURNS, len(dialogue.turns)))
+    )
+    left_out = len(dialogue.turns) - len(turns)
+    return Excerpt(
+        choice.dialogue_id, choice.system, turns, left_out, tuple(choice.reasons), values=choice.values
+    )
+
+
+def _first_shown(choice: ChosenDialogue, turns: int) -> int:
+    """Start at the beginning, unless the turn in question would not be shown."""
+    if turns <= MOST_TURNS or not choice.turns or min(choice.turns) < MOST_TURNS:
+        return 0
+    return min(min(choice.turns) - MOST_TURNS // 2, turns - MOST_TURNS)

@@ -1,0 +1,198 @@
+"""Baselines: what wizards chose (Gandhe and Traum), and retrieval from a corpus.
+
+`wizard-max-voted` replies with what most wizards chose for a context, `wizard-random` with any utterance that
+at least one of them chose. Both know only the contexts that wizards have seen, so nobody can talk to them.
+
+`retrieval` is the selection paradigm, in which a system chooses among what people once said: the reply to the
+most similar context of a corpus. Contexts are compared by the vectors of their last turns, and half as much
+by the turns before those (`window` in all). The conversation that the context comes from is never chosen
+from: it would give away what was said there.
+"""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from dialeval import files
+from dialeval.dialogues import Dialogue
+from dialeval.dialogues.contexts import Context, conversation_of
+from dialeval.dialogues.formats import read
+from dialeval.dialogues.votes import Vote, load_votes, read_candidates, votes_mark
+from dialeval.errors import DataError, UsageError
+from dialeval.models.consensus import EXAMPLES
+from dialeval.models.encoder import DEFAULT, Encoder, mark
+from dialeval.models.network import Floats
+from dialeval.scores import Signature
+
+How = Literal["max-voted", "random"]
+_EARLIER = 0.5**0.5  # in both factors of a product: half
+
+
+@dataclass(frozen=True)
+class Wizards:
+    """A system that repeats wizards' choices; equal counts are settled by the order of the votes."""
+
+    name: str
+    how: How
+    votes: str
+    seed: int = 0
+    at_once: int = 1
+    fixed_only: bool = True
+
+    def __post_init__(self) -> None:
+        """Open the votes at once: a missing file should not be as many failures as there are contexts."""
+        _ = self._choices
+
+    @property
+    def signature(self) -> Signature:
+        """Which votes, and for a random choice which seed."""
+        fields: dict[str, object] = {"votes": votes_mark(self.votes)}
+        return Signature.of(
+            f"wizard-{self.how}.v1", fields | ({"seed": self.seed} if self.how == "random" else {})
+        )
+
+    @cached_property
+    def _choices(self) -> Mapping[tuple[str, int], Sequence[tuple[str, int]]]:
+        return choices(load_votes(self.votes))
+
+    def knows(self, context: Context) -> bool:
+        """Whether a wizard chose anything for a context."""
+        return (context.dialogue_id, context.turn) in self._choices
+
+    def reply(self, context: Context) -> str:
+        """Return what wizards chose for a context."""
+        if context.dialogue_id is None or context.turn is None:
+            raise UsageError(f"{self.name} answers contexts that wizards have seen, not new ones")
+        found = self._choices.get((context.dialogue_id, context.turn))
+        if not found:
+            raise DataError("no wizard chose anything here")
+        if self.how == "max-voted":
+            return max(found, key=lambda choice: choice[1])[0]
+        key = f"{self.seed}|{context.dialogue_id}|{context.turn}".encode("utf-8", "surrogatepass")
+        return found[int.from_bytes(hashlib.sha256(key).digest()[:8]) % len(found)][0]
+
+
+def choices(votes: Sequence[Vote]) -> dict[tuple[str, int], list[tuple[str, int]]]:
+    """Count, for each dialogue and turn, how many wizards chose each utterance.
+
+    >>> choices([Vote("d", 1, "ann", "Hi."), Vote("d", 1, "bob", "Hi."), Vote("d", 1, "bob", "Yes?")])
+    {('d', 1): [('Hi.', 2), ('Yes?', 1)]}
+    """
+    raters: dict[tuple[str, int], dict[str, set[str]]] = {}
+    for vote in votes:
+        if vote.utterance is not None:
+            said = raters.setdefault((vote.dialogue_id, vote.turn), {})
+            said.setdefault(vote.utterance, set()).add(vote.rater)
+    return {place: [(text, len(some)) for text, some in said.items()] for place, said in raters.items()}
+
+
+@dataclass(frozen=True)
+class Retrieval:
+    """Choose the reply that followed the most similar context of a corpus.
+
+    With `candidates`, the pool that wizards chose from (`annotate --candidates`), the one of them that is
+    nearest to that reply: so a system that selects can be judged by wizards' votes.
+
+    >>> from dialeval.dialogues import Turn
+    >>> system = Retrieval("retrieval", "examples")
+    >>> system.reply(Context((Turn("user", "What did you think of the film?"),)))
+    'The one about the lighthouse keeper? We did, last night.'
+    """
+
+    name: str
+    corpus: str = "examples"
+    window: int = 2
+    encoder: str = DEFAULT
+    candidates: str | None = None
+    at_once: int = 1
+    fixed_only: bool = False
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot work before the first question."""
+        if self.window < 1:
+            raise UsageError("window must be at least 1")
+        if self.candidates is not None and not self._pool[0]:
+            raise DataError("no candidate to choose", file=self.candidates)
+        if not self._corpus.replies:
+            raise DataError("no reply to choose from", file=self.corpus)
+
+    @property
+    def signature(self) -> Signature:
+        """Which corpus and encoder, by their contents, and how much of the context is looked at."""
+        corpus = f"{Path(self._path).stem}@{files.sha256(self._path)[:12]}"
+        fields = {"corpus": corpus, "window": self.window, "encoder": mark(self.encoder)}
+        if self.candidates is not None:
+            fields["candidates"] = f"{Path(self.candidates).stem}@{files.sha256(self.candidates)[:12]}"
+        return Signature.of("retrieval.v1", fields)
+
+    @property
+    def _path(self) -> Path:
+        return EXAMPLES if self.corpus == "examples" else Path(self.corpus)
+
+    @cached_property
+    def _corpus(self) -> "_Corpus":
+        return _Corpus.of(list(read(self._path)), Encoder.load(self.encoder), self.window)
+
+    def reply(self, context: Context) -> str:
+        """Return the reply to the most similar context."""
+        said = [turn.text for turn in context.said][-self.window :]
+        if not said:
+            raise DataError("nothing was said that could be answered")
+        likeness = self._corpus.vectors @ _features(Encoder.load(self.encoder).vectors(said))
+        if context.dialogue_id is not None:
+            own = conversation_of(context.dialogue_id)
+            likeness[[name == own for name in self._corpus.conversations]] = -np.inf
+        best = int(likeness.argmax())
+        if likeness[best] == -np.inf:
+            raise DataError("the corpus has no other dialogue")
+        return self._chosen(self._corpus.replies[best])
+
+    @cached_property
+    def _pool(self) -> tuple[list[str], Floats]:
+        texts = read_candidates(self.candidates or "")
+        vectors = Encoder.load(self.encoder).vectors(texts)
+        return texts, vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
+
+    def _chosen(self, reply: str) -> str:
+        """Return the candidate nearest to a reply, or the reply where there are no candidates."""
+        if self.candidates is None:
+            return reply
+        texts, vectors = self._pool
+        return texts[int((vectors @ Encoder.load(self.encoder).vectors([reply])[0]).argmax())]
+
+
+@dataclass(frozen=True)
+class _Corpus:
+    """Contexts as vectors, and what was said after each."""
+
+    vectors: Floats
+    replies: list[str]
+    conversations: list[str]
+
+    @classmethod
+    def of(cls, dialogues: list[Dialogue], encoder: Encoder, window: int) -> "_Corpus":
+        said = [(one, Context(one.turns).said) for one in dialogues]
+        texts = list(dict.fromkeys(turn.text for _, turns in said for turn in turns))
+        rows = dict(zip(texts, encoder.vectors(texts), strict=True))
+        vectors, replies, conversations = [], [], []
+        for dialogue, turns in said:
+            for number in range(1, len(turns)):
+                if turns[number].speaker != turns[number - 1].speaker:
+                    before = turns[max(0, number - window) : number]
+                    vectors.append(_features(np.stack([rows[turn.text] for turn in before])))
+                    replies.append(turns[number].text)
+                    conversations.append(conversation_of(dialogue.id))
+        made = np.stack(vectors) if vectors else np.zeros((0, 2 * encoder.width), np.float32)
+        return cls(made, replies, conversations)
+
+
+def _features(vectors: Floats) -> Floats:
+    """Describe a context: its last turn, and the mean of those before it at half the weight."""
+    unit = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
+    before = unit[:-1].mean(axis=0) if len(unit) > 1 else np.zeros_like(unit[-1])
+    return np.concatenate([unit[-1], _EARLIER * before]).astype(np.float32)

@@ -1,0 +1,165 @@
+"""Systems of your own: an OpenAI-compatible endpoint (`Remote`), or a Python function (`Function`).
+
+A function is called in one thread of its own, one call at a time, so that it may keep what belongs to a
+thread. A call that takes too long is given up. No thread can be ended from outside, so the one that is stuck
+goes on by itself, what it returns is thrown away, and the next call has a new thread; the end of the program
+waits for none of them.
+"""
+
+import importlib
+import queue
+import sys
+import threading
+import weakref
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from dialeval.dialogues.contexts import Context
+from dialeval.errors import DataError, UsageError
+from dialeval.models.endpoint import TIMEOUT, Endpoint
+from dialeval.scores import Signature
+
+AT_ONCE = 4
+Messages = list[dict[str, str]]
+Answer = Callable[[Messages], str]
+Calls = queue.SimpleQueue[tuple[Future[Any], Messages] | None]
+
+
+def messages_of(context: Context) -> Messages:
+    """Return a context as chat messages: the system is `assistant`, tools' answers are left out."""
+    roles = {context.speaker: "assistant", "system": "system"}
+    return [
+        {"role": roles.get(turn.speaker, "user"), "content": turn.text}
+        for turn in context.turns
+        if turn.speaker != "tool"
+    ]
+
+
+@dataclass(frozen=True)
+class Remote:
+    """An OpenAI-compatible endpoint as a system under test; `instructions` is sent first, as a system prompt.
+
+    >>> system = Remote(Endpoint("http://localhost:8000/v1", model="tiny"), "tiny")
+    >>> str(system.signature)
+    'endpoint.v1|address:http://localhost:8000/v1|model:tiny|temperature:0.0|max_tokens:256|instructions:-'
+    """
+
+    endpoint: Endpoint
+    name: str
+    instructions: str | None = None
+    at_once: int = AT_ONCE
+    fixed_only: bool = False
+
+    @property
+    def signature(self) -> Signature:
+        """Address, model and sampling, which decide the replies; time-outs and tries do not."""
+        asked = {
+            key: getattr(self.endpoint, key) for key in ("address", "model", "temperature", "max_tokens")
+        }
+        return Signature.of("endpoint.v1", {**asked, "instructions": self.instructions})
+
+    def reply(self, context: Context) -> str:
+        """Send the context as a chat."""
+        return self.endpoint.complete(self.messages(context))
+
+    def messages(self, context: Context) -> Messages:
+        """Return what is sent: the instructions, then the turns that are not blank."""
+        first = [] if self.instructions is None else [{"role": "system", "content": self.instructions}]
+        return first + [one for one in messages_of(context) if one["content"].strip()]
+
+
+@dataclass(frozen=True)
+class Function:
+    """A Python function as a system under test, asked for one reply at a time, `timeout` seconds for each.
+
+    >>> from dialeval.dialogues import Turn
+    >>> system = Function("shouting", lambda messages: messages[-1]["content"].upper())
+    >>> system.reply(Context((Turn("user", "Hi!"),)))
+    'HI!'
+    """
+
+    name: str
+    answer: Answer
+    spec: str = ""
+    at_once: int = 1
+    fixed_only: bool = False
+    timeout: float = TIMEOUT
+    _caller: "_Caller" = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Refuse a time-out that is not positive."""
+        if not self.timeout > 0:
+            raise UsageError("timeout must be above 0")
+        object.__setattr__(self, "_caller", _Caller(self.answer))
+
+    @property
+    def signature(self) -> Signature:
+        """The name of the function: what it does, dialeval cannot know."""
+        return Signature.of("function.v1", {"function": self.spec or self.name})
+
+    def reply(self, context: Context) -> str:
+        """Call the function with `{"role", "content"}` dictionaries, its own earlier turns as `assistant`."""
+        said = self._caller.call(messages_of(context), self.timeout)
+        if not isinstance(said, str):
+            raise DataError(f"returned {type(said).__name__}, not text")
+        return said
+
+
+class _Caller:
+    """The thread in which a function is called, and another one when that is stuck."""
+
+    def __init__(self, answer: Answer) -> None:
+        self._answer, self._turn = answer, threading.Lock()
+        self._calls: Calls | None = None
+
+    def call(self, messages: Messages, timeout: float) -> Any:
+        with self._turn:
+            if self._calls is None:
+                self._calls = queue.SimpleQueue()
+                threading.Thread(target=_work, args=(self._answer, self._calls), daemon=True).start()
+                weakref.finalize(self, self._calls.put, None)
+            made: Future[Any] = Future()
+            self._calls.put((made, messages))
+            try:
+                return made.result(timeout)
+            except TimeoutError:
+                if made.done():  # in time after all, or an error of the function's own
+                    return made.result()
+                self._calls.put(None)
+                self._calls = None
+                raise DataError(f"no answer in {timeout:g} s") from None
+
+
+def _work(answer: Answer, calls: Calls) -> None:
+    """Answer call after call until None comes."""
+    while (call := calls.get()) is not None:
+        made, messages = call
+        try:
+            made.set_result(answer(messages))
+        except SystemExit as error:  # ends the reply, not the run
+            made.set_exception(DataError(f"ended itself: {error!r}"))
+        except BaseException as error:
+            made.set_exception(error)
+        del call, made, messages  # or the last of them would be kept until the next
+
+
+def load_function(spec: str, name: str | None = None, timeout: float | None = None) -> Function:
+    """Import `module:function`, from the current folder too, as `python -m` would."""
+    module, _, attribute = spec.partition(":")
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.insert(0, here)
+    try:
+        found: Any = importlib.import_module(module)
+    except ImportError as error:
+        raise UsageError(f"--system {spec}: {error}") from None
+    except Exception as error:  # whatever a module does while it is imported
+        raise UsageError(f"--system {spec}: {module} cannot be imported: {error!r}") from None
+    for part in attribute.split("."):
+        found = getattr(found, part, None)
+    if not callable(found):
+        raise UsageError(f"--system {spec}: {module} has no function {attribute!r}")
+    return Function(name or spec, found, spec, timeout=TIMEOUT if timeout is None else timeout)

@@ -1,0 +1,261 @@
+"""Recipes of the published baselines: RUBER, BERT-RUBER, PONE, predictive engagement, DynaEval, Flow score.
+
+None of them needs a label but predictive engagement, which learns from ratings of dialogues: `rating` in the
+meta of a dialogue, or else the mean of the `label`s of its turns.
+"""
+
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dialeval.dialogues import Dialogue, scored_turns
+from dialeval.models.baselines import (
+    KIND,
+    Features,
+    Reader,
+    Vectors,
+    exchange_features,
+    flow_features,
+    graph_features,
+)
+from dialeval.models.encoder import DEFAULT, Encoder
+from dialeval.models.heads import Head
+from dialeval.models.network import Floats
+from dialeval.models.turn_vectors import TurnVectors
+from dialeval.training.examples import Floats as Floats64
+from dialeval.training.examples import VectorExample
+from dialeval.training.recipe import Recipe, vector_recipe
+from dialeval.training.settings import TrainingSettings
+
+FITS, WHOLE, ENGAGEMENT = Head("fits", "binary"), Head("whole", "binary"), Head("engagement", "regression")
+SMALL = TrainingSettings(batch=128, learning_rate=5e-4, epochs=4, warmup=0.1, weight_decay=0.05, dropout=0.3)
+_TOGETHER = 128  # dialogues encoded at a time
+_CANDIDATES = 16  # replies that a negative is chosen among
+_NEIGHBOUR = 0.6  # cosine from which a reply of another dialogue may stand in for the true one
+MOST_FLOWS = 12_000  # turns that the flow is learned from: each has as many targets as a vector numbers
+
+
+def _recipe(
+    name: str, about: str, head: Head, reader: Reader, examples: Any, hidden: tuple[int, ...]
+) -> Recipe:
+    return vector_recipe(
+        name=name,
+        heads=(head,),
+        examples=examples,
+        dev_figure="accuracy",
+        settings=SMALL,
+        hidden=hidden,
+        activation="gelu",
+        about=about,
+        fields=reader.fields(),
+        kind=KIND,
+    )
+
+
+def _reader(encoder: str | None, features: Features, vectors: Vectors = "sentence") -> Reader:
+    return Reader(Encoder.load(encoder or DEFAULT), features, vectors)
+
+
+def ruber(encoder: str | None = None) -> Recipe:
+    """RUBER: true replies told from random ones, over means of word vectors."""
+    reader = _reader(encoder, "exchange", "words")
+    about = "Says how well a reply answers what was said; true replies against random ones, word vectors."
+    return _recipe("ruber", about, FITS, reader, lambda given: _replies(given, reader), (64,))
+
+
+def bert_ruber(encoder: str | None = None) -> Recipe:
+    """BERT-RUBER: true replies told from random ones, over sentence vectors."""
+    reader = _reader(encoder, "exchange")
+    about = "Says how well a reply answers what was said; true replies against random ones, sentence vectors."
+    return _recipe("bert-ruber", about, FITS, reader, lambda given: _replies(given, reader), (64, 32))
+
+
+def pone(encoder: str | None = None) -> Recipe:
+    """PONE: as BERT-RUBER, with weighted positives from other dialogues and negatives that are near."""
+    reader = _reader(encoder, "exchange")
+    about = "Says how well a reply answers what was said; weighted positives and chosen negatives."
+    return _recipe("pone", about, FITS, reader, lambda given: _replies(given, reader, chosen=True), (64, 32))
+
+
+def predictive_engagement(encoder: str | None = None) -> Recipe:
+    """Engagement of an utterance, learned from ratings of whole dialogues."""
+    reader = _reader(encoder, "exchange")
+    return vector_recipe(
+        name="predictive-engagement",
+        heads=(ENGAGEMENT,),
+        examples=lambda dialogues: _rated(dialogues, reader),
+        dev_figure="spearman",
+        settings=TrainingSettings(epochs=0, weight_decay=10.0),
+        hidden=(),
+        about="Says how engaging an utterance is; learned from ratings of dialogues.",
+        fields=reader.fields(),
+        kind=KIND,
+        ridge=True,
+    )
+
+
+def dynaeval(encoder: str | None = None) -> Recipe:
+    """DynaEval: dialogues told from ones with shuffled or replaced utterances, by their utterance graphs."""
+    reader = _reader(encoder, "graph")
+    about = "Says how much a dialogue is one; originals against shuffled and replaced utterances."
+    return _recipe("dynaeval", about, WHOLE, reader, lambda given: _graphs(given, reader), (64,))
+
+
+def flow_score(encoder: str | None = None) -> Recipe:
+    """Flow score: the next turn, predicted from the flow of the dialogue so far."""
+    reader = _reader(encoder, "flow")
+    heads = tuple(Head(f"d{number}", "regression") for number in range(reader.encoder.width))
+    return vector_recipe(
+        name="flow-score",
+        heads=heads,
+        examples=lambda dialogues: _flows(dialogues, reader, heads),
+        dev_figure=mean_cosine,
+        settings=TrainingSettings(epochs=0, weight_decay=1.0),
+        hidden=(),
+        about="Predicts the vector of the next turn of a dialogue.",
+        fields=reader.fields(),
+        kind=KIND,
+        ridge=True,
+    )
+
+
+class _Exchange(NamedTuple):
+    said: Floats
+    reply: Floats
+    key: str
+
+
+def _read(dialogues: Iterable[Dialogue], reader: Reader) -> Iterator[TurnVectors]:
+    stream = iter(dialogues)
+    while some := list(islice(stream, _TOGETHER)):
+        yield from reader.turns(some)
+
+
+def _exchanges(found: TurnVectors) -> Iterator[tuple[int, _Exchange]]:
+    answered = found.answered()
+    for turn in scored_turns(found.dialogue):
+        before = answered[turn]
+        if before is not None and found.spoken[turn]:
+            vectors = found.vectors
+            yield turn, _Exchange(vectors[before], vectors[turn], f"{found.dialogue.id}|{turn}")
+
+
+def _replies(
+    dialogues: Iterable[Dialogue], reader: Reader, *, chosen: bool = False
+) -> Iterator[VectorExample]:
+    """Make of every reply an example, and one of a reply that was given elsewhere."""
+    known = [one for found in _read(dialogues, reader) for _, one in _exchanges(found)]
+    if not known:
+        return
+    replies = np.stack([one.reply for one in known])
+    for one in known:
+        drawn = np.array([_draw(f"{one.key}|{n}", len(known)) for n in range(_CANDIDATES if chosen else 1)])
+        alike = replies[drawn] @ one.reply
+        other = _nearest(drawn, alike, one.key) if chosen else int(drawn[0])
+        yield _example(one.said, one.reply, 1.0)
+        yield _example(one.said, replies[other], 0.0)
+        best = int(alike.argmax())
+        if chosen and _NEIGHBOUR <= alike[best] < 1 - 1e-6:  # PONE's augmented positives weigh what they fit
+            yield _example(one.said, replies[drawn[best]], 1.0, float(alike[best]))
+
+
+def _nearest(drawn: Any, alike: Floats, key: str) -> int:
+    """Choose a negative: every second time the nearest of the candidates that is no paraphrase."""
+    near = np.where(alike < _NEIGHBOUR, alike, -2.0)
+    return int(drawn[int(near.argmax())] if _draw(f"{key}|near", 2) else drawn[0])
+
+
+def _example(said: Floats, reply: Floats, fits: float, weight: float = 1.0) -> VectorExample:
+    return VectorExample(exchange_features(said[None], reply[None])[0], {FITS.name: fits}, weight)
+
+
+def _rated(dialogues: Iterable[Dialogue], reader: Reader) -> Iterator[VectorExample]:
+    """Give every reply of a dialogue the dialogue's rating."""
+    for found in _read(dialogues, reader):
+        rating = dialogue_rating(found.dialogue)
+        if rating is not None:
+            for _, one in _exchanges(found):
+                row = exchange_features(one.said[None], one.reply[None])[0]
+                yield VectorExample(row, {ENGAGEMENT.name: rating})
+
+
+def dialogue_rating(dialogue: Dialogue) -> float | None:
+    """Return the `rating` in the meta of a dialogue, or the mean of the labels of its turns.
+
+    >>> from dialeval.dialogues import Turn, dialogue
+    >>> dialogue_rating(dialogue([Turn("user", "Hi", {"label": 1.0}), Turn("user", "?", {"label": 0})]))
+    0.5
+    """
+    given = dialogue.meta.get("rating")
+    labels = [turn.meta.get("label") for turn in dialogue.turns]
+    known = labels if given is None else [given]
+    numbers = [float(one) for one in known if isinstance(one, int | float)]
+    return sum(numbers) / len(numbers) if numbers else None
+
+
+def _graphs(dialogues: Iterable[Dialogue], reader: Reader) -> Iterator[VectorExample]:
+    """Make of every dialogue three examples: as it is, shuffled, and with another's utterances in it."""
+    known = [found for found in _read(dialogues, reader) if sum(found.spoken) > 2]
+    for found in known:
+        other = known[_draw(f"{found.dialogue.id}|other", len(known))]
+        yield VectorExample(_whole(found), {WHOLE.name: 1.0}, 2.0)
+        yield VectorExample(_whole(_shuffled(found)), {WHOLE.name: 0.0})
+        if other is not found:
+            yield VectorExample(_whole(_replaced(found, other)), {WHOLE.name: 0.0})
+
+
+def _whole(found: TurnVectors) -> Floats:
+    last = max(turn for turn, heard in enumerate(found.spoken) if heard)
+    return np.asarray(graph_features(found)[last])
+
+
+def _shuffled(found: TurnVectors) -> TurnVectors:
+    order = sorted(range(len(found.vectors)), key=lambda turn: _draw(f"{found.dialogue.id}|{turn}", 1 << 30))
+    return _rearranged(found, found.vectors[order], [found.spoken[turn] for turn in order])
+
+
+def _replaced(found: TurnVectors, other: TurnVectors) -> TurnVectors:
+    """Put another dialogue's utterances in the place of one speaker's."""
+    spoken = [turn for turn, heard in enumerate(other.spoken) if heard]
+    speakers = sorted({turn.speaker for turn in found.dialogue.turns})
+    speaker = speakers[_draw(f"{found.dialogue.id}|speaker", len(speakers))]
+    vectors = found.vectors.copy()
+    for number, turn in enumerate(found.dialogue.turns):
+        if turn.speaker == speaker and found.spoken[number]:
+            vectors[number] = other.vectors[spoken[_draw(f"{found.dialogue.id}|{number}|in", len(spoken))]]
+    return _rearranged(found, vectors, found.spoken)
+
+
+def _rearranged(found: TurnVectors, vectors: Floats, spoken: Sequence[bool]) -> TurnVectors:
+    return TurnVectors(found.dialogue, vectors, list(spoken), found.cut)
+
+
+def _flows(dialogues: Iterable[Dialogue], reader: Reader, heads: Sequence[Head]) -> Iterator[VectorExample]:
+    """Make an example of every turn that follows something."""
+    names, chosen = [head.name for head in heads], list[tuple[int, Floats, Floats]]()
+    for found in _read(dialogues, reader):
+        before = flow_features(found)
+        first = next((turn for turn, heard in enumerate(found.spoken) if heard), 0)
+        chosen += [
+            (_draw(f"{found.dialogue.id}|{turn}", 1 << 62), before[turn], found.vectors[turn])
+            for turn in range(first + 1, len(before))
+            if found.spoken[turn]
+        ]
+    for _, known, said in sorted(chosen, key=lambda one: one[0])[:MOST_FLOWS]:
+        yield VectorExample(known, dict(zip(names, said.tolist(), strict=True)))
+
+
+def mean_cosine(predictions: Mapping[str, Floats64], targets: Mapping[str, Floats64]) -> float | None:
+    """Return the mean cosine of predicted and true vectors, whose numbers are heads."""
+    said, wanted = (np.stack(list(some.values()), axis=1) for some in (predictions, targets))
+    lengths = np.linalg.norm(said, axis=1) * np.linalg.norm(wanted, axis=1)
+    return float(np.mean((said * wanted).sum(axis=1) / np.maximum(lengths, 1e-12)))
+
+
+def _draw(key: str, count: int) -> int:
+    """Draw a number below `count`; the same key draws the same one."""
+    digest = hashlib.blake2b(key.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+    return int.from_bytes(digest) % count

@@ -1,0 +1,256 @@
+"""A run on disk, so that a kill costs minutes, not days.
+
+`checkpoint/` holds the weights, what the optimiser remembers and where the run is; `best-<step>/` the weights
+with the best dev figure so far. Both are written beside their place and renamed, and a checkpoint names the
+best weights that belong to it, so at any moment the folder holds one whole state of the run. Order of
+examples and dropout follow from the seed and the number of the step: they need not be stored.
+"""
+
+import contextlib
+import json
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dialeval.errors import DataError
+from dialeval.files import locked, replacing_folder, sweep, write_text
+from dialeval.manifests import check_sums, write_sums
+from dialeval.models.tensors import Array, read_tensors, write_tensors
+from dialeval.training.settings import TrainingSettings
+
+if TYPE_CHECKING:
+    import torch
+
+_FORMAT = 2  # 1 had no hashes
+_CHECKPOINT, _STATE = "checkpoint", "state.json"
+_MODEL, _OPTIMISER = "model.safetensors", "optimiser.safetensors"
+_AFRESH = "take another folder, or begin afresh (--fresh, or resume=False)"
+
+
+@dataclass(frozen=True)
+class DevResult:
+    """One evaluation on the dev set: the mean loss since the one before, and the figure (None: undefined)."""
+
+    step: int
+    epoch: int
+    loss: float
+    figure: float | None
+
+
+@dataclass(frozen=True)
+class Trained:
+    """The record of a training run; the network itself now has the best weights."""
+
+    settings: TrainingSettings
+    steps: int
+    """Made in all, in this process and those before it."""
+    loss: float
+    """Of the last step."""
+    best_step: int
+    best_figure: float | None
+    figure: str
+    history: tuple[DevResult, ...]
+    stopped_early: bool
+    train_rows: int
+    dev_rows: int
+    train_hash: str
+    dev_hash: str
+    seconds: float
+    threads: int
+    resumed_at: int | None
+    """The step this process began after; None: it began the run."""
+    sets: tuple[str, ...] | None = None
+    """Public sets among the data, as `NAME/portion`; None: not known."""
+    filtered: tuple[str, ...] = ()
+    """Public sets whose dialogues were kept out of the data by their text."""
+
+
+def readable_time(seconds: float) -> str:
+    """Write a duration for people.
+
+    >>> readable_time(42.4), readable_time(5025), readable_time(200_000)
+    ('42 s', '1 h 23 min', '2 d 7 h')
+    """
+    whole = round(seconds)
+    for large, name, small, under in ((86400, "d", 3600, "h"), (3600, "h", 60, "min")):
+        if whole >= large:
+            return f"{whole // large} {name} {whole % large // small} {under}"
+    return f"{whole // 60} min {whole % 60} s" if whole >= 60 else f"{whole} s"
+
+
+@dataclass
+class State:
+    """Where a run is. `position` counts the steps of the current epoch that are done."""
+
+    step: int = 0
+    epoch: int = 0
+    position: int = 0
+    loss: float = 0.0
+    sum: float = 0.0
+    """Of the losses since the last evaluation; `count` of them."""
+    count: int = 0
+    best: float | None = None
+    best_step: int = 0
+    waited: int = 0
+    """Evaluations since the best one."""
+    finished: bool = False
+    seconds: float = 0.0
+    threads: int = 1
+    history: list[DevResult] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Fingerprint:
+    """Everything that the result of a run depends on; a checkpoint of another run is never continued."""
+
+    settings: Mapping[str, Any]
+    train: str
+    dev: str
+    network: str
+    """A hash of the first weights and of the heads."""
+    figure: str
+
+    def refuse(self, stored: Any, file: Path, differences: list[str]) -> None:
+        """Raise an error that names the differences to a stored fingerprint, if there are any."""
+        told = {
+            "train": "the training examples are others",
+            "dev": "the dev examples are others",
+            "network": "encoder or heads are others, or the network was trained already",
+            "figure": f"the dev figure was {stored.get('figure')}, is {self.figure}",
+        }
+        wrong = differences + [text for name, text in told.items() if stored.get(name) != getattr(self, name)]
+        if wrong:
+            raise DataError(f"a checkpoint of another run: {'; '.join(wrong)}", file=file, fix=_AFRESH)
+
+
+class Checkpoints:
+    """The folder of one run; without one, the best weights are kept in memory and nothing else is."""
+
+    def __init__(self, folder: str | Path | None) -> None:
+        self.folder = None if folder is None else Path(folder)
+        self._memory: dict[str, Array] = {}
+
+    @contextlib.contextmanager
+    def alone(self) -> Iterator[None]:
+        """Hold the folder for this process; remove what a killed one left half-written."""
+        if self.folder is None:
+            yield
+            return
+        with locked(self.folder / ".lock", "another run is writing here"):
+            sweep(self.folder)
+            yield
+
+    def save(
+        self, state: State, module: "torch.nn.Module", optimiser: "torch.optim.Optimizer", whose: Fingerprint
+    ) -> None:
+        """Write all that a resumed run needs, in place of the last checkpoint."""
+        if self.folder is None:
+            return
+        content = {"format": _FORMAT, "state": asdict(state), "fingerprint": asdict(whose)}
+        with replacing_folder(self.folder / _CHECKPOINT) as fresh:
+            remembered = {} if state.finished else _remembered(module, optimiser)  # no step will follow
+            write_tensors(fresh / _MODEL, module_arrays(module))
+            write_tensors(fresh / _OPTIMISER, remembered)
+            write_text(fresh / _STATE, json.dumps(content, indent=1, allow_nan=False))
+            write_sums(fresh)
+        for old in self.folder.glob("best-*"):
+            if old.name != f"best-{state.best_step}":
+                shutil.rmtree(old, ignore_errors=True)
+
+    def save_best(self, step: int, module: "torch.nn.Module") -> None:
+        """Keep these weights; they become the best ones with the next checkpoint."""
+        if self.folder is None:
+            self._memory = {name: value.copy() for name, value in module_arrays(module).items()}
+            return
+        with replacing_folder(self.folder / f"best-{step}") as fresh:
+            write_tensors(fresh / _MODEL, module_arrays(module))
+            write_sums(fresh)
+
+    def load(
+        self,
+        module: "torch.nn.Module",
+        optimiser: "torch.optim.Optimizer",
+        whose: Fingerprint,
+        differences: Callable[[Mapping[str, Any]], list[str]],
+    ) -> State | None:
+        """Restore module and optimiser, and return the state; None if there is no checkpoint.
+
+        `differences` names what differs between the settings now and those it is given.
+        """
+        if self.folder is None or not (self.folder / _CHECKPOINT).is_dir():
+            return None
+        place = self.folder / _CHECKPOINT
+        state, stored = _read(place / _STATE)
+        whose.refuse(stored, place / _STATE, differences(stored.get("settings") or {}))
+        check_sums(place, fix=_AFRESH)
+        _into(module, read_tensors(place / _MODEL), place / _MODEL)
+        _remember(module, optimiser, read_tensors(place / _OPTIMISER), place / _OPTIMISER)
+        return state
+
+    def load_best(self, state: State, module: "torch.nn.Module") -> None:
+        """Load the best weights into the module; the last ones, if no dev figure was ever defined."""
+        if state.best is None:
+            return
+        file = (self.folder or Path()) / f"best-{state.best_step}" / _MODEL
+        if self.folder:
+            check_sums(file.parent, fix=_AFRESH)
+        _into(module, read_tensors(file) if self.folder else self._memory, file)
+
+    def clear(self) -> None:
+        """Forget the run."""
+        for old in (self.folder / _CHECKPOINT, *self.folder.glob("best-*")) if self.folder else ():
+            shutil.rmtree(old, ignore_errors=True)
+
+
+def _read(file: Path) -> tuple[State, dict[str, Any]]:
+    try:
+        content = json.loads(file.read_bytes())
+        if content["format"] != _FORMAT:
+            raise DataError(f"a checkpoint of format {content['format']!r}", file=file, fix=_AFRESH)
+        state = State(**content["state"])
+        state.history = [DevResult(**one) for one in content["state"]["history"]]
+        return state, dict(content["fingerprint"])
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        raise DataError(f"not a checkpoint: {error}", file=file, fix=_AFRESH) from None
+
+
+def module_arrays(module: "torch.nn.Module") -> dict[str, Array]:
+    """Return all weights, as they are written."""
+    return {name: value.cpu().contiguous().numpy() for name, value in module.state_dict().items()}
+
+
+def _remembered(module: "torch.nn.Module", optimiser: "torch.optim.Optimizer") -> dict[str, Array]:
+    return {
+        f"{name}/{what}": value.cpu().numpy()
+        for name, weight in module.named_parameters()
+        for what, value in optimiser.state.get(weight, {}).items()
+    }
+
+
+def _remember(
+    module: "torch.nn.Module", optimiser: "torch.optim.Optimizer", arrays: Mapping[str, Array], file: Path
+) -> None:
+    import torch
+
+    weights = dict(module.named_parameters())
+    for key, value in arrays.items():
+        name, _, what = key.rpartition("/")
+        if name not in weights or value.shape != (() if what == "step" else tuple(weights[name].shape)):
+            raise DataError("not what this network's optimiser remembers", file=file, field=key, fix=_AFRESH)
+        optimiser.state[weights[name]][what] = torch.from_numpy(np.array(value)).to(weights[name].device)
+
+
+def _into(module: "torch.nn.Module", found: Mapping[str, Array], file: Path) -> None:
+    import torch
+
+    wanted = module.state_dict()
+    shapes = {name: tuple(value.shape) for name, value in wanted.items()}
+    if {name: value.shape for name, value in found.items()} != shapes:
+        raise DataError("not the weights of this network", file=file, fix=_AFRESH)
+    with torch.no_grad():
+        for name, value in wanted.items():
+            value.copy_(torch.from_numpy(np.array(found[name])))

@@ -1,0 +1,261 @@
+"""The recipes `coherence` and `dialoguescore`: true replies against negatives, for every length of history.
+
+Of each reply and each kind of negatives one pair is made: the windows with the true reply, and the same ones
+with another reply in its place. How much history a window has is drawn among what the dialogue allows, so
+that longer histories have fewer examples, and whether replies are read with or without their values is drawn
+as well. Features of all windows would be gigabytes: an example holds rows of a table of vectors that all
+share, and its features are computed when a batch is read.
+"""
+
+import functools
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from dialeval.dialogues import Dialogue, takes_part
+from dialeval.errors import UsageError
+from dialeval.models.coherence import FIGURES, HEAD, Window, windows
+from dialeval.models.encoder import DEFAULT, Encoder
+from dialeval.models.heads import Head
+from dialeval.models.network import Floats
+from dialeval.models.window_features import DIRECTIONS, KIND, Direction, described, padded, window_features
+from dialeval.training.examples import PairExample, Targets
+from dialeval.training.negatives import KINDS, Negatives, ReplyPlace, draws_of
+from dialeval.training.networks import Lengths, Places, VectorNetwork
+from dialeval.training.recipe import Recipe, pair_recipe
+from dialeval.training.settings import TrainingSettings
+
+if TYPE_CHECKING:
+    import torch
+
+WINDOWS = TrainingSettings(
+    batch=256, learning_rate=1e-3, epochs=1, warmup=0.03, weight_decay=0.1, dropout=0.3
+)
+
+_MIXED = {"dialoguescore": ("session", "domain", "state"), "coherence": ("session", "topic", "random")}
+_SAMPLE = 8192  # examples that mean and scale of the features are taken from
+
+
+class VectorTable:
+    """Vectors of different texts, a row each."""
+
+    def __init__(self, vectors: Floats) -> None:
+        self.vectors = vectors
+        self.hash = hashlib.blake2b(np.ascontiguousarray(vectors).tobytes(), digest_size=16).digest()
+
+
+@dataclass(frozen=True, eq=False)
+class WindowExample:
+    """Turns of a window by their rows in a table, with direction, history and target."""
+
+    table: VectorTable = field(repr=False)
+    turns: tuple[int, ...]
+    direction: Direction
+    history: int
+    targets: Targets
+    weight: float = 1.0
+
+    def digest(self) -> bytes:
+        """Return bytes that differ whenever examples do."""
+        told = repr((self.turns, self.direction, self.history, sorted(self.targets.items()), self.weight))
+        return hashlib.blake2b(self.table.hash + told.encode(), digest_size=16).digest()
+
+
+class PreparedWindows:
+    """Windows in the form that the network reads; all have features of one size."""
+
+    def __init__(self, examples: Sequence[WindowExample], _: int | None = None) -> None:
+        tables = {id(example.table): example.table for example in examples}
+        starts, vectors = dict[int, int](), [np.zeros((0, 0), np.float32)]
+        for key, table in tables.items():
+            starts[key] = sum(map(len, vectors))
+            vectors.append(table.vectors)
+        self.vectors = vectors[-1] if len(vectors) == 2 else np.concatenate(vectors[1:] or vectors)
+        self.lengths: Lengths = np.ones(len(examples), np.int64)
+        self._places = np.array([padded(example.turns) for example in examples], np.int64)
+        offsets = np.array([starts[id(example.table)] for example in examples], np.int64)
+        if len(examples):
+            self._places = np.where(self._places >= 0, self._places + offsets[:, None], -1)
+        self._direction = np.array([DIRECTIONS.index(example.direction) for example in examples], np.int64)
+        self._history = np.array([example.history for example in examples], np.int64)
+
+    def features(self, places: Places | slice) -> Floats:
+        """Describe the windows at these places."""
+        chosen = self._places[places], self._direction[places], self._history[places]
+        return window_features(self.vectors, *chosen)
+
+    def tensors(self, places: Places) -> "dict[str, torch.Tensor]":
+        """Return the features of the windows at these places."""
+        import torch
+
+        return {"features": torch.from_numpy(self.features(places))}
+
+
+class CoherenceCase(NamedTuple):
+    """A window as texts, the last turn first; `true` is whether its reply is the true one."""
+
+    texts: tuple[str, ...]
+    direction: Direction
+    history: int
+    true: bool
+
+
+@dataclass(frozen=True)
+class Contrasts:
+    """How true replies are paired with negatives.
+
+    `kinds` of negatives, one of each for every reply, so one named twice is drawn twice; `bare` is the share
+    of pairs whose replies have no values; `history` fixes the exchanges of history, otherwise they are drawn.
+    """
+
+    kinds: tuple[str, ...]
+    bare: float = 0.0
+    seed: int = 0
+    history: int | None = None
+    directions: tuple[Direction, ...] = ("ur", "ru")
+
+    def cases(self, dialogues: Sequence[Dialogue]) -> Iterator[CoherenceCase]:
+        """Make the cases of dialogues, true and false by turns."""
+        drawn = Negatives(dialogues, self.seed)
+        for number, dialogue in enumerate(dialogues):
+            spoken = [takes_part(turn) and bool(turn.text.strip()) for turn in dialogue.turns]
+            replies = drawn.replies[number]
+            for turn, asked in zip(replies, windows(dialogue, spoken, replies), strict=True):
+                for order, kind in enumerate(self.kinds if asked else ()):
+                    count = self.kinds[:order].count(kind)
+                    yield from self._pairs(drawn, ReplyPlace(number, turn), asked, kind, count)
+
+    def _pairs(
+        self, drawn: Negatives, place: ReplyPlace, asked: Mapping[Direction, Window], kind: str, count: int
+    ) -> Iterator[CoherenceCase]:
+        """Make the windows of a reply with one negative."""
+        other = drawn.draw(place, kind, count)
+        if other is None:
+            return
+        name = drawn.dialogues[place.dialogue].id
+        chance = draws_of(f"{self.seed}|window|{kind}|{name}|{place.turn}|{count}")
+        bare = chance.random() < self.bare
+        for direction, window in asked.items():
+            history = int(chance.integers(window.histories + 1)) if self.history is None else self.history
+            if direction not in self.directions or history > window.histories:
+                continue
+            for chosen in (place, other):
+                texts = _texts(drawn, window.cut(history), place, chosen, bare)
+                yield CoherenceCase(texts, direction, history, chosen is place)
+
+
+def _texts(
+    drawn: Negatives, numbers: Sequence[int], place: ReplyPlace, chosen: ReplyPlace, bare: bool
+) -> tuple[str, ...]:
+    """Return the texts of the turns of a window, with the chosen reply in place of the true one."""
+    turns = drawn.dialogues[place.dialogue].turns
+    speaker = turns[place.turn].speaker
+    found = []
+    for number in numbers:
+        one = chosen if number == place.turn else ReplyPlace(place.dialogue, number)
+        without = bare and turns[number].speaker == speaker
+        found.append(drawn.plain(one) if without else drawn.dialogues[one.dialogue].turns[one.turn].text)
+    return tuple(found)
+
+
+def window_examples(contrasts: Contrasts, dialogues: Iterable[Dialogue]) -> Iterator[WindowExample]:
+    """Encode each different text once, and make windows over the table of them."""
+    cases = list(contrasts.cases(list(dialogues)))
+    texts = {text: None for case in cases for text in case.texts}
+    places = {text: number for number, text in enumerate(texts)}
+    table = VectorTable(described(unit_vectors(Encoder.load(DEFAULT), list(texts)), list(texts)))
+    for case in cases:
+        turns = tuple(places[text] for text in case.texts)
+        yield WindowExample(table, turns, case.direction, case.history, {HEAD.name: float(case.true)})
+
+
+def _network(examples: Sequence[WindowExample], settings: TrainingSettings) -> VectorNetwork:
+    """Make layers of the right size, with the mean and scale of a sample of the examples."""
+    sample = examples[:: max(1, len(examples) // _SAMPLE)]
+    return VectorNetwork.fitting(
+        sample, (HEAD,), settings, hidden=(256,), activation="gelu", read=PreparedWindows
+    )
+
+
+def unit_vectors(encoder: Encoder, texts: Sequence[str]) -> np.ndarray[Any, np.dtype[np.float32]]:
+    """Encode texts to vectors of length one; a blank text is a row of zeros."""
+    rows = np.zeros((len(texts), encoder.width), np.float32)
+    said = [number for number, text in enumerate(texts) if text.strip()]
+    vectors = encoder.vectors([texts[number] for number in said])
+    rows[said] = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
+    return rows
+
+
+def pair_examples(contrasts: Contrasts, dialogues: Iterable[Dialogue]) -> Iterator[PairExample]:
+    """Make examples for a cross-encoder, whose heads are called `ur0` to `ru4`."""
+    for case in contrasts.cases(list(dialogues)):
+        head = f"{case.direction}{case.history}"
+        yield PairExample(case.texts[:0:-1], case.texts[0], {head: float(case.true)})
+
+
+def recipe(
+    encoder: str | None = None,
+    negatives: str = "session+session+domain",
+    figure: str = "all",
+    bare: str = "0.3",
+) -> Recipe:
+    """Coherence of replies in task-oriented dialogue, trained on true replies and negatives.
+
+    Args:
+        encoder: None: a small head on the vectors of the shipped encoder, for all ten figures. A folder or
+            Hub id, such as `bert-base-uncased`, is fine-tuned as a whole, with the paper's settings.
+        negatives: Kinds joined by `+`, see `training.negatives`; one named twice is drawn twice. `mixed`, as
+            in the paper: session, domain and state, most of which would have been right answers.
+        figure: `all` ten, or one of them (`ur2`) as in the paper, which trains a model for each.
+        bare: The share of replies that are read without their values.
+    """
+    return _recipe("dialoguescore", encoder, negatives, figure, bare)
+
+
+def open_recipe(encoder: str | None = None, negatives: str = "mixed", figure: str = "all") -> Recipe:
+    """Coherence of replies in open-domain chat, trained on true replies and negatives.
+
+    Args:
+        encoder: As for `dialoguescore`.
+        negatives: Kinds joined by `+`; `mixed` is session, topic and random.
+        figure: `all` ten, or one of them.
+    """
+    return _recipe("coherence", encoder, negatives, figure, "0")
+
+
+def _recipe(name: str, encoder: str | None, negatives: str, figure: str, bare: str) -> Recipe:
+    kinds = _MIXED[name] if negatives == "mixed" else tuple(negatives.split("+"))
+    for kind in kinds:
+        if kind not in KINDS:
+            raise UsageError(f"{name}: no negatives {kind!r}; known: mixed, {', '.join(KINDS)}, joined by +")
+    if figure not in ("all", *FIGURES):
+        raise UsageError(f"{name}: no figure {figure!r}; known: all, {', '.join(FIGURES)}")
+    contrasts = Contrasts(kinds, _share(name, bare))
+    if figure != "all":
+        directions = tuple(one for one in DIRECTIONS if figure.startswith(one))
+        contrasts = replace(contrasts, history=int(figure[-1]), directions=directions)
+    about = f"Says how well a reply fits what surrounds it; negatives: {', '.join(kinds)}."
+    if encoder is None:
+        if figure != "all":
+            raise UsageError(f"{name}: a figure of its own is for --encoder; the head answers for all ten")
+        frozen = Encoder.load(DEFAULT)
+        fields = {"encoder": {"name": frozen.name, "sha": frozen.sha}, "negatives": list(kinds)}
+        made = functools.partial(window_examples, contrasts)
+        return Recipe(name, made, _network, "accuracy", WINDOWS, about, fields, KIND)
+    heads = tuple(Head(one, "binary") for one in FIGURES if figure in ("all", one))
+    paper = TrainingSettings(batch=64, learning_rate=2e-5, epochs=3)
+    examples = functools.partial(pair_examples, contrasts)
+    return pair_recipe(name, heads, examples, "accuracy", paper, encoder, about=about)
+
+
+def _share(name: str, text: str) -> float:
+    try:
+        share = float(text)
+    except ValueError:
+        share = -1.0
+    if not 0 <= share <= 1:
+        raise UsageError(f"{name}: bare={text} is no share, from 0 to 1")
+    return share

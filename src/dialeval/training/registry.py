@@ -1,0 +1,101 @@
+"""Recipes by name.
+
+A recipe is made by a function of the encoder's name: None is the recipe's own choice, any other may change
+the kind of network, from a head on a frozen encoder to an encoder that is trained itself. Further arguments
+are the recipe's own options, given as a metric's fields are: `name:option=value`. Other packages add
+theirs through the entry point `dialeval.recipes`, whose value names such a function.
+"""
+
+import importlib
+import inspect
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from dialeval.errors import UsageError
+from dialeval.metrics.registry import parse_spec
+
+if TYPE_CHECKING:
+    from dialeval.training.recipe import Recipe
+
+# Built-in recipes by the function that makes them, so that asking for one does not import the others.
+_MAKERS = {
+    "actbert": "dialeval.training.actbert_recipe:recipe",
+    "bert-ruber": "dialeval.training.baseline_recipes:bert_ruber",
+    "coherence": "dialeval.training.coherence_recipe:open_recipe",
+    "dialoguescore": "dialeval.training.coherence_recipe:recipe",
+    "dynaeval": "dialeval.training.baseline_recipes:dynaeval",
+    "flow-score": "dialeval.training.baseline_recipes:flow_score",
+    "pone": "dialeval.training.baseline_recipes:pone",
+    "predictive-engagement": "dialeval.training.baseline_recipes:predictive_engagement",
+    "ruber": "dialeval.training.baseline_recipes:ruber",
+    "faults": "dialeval.training.faults_recipe:recipe",
+    "segment-act": "dialeval.training.segment_act_recipe:recipe",
+    "segmenter": "dialeval.training.segment_spans_recipe:segmenter",
+    "span-act": "dialeval.training.segment_spans_recipe:span_act",
+    "student": "dialeval.training.student_recipe:recipe",
+    "turn-quality": "dialeval.training.turn_quality_recipe:recipe",
+    "user-reaction": "dialeval.training.user_reaction_recipe:recipe",
+}
+Maker = Callable[..., "Recipe"]
+
+
+def recipe_names() -> list[str]:
+    """Names of all recipes that can be asked for, those of other packages too.
+
+    >>> {"actbert", "segment-act"} <= set(recipe_names())
+    True
+    """
+    return sorted({*_MAKERS, *_entry_points()})
+
+
+def recipe(name: str, encoder: str | None = None) -> "Recipe":
+    """Make a recipe by its name.
+
+    Args:
+        name: One of `recipe_names()`, with its options: `name:option=value`.
+        encoder: A folder, a shipped or pulled name or a Hub id; None: the recipe's own choice.
+    """
+    _, short, options = parse_spec(name)
+    maker = _maker(short)
+    known = [one for one in inspect.signature(maker).parameters if one != "encoder"]
+    for key in options:
+        if key not in known:
+            raise UsageError(
+                f"the recipe {short} has no option {key!r}; it has: {', '.join(known) or 'none'}"
+            )
+    return maker(encoder, **options)
+
+
+def describe_recipe(name: str) -> dict[str, str]:
+    """Return name and description of a recipe; for one that cannot be imported, the reason."""
+    try:
+        return {"name": name, "what": (_maker(name).__doc__ or "").strip().partition("\n")[0]}
+    except UsageError as error:
+        if name not in recipe_names():
+            raise
+        return {"name": name, "what": str(error)}
+
+
+def _entry_points() -> dict[str, Any]:
+    from importlib.metadata import entry_points
+
+    return {point.name: point for point in entry_points(group="dialeval.recipes")}
+
+
+def _maker(name: str) -> Maker:
+    """Find the function that makes a recipe; a built-in name is never taken by another package."""
+    if name in _MAKERS:
+        module, _, function = _MAKERS[name].partition(":")
+        built_in: Maker = getattr(importlib.import_module(module), function)
+        return built_in
+    points = _entry_points()
+    if name not in points:
+        raise UsageError(f"no recipe called {name!r}; known: {', '.join(recipe_names())}")
+    try:
+        found = points[name].load()
+    except (ImportError, AttributeError) as error:
+        raise UsageError(f"the recipe {name!r} is {points[name].value}, which fails: {error}") from None
+    if not callable(found):
+        raise UsageError(f"the recipe {name!r} is {points[name].value}, which is no function of an encoder")
+    maker: Maker = found
+    return maker

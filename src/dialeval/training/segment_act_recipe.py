@@ -1,0 +1,237 @@
+"""The recipe `segment-act`: a classifier of the act of each segment of a dialogue.
+
+It is trained on annotated segments (ActDial, Controllable Dialogue, a labelled log) and on corpora with other
+acts, whose labels `act_mapping.toml` maps to ours with a reason for each line. A corpus labels whole
+utterances; such a label goes to the one segment of the utterance that is more than a filler, and to none if
+there are several. Common acts are sampled, rare ones count more, and segments that people annotated with our
+acts count more than mapped ones.
+"""
+
+import functools
+import hashlib
+import re
+import tomllib
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dialeval.dialogues import Dialogue
+from dialeval.dialogues.acts import ACTS, canonical
+from dialeval.dialogues.dialogue import Turn, takes_part
+from dialeval.dialogues.segments import DEFAULT_SPLITTER, Segment, Splitter, segments_of, split, with_acts
+from dialeval.models.encoder import DEFAULT, Encoder
+from dialeval.models.segment_acts import HEAD, segment_features, segment_pair
+from dialeval.training import (
+    PairExample,
+    Recipe,
+    TrainingSettings,
+    VectorExample,
+    pair_recipe,
+    vector_recipe,
+)
+
+MOST_MAPPED = {"inform": 6000, "question": 6000}  # training segments of an act, per corpus
+MOST_OF_OTHERS = 3000
+MOST_ANNOTATED = 40_000
+ANNOTATED = "annotated"
+ANNOTATED_WEIGHT = 10.0
+SHARES = 0.5  # 1: the acts of a mapped corpus weigh what they do there; 0: all weigh the same
+Chosen = tuple[Sequence[Segment], int, str, float]  # segments of a dialogue, a place, its act, its weight
+_TABLE = Path(__file__).with_name("act_mapping.toml")
+_ENDS = " .,;:!?-\"'()"
+_ABOUT = "Says which of FlowEval's eleven acts a segment of a dialogue performs."
+
+
+def recipe(encoder: str | None = None) -> Recipe:
+    """Classifier of segment acts: a head on the shipped encoder, or any encoder fine-tuned as in the paper.
+
+    Args:
+        encoder: None: a small head on the frozen shipped encoder. A folder or Hub id, such as
+            `roberta-large`, is fine-tuned as a whole.
+    """
+    if encoder is not None:
+        return pair_recipe(
+            name="segment-act",
+            heads=(HEAD,),
+            examples=_pair_examples,
+            dev_figure="accuracy",
+            settings=TrainingSettings(batch=32, learning_rate=1e-5, epochs=3, warmup=0.1, max_length=128),
+            encoder=encoder,
+            about=_ABOUT,
+        )
+    frozen = Encoder.load(DEFAULT)
+    return vector_recipe(
+        name="segment-act",
+        heads=(HEAD,),
+        examples=_vector_examples,
+        dev_figure="macro_f1",
+        settings=TrainingSettings(
+            batch=128, learning_rate=1e-3, epochs=12, warmup=0.1, weight_decay=0.01, dropout=0.2
+        ),
+        hidden=(128,),
+        activation="gelu",
+        about=_ABOUT,
+        fields={"encoder": {"name": frozen.name, "sha": frozen.sha}},
+        kind="segment-acts.v1",
+    )
+
+
+def _vector_examples(dialogues: Iterable[Dialogue]) -> Iterator[VectorExample]:
+    chosen = choose(dialogues)
+    rows = segment_features([(segments, number) for segments, number, _, _ in chosen], Encoder.load(DEFAULT))
+    for row, (_, _, act, weight) in zip(rows, chosen, strict=True):
+        yield VectorExample(row, {HEAD.name: ACTS.index(act)}, weight)
+
+
+def _pair_examples(dialogues: Iterable[Dialogue]) -> Iterator[PairExample]:
+    for segments, number, act, weight in choose(dialogues):
+        before, text = segment_pair(segments, number)
+        yield PairExample(before, text, {HEAD.name: ACTS.index(act)}, weight)
+
+
+def choose(dialogues: Iterable[Dialogue]) -> list[Chosen]:
+    """Draw training segments as `draw` does, without their dialogues."""
+    return [one[1:] for one in draw(dialogues)]
+
+
+def draw(dialogues: Iterable[Dialogue]) -> list[tuple[Dialogue, Sequence[Segment], int, str, float]]:
+    """Draw training segments: for each corpus and act a fixed sample, weighted.
+
+    Mapped segments are weighted such that the acts have nearly the shares that they have in the corpus, rare
+    ones somewhat more (their counts to the power of `SHARES`), on average 1. Segments annotated with our acts
+    keep their own shares, and each counts as much as ten mapped ones.
+    """
+    found: dict[tuple[str, str], list[tuple[bytes, Dialogue, Sequence[Segment], int]]] = defaultdict(list)
+    for dialogue in dialogues:
+        corpus = _corpus(dialogue)
+        segments: Sequence[Segment] = segments_of(mapped(dialogue))
+        for number, one in enumerate(segments):
+            if one.act is not None:
+                key = hashlib.blake2b(f"{dialogue.id}|{number}|{one.text}".encode(), digest_size=8).digest()
+                found[corpus, one.act].append((key, dialogue, segments, number))
+    chosen: dict[tuple[str, str], list[tuple[Dialogue, Sequence[Segment], int]]] = {}
+    for (corpus, act), places in found.items():
+        most = MOST_ANNOTATED if corpus == ANNOTATED else MOST_MAPPED.get(act, MOST_OF_OTHERS)
+        chosen[corpus, act] = [place[1:] for place in sorted(places, key=lambda place: place[0])[:most]]
+    counted = {key: len(places) for key, places in found.items() if key[0] != ANNOTATED}
+    factor = sum(len(chosen[key]) for key in counted) / max(1.0, sum(n**SHARES for n in counted.values()))
+    return [
+        (dialogue, segments, number, act, factor * counted[corpus, act] ** SHARES / len(places))
+        if corpus != ANNOTATED
+        else (dialogue, segments, number, act, ANNOTATED_WEIGHT)
+        for (corpus, act), places in chosen.items()
+        for dialogue, segments, number in places
+    ]
+
+
+def _corpus(dialogue: Dialogue) -> str:
+    """Return the name of the corpus, by the annotation in the meta of its turns."""
+    for turn in dialogue.turns:
+        for field, name in (("segments", ANNOTATED), ("tag", "swda"), ("acts", "sgd")):
+            if field in turn.meta:
+                return name
+    return "dailydialog"
+
+
+@dataclass(frozen=True, slots=True)
+class ActRule:
+    """One line of the table."""
+
+    act: str
+    why: str
+    corpus: str | None
+    labels: frozenset[str]
+    only: re.Pattern[str] | None
+    words: tuple[int, int]
+    asked: bool | None
+    phrase: bool
+
+    def fits(self, corpus: str, label: str | None, text: str, telling: bool) -> bool:
+        """Whether the rule applies to this segment; to one that is not the main one only phrases do."""
+        if not (self.phrase or (telling and label is not None)):
+            return False
+        plain = text.lower().strip(_ENDS)
+        return (
+            self.corpus in (None, corpus)
+            and (not self.labels or label in self.labels)
+            and (self.only is None or self.only.fullmatch(plain) is not None)
+            and self.words[0] <= len(plain.split()) <= self.words[1]
+            and self.asked in (None, "?" in text)
+        )
+
+
+@functools.cache
+def rules() -> tuple[ActRule, ...]:
+    """Return the table in the order in which its lines are tried.
+
+    >>> len(rules()), rules()[0].act
+    (35, 'greeting')
+    """
+    return tuple(
+        ActRule(
+            canonical(row["act"]),
+            row["why"],
+            row.get("corpus"),
+            frozenset(row.get("labels", ())),
+            re.compile(row["only"]) if "only" in row else None,
+            tuple(row.get("words", (1, 40))),
+            row.get("asked"),
+            row.get("phrase", False),
+        )
+        for row in _table()["rule"]
+    )
+
+
+@functools.cache
+def _table() -> dict[str, Any]:
+    return tomllib.loads(_TABLE.read_text(encoding="utf-8"))
+
+
+@functools.cache
+def _fillers() -> re.Pattern[str]:
+    return re.compile(_table()["fillers"]["only"])
+
+
+def mapped(dialogue: Dialogue, splitter: Splitter = DEFAULT_SPLITTER) -> Dialogue:
+    """Return the dialogue with our acts, where its corpus' labels say them; segments it has are kept.
+
+    >>> from dialeval.dialogues.dialogue import Turn, dialogue
+    >>> call = dialogue([Turn("A", "Well, where do you live?", {"tag": "qw"})])
+    >>> [turn.meta["segments"] for turn in mapped(call).turns][0]
+    [{'text': 'Well', 'act': None}, {'text': ' where do you live?', 'act': 'question'}]
+    """
+    if any("segments" in turn.meta for turn in dialogue.turns):
+        return dialogue
+    found = [
+        segment
+        for number, turn in enumerate(dialogue.turns)
+        if takes_part(turn)
+        for segment in _mapped_turn(number, turn, splitter)
+    ]
+    return with_acts(dialogue, found)
+
+
+def _mapped_turn(number: int, turn: Turn, splitter: Splitter) -> Iterator[Segment]:
+    pieces = split(turn.text, splitter)
+    telling = [
+        place
+        for place, piece in enumerate(pieces)
+        if len(pieces) == 1 or not _fillers().fullmatch(piece.lower().strip(_ENDS))
+    ]
+    corpus, label = _label(turn)
+    for place, piece in enumerate(pieces):
+        act = next((one.act for one in rules() if one.fits(corpus, label, piece, [place] == telling)), None)
+        yield Segment(number, turn.speaker, piece, act)
+
+
+def _label(turn: Turn) -> tuple[str, str | None]:
+    """Name the corpus and the label of a turn; a turn with several different labels has none."""
+    meta = turn.meta
+    if "tag" in meta:
+        return "swda", str(meta["tag"])
+    if isinstance(meta.get("acts"), dict):
+        kinds = {str(act[0]) for acts in meta["acts"].values() for act in acts}
+        return "sgd", kinds.pop() if len(kinds) == 1 else None
+    return "dailydialog", None if meta.get("act") is None else str(meta["act"])

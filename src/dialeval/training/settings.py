@@ -1,0 +1,103 @@
+"""How to train: every number that a recipe may set, with defaults that suit fine-tuning an encoder."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Any, Literal
+
+from dialeval.errors import UsageError
+
+_FREE = frozenset({"save_every", "threads"})  # what may change between a kill and a resume
+
+
+@dataclass(frozen=True)
+class TrainingSettings:
+    """The numbers of a training run.
+
+    >>> TrainingSettings(batch=8, accumulate=4).step_size
+    32
+    """
+
+    batch: int = 16
+    """Examples that go through the network at once."""
+    accumulate: int = 1
+    """Batches whose gradients are summed before an update; memory of one, effect of all."""
+    learning_rate: float = 2e-5
+    epochs: int = 3
+    """0: the weights a recipe begins with are those it ends with, as for ridge regression."""
+    schedule: Literal["constant", "linear"] = "linear"
+    """After the warm-up the rate stays, or falls to zero at the last step."""
+    warmup: float = 0.0
+    """Share of all steps during which the rate rises from zero."""
+    weight_decay: float = 0.0
+    """AdamW's; 0 makes it Adam. Biases and normalisations are never decayed."""
+    clip: float = 1.0
+    """Largest norm of the gradient; 0 leaves it as it is."""
+    dropout: float | None = None
+    """None: what the encoder was published with, and 0.1 before the heads."""
+    max_length: int = 512
+    """Tokens of a pair; never more than the encoder can take."""
+    evaluate_every: int = 0
+    """Steps between two evaluations on the dev set; 0: at the end of each epoch."""
+    patience: int = 0
+    """Evaluations without a better figure before the run ends early; 0: never."""
+    group: int = 50
+    """Batches of how many steps are sorted by length together; 1: all lengths mixed."""
+    seed: int = 0
+    save_every: int = 200
+    """Steps between two checkpoints; one is also written at each evaluation and at the end."""
+    threads: int = 0
+    """0: as many as torch takes. A resumed run keeps the number it began with."""
+
+    def __post_init__(self) -> None:
+        whole = ("batch", "accumulate", "max_length", "group", "save_every")
+        for name in (*whole, "epochs", "evaluate_every", "patience", "seed", "threads"):
+            value, least = getattr(self, name), 1 if name in whole else 0
+            if type(value) is not int or value < least:
+                raise UsageError(f"{name} must be a whole number from {least} on, not {value!r}")
+        for name, fine in (
+            ("learning_rate", 0 < self.learning_rate < math.inf),
+            ("warmup", 0 <= self.warmup <= 1),
+            ("weight_decay", 0 <= self.weight_decay < math.inf),
+            ("clip", 0 <= self.clip < math.inf),
+            ("dropout", self.dropout is None or 0 <= self.dropout < 1),
+            ("schedule", self.schedule in ("constant", "linear")),
+        ):
+            if not fine:
+                raise UsageError(f"{name} cannot be {getattr(self, name)!r}")
+
+    @property
+    def step_size(self) -> int:
+        """Examples of one update of the weights."""
+        return self.batch * self.accumulate
+
+    def rate(self, step: int, steps: int) -> float:
+        """Return the learning rate of a step, the first being 0, of `steps` in all.
+
+        >>> [TrainingSettings(learning_rate=1.0, warmup=0.5).rate(step, 4) for step in range(4)]
+        [0.5, 1.0, 1.0, 0.5]
+        """
+        rising = math.ceil(self.warmup * steps)
+        if step < rising:
+            return self.learning_rate * (step + 1) / rising
+        if self.schedule == "constant":
+            return self.learning_rate
+        return self.learning_rate * (steps - step) / max(1, steps - rising)
+
+    def deciding(self) -> dict[str, Any]:
+        """Return what the result depends on; the rest may differ when a run is resumed."""
+        return {name: value for name, value in asdict(self).items() if name not in _FREE}
+
+    def differences(self, other: Mapping[str, Any]) -> list[str]:
+        """Return the differences to stored settings, for a message.
+
+        >>> TrainingSettings(batch=8).differences(TrainingSettings(seed=3).deciding())
+        ['batch was 16, is 8', 'seed was 3, is 0']
+        """
+        mine = self.deciding()
+        names = [one.name for one in fields(self) if one.name in mine]
+        return [
+            f"{name} was {other.get(name)!r}, is {mine[name]!r}"
+            for name in names
+            if name not in other or other[name] != mine[name]
+        ]

@@ -1,0 +1,267 @@
+"""The recipe `student`: a head on turn vectors is trained to predict a slow metric, its teacher.
+
+The teacher is asked about dialogues that nobody rated. A student must see bad dialogues too, and most open
+data are conversations between people. So they are augmented: one of the two speakers becomes a bot with a
+fault (`FAULTS`), which replaces some or all of their replies, and the other may react to it with a sentence
+from the bundled reactions. Replies of a system are taken as they are. The result depends on nothing but the
+dialogues that are given together, and their ids.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from importlib.resources import as_file, files
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dialeval.dialogues import Dialogue, Turn, takes_part
+from dialeval.errors import UsageError
+from dialeval.metrics.registry import build
+from dialeval.metrics.training_data import teacher_sets
+from dialeval.metrics.turn_quality import QUALITY
+from dialeval.models.encoder import Encoder
+from dialeval.models.heads import Head
+from dialeval.training.negatives import Chance, draws_of
+from dialeval.training.recipe import Recipe, Signals, signal_recipe
+from dialeval.training.settings import TrainingSettings
+
+_FEW = ("similarities", "lengths", "place", "fit", "moods")  # each a few numbers beside long vectors
+REPLY = ("reply", "user", "context", "own", "owns", "others", *_FEW)
+"""Features of a student whose teacher scores replies."""
+WHOLE = ("acts", "transitions", "sizes")
+"""Features of a student whose teacher scores whole dialogues."""
+RIDGE = TrainingSettings(epochs=0, weight_decay=1.0)
+_AT_ONCE = 128  # dialogues augmented and scored together
+_MOST_TURNS = 1000
+LONGEST = 16  # turns of a dialogue that are shown to the teacher
+_ASKED = 4  # replies of a dialogue that are scored
+_UNTOUCHED = 0.3  # share of people's dialogues that are not augmented
+_ALWAYS = 0.5  # share of bots whose fault is in every reply; of the others in every second
+_REACTING = 0.6  # share of users who may react
+_COMPLAINT, _PRAISE, _UNFAIR = 0.5, 0.15, 0.15  # after a faulty reply; after an original one, both
+_CURT = 3  # words
+_NEAREST = 3  # replies that retrieval chooses from
+
+
+@dataclass(frozen=True)
+class _Pool:
+    """All replies of the dialogues, each with its dialogue and the vector of the turn it answers."""
+
+    replies: list[str]
+    owners: npt.NDArray[np.object_]
+    curt: list[str]
+    heard: npt.NDArray[np.float32]
+    vectors: Mapping[str, npt.NDArray[np.float32]]
+
+    @classmethod
+    def of(cls, said: Mapping[str, Sequence[Turn]]) -> "_Pool":
+        pairs = [
+            (turns[place - 1].text, turns[place].text, owner)
+            for owner, turns in said.items()
+            for place in range(1, len(turns))
+            if turns[place].speaker != turns[place - 1].speaker
+        ]
+        texts = list(dict.fromkeys(heard for heard, _, _ in pairs))
+        vectors = Encoder.load().vectors(texts)
+        vectors = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
+        known = dict(zip(texts, vectors, strict=True))
+        replies = [reply for _, reply, _ in pairs]
+        curt = [reply for reply in replies if len(reply.split()) <= _CURT]
+        owners = np.array([owner for _, _, owner in pairs], object)
+        rows = [known[heard] for heard, _, _ in pairs]
+        return cls(replies, owners, curt or replies, np.array(rows, np.float32), known)
+
+
+@dataclass
+class _Draft:
+    """A dialogue that is being augmented: its texts, and the places of the bot's replies."""
+
+    id: str
+    texts: list[str]
+    replies: list[int]
+    pool: _Pool
+    chance: Chance
+
+    def one(self, texts: Sequence[str]) -> str:
+        return texts[int(self.chance.integers(len(texts)))]
+
+
+def _retrieved_reply(draft: _Draft, place: int) -> str:
+    heard = draft.pool.vectors.get(draft.texts[place - 1])
+    others = np.flatnonzero(draft.pool.owners != draft.id)
+    if heard is None or not len(others):
+        return draft.texts[place]
+    alike = (draft.pool.heard[others] @ heard).round(4)
+    nearest = others[np.argsort(-alike, kind="stable")[:_NEAREST]]
+    return draft.one([draft.pool.replies[row] for row in nearest])
+
+
+def _repeated_reply(draft: _Draft, place: int) -> str:
+    own = [draft.texts[earlier] for earlier in draft.replies if earlier < place]
+    return draft.one(own) if own else draft.texts[place]
+
+
+def _shuffled_words(draft: _Draft, place: int) -> str:
+    words = f"{draft.texts[place]} {draft.one(draft.pool.replies)}".split()
+    draft.chance.shuffle(words)
+    return " ".join(words[: max(_CURT, len(words) // 2)])
+
+
+FAULTS: Mapping[str, Callable[[_Draft, int], str]] = {
+    "random": lambda draft, _: draft.one(draft.pool.replies),
+    "retrieved": _retrieved_reply,
+    "repeated": _repeated_reply,
+    "echo": lambda draft, place: draft.texts[place - 1],
+    "short": lambda draft, _: draft.one(draft.pool.curt),
+    "shuffled": _shuffled_words,
+}
+"""Replacements of a reply: a random reply of another dialogue; one that was given there to a similar turn; an
+earlier one of its own; the user's words; very few words; words of two replies in random order."""
+_SHARES = (2, 2, 1, 1, 1, 1)  # their relative frequencies
+
+
+def augment(dialogues: Sequence[Dialogue], longest: int = LONGEST) -> list[Dialogue]:
+    """Return augmented dialogues for a teacher to score; `scored` in their meta are the turns to score.
+
+    Args:
+        dialogues: Of two speakers; others are passed over.
+        longest: The number of turns of each that are used.
+
+    >>> from dialeval.dialogues import dialogue
+    >>> said = [("ann", "Hi!"), ("bob", "Hello, how are you?"), ("ann", "Well?"), ("bob", "I am fine.")]
+    >>> found = augment([dialogue(said, f"d{number}") for number in range(9)])
+    >>> [turn.text for turn in found[0].turns], found[0].meta["scored"]
+    (['Hi!', 'Hello, how are you?', 'Well?', 'Hello, how are you?'], [1, 3])
+    """
+    every = {one.id: _said(one) for one in dialogues}
+    said = {name: turns for name, turns in every.items() if len({turn.speaker for turn in turns}) == 2}
+    if not said:
+        return []
+    pool = _Pool.of(said)
+    made = (_augmented(name, turns[:longest], pool) for name, turns in said.items())
+    return [one for one in made if one is not None]
+
+
+def _said(dialogue: Dialogue) -> list[Turn]:
+    return [turn for turn in dialogue.turns if takes_part(turn) and turn.text.strip()]
+
+
+def _augmented(name: str, turns: Sequence[Turn], pool: _Pool) -> Dialogue | None:
+    chance = draws_of(f"lesson|{name}")
+    is_system = any(turn.speaker == "assistant" for turn in turns)
+    bot = "assistant" if is_system else turns[int(chance.integers(2))].speaker
+    replies = [
+        place
+        for place, turn in enumerate(turns)
+        if place and turn.speaker == bot and turns[place - 1].speaker != bot
+    ]
+    if not replies:
+        return None
+    draft = _Draft(name, [turn.text for turn in turns], replies, pool, chance)
+    asked = sorted(chance.choice(replies, min(_ASKED, len(replies)), replace=False).tolist())
+    if not is_system and chance.random() >= _UNTOUCHED:
+        _add_faults(draft, asked[-1])
+    texts = draft.texts[: asked[-1] + 1]
+    sides = ("assistant" if turn.speaker == bot else "user" for turn in turns)
+    spoken = tuple(Turn(side, text) for side, text in zip(sides, texts, strict=False))
+    return Dialogue(name, spoken, meta={"scored": asked})
+
+
+def _add_faults(draft: _Draft, last: int) -> None:
+    """Replace replies by faulty ones, the last in any case, and some user turns by reactions to them."""
+    chances = np.array(_SHARES) / sum(_SHARES)
+    fault = FAULTS[str(draft.chance.choice(list(FAULTS), p=chances))]
+    rate = 1.0 if draft.chance.random() < _ALWAYS else 0.5
+    reacting = draft.chance.random() < _REACTING
+    for place in draft.replies:
+        faulty = draft.chance.random() < rate or place == last
+        if faulty:
+            draft.texts[place] = fault(draft, place)
+        answer, drawn = place + 1, draft.chance.random()
+        if reacting and answer < len(draft.texts) and answer not in draft.replies:
+            if drawn < (_COMPLAINT if faulty else _UNFAIR):
+                draft.texts[answer] = draft.one(_reactions()["displeased"])
+            elif not faulty and drawn < _UNFAIR + _PRAISE:
+                draft.texts[answer] = draft.one(_reactions()["pleased"])
+
+
+@cache
+def _reactions() -> dict[str, list[str]]:
+    """Read the bundled sentences of pleased and displeased users."""
+    from dialeval.dialogues.formats import read
+
+    found: dict[str, list[str]] = {}
+    with as_file(files("dialeval.dialogues") / "examples" / "reactions.jsonl") as path:
+        for one in read(path):
+            for turn in one.turns:
+                if reaction := turn.meta.get("reaction"):
+                    found.setdefault(reaction, []).append(turn.text)
+    return found
+
+
+def recipe(encoder: str | None = None, teacher: str = "followup", longest: str = str(LONGEST)) -> Recipe:
+    """A quick student of a slow metric, trained on its scores of augmented dialogues.
+
+    Args:
+        encoder: A student reads the vectors of the shipped encoder; any other is refused.
+        teacher: A metric, its fields after semicolons: `followup;template=prefixes`. Its scores of turns
+            are the targets; one that scores dialogues only is given each dialogue up to some of its replies.
+        longest: Turns of a dialogue that the teacher is shown at most.
+    """
+    if encoder is not None:
+        raise UsageError("a student reads the vectors of the shipped encoder: leave --encoder out")
+    if not longest.isascii() or not longest.isdecimal() or not 2 <= int(longest) <= _MOST_TURNS:
+        raise UsageError(f"longest={longest}: expected a number of turns, 2 to {_MOST_TURNS}")
+    name, _, fields = teacher.partition(";")
+    asked = build(f"{name}:{fields.replace(';', ',')}" if fields else name)
+    of_turns = judges_turns(asked)
+
+    def signals(dialogues: list[Dialogue]) -> tuple[list[Dialogue], Signals]:
+        shown = augment(dialogues, int(longest))
+        return [Dialogue(one.id, one.turns) for one in shown], teacher_scores(asked, shown, of_turns)
+
+    what = "a reply" if of_turns else "a dialogue, up to a reply,"
+    return signal_recipe(
+        "student",
+        Head(QUALITY, "regression"),
+        signals,
+        REPLY if of_turns else WHOLE,
+        RIDGE if of_turns else replace(RIDGE, weight_decay=0.1),
+        at_once=_AT_ONCE,
+        about=f"Predicts the score that `{teacher}` would give {what} from its scores of other dialogues.",
+        emphasis=dict.fromkeys(_FEW, 3.0) if of_turns else None,
+        judges="turns" if of_turns else "dialogues",
+        sets=tuple(teacher_sets(teacher)),
+    )
+
+
+def judges_turns(teacher: Any) -> bool:
+    """Whether a metric scores turns, found by scoring a small dialogue.
+
+    >>> judges_turns(build("length")), judges_turns(build("turns"))
+    (True, False)
+    """
+    said = (Turn("user", "Hello, how are you?"), Turn("assistant", "Fine, and how are you today?"))
+    first = teacher.dimensions[0]
+    return any(
+        row.turn is not None for row in teacher.score([Dialogue("chat", said)]) if row.dimension == first
+    )
+
+
+def teacher_scores(teacher: Any, augmented: Sequence[Dialogue], of_turns: bool) -> Signals:
+    """Return a teacher's scores of the turns in `scored`, or of each dialogue up to them."""
+    places = [(one, place) for one in augmented for place in one.meta["scored"]]
+    if of_turns:
+        shown, found = list(augmented), {f"{one.id}/{place}": (one.id, place) for one, place in places}
+    else:
+        shown = [Dialogue(f"{one.id}/{place}", one.turns[: place + 1]) for one, place in places]
+        found = {made.id: (one.id, place) for made, (one, place) in zip(shown, places, strict=True)}
+    answers = Signals()
+    for row in teacher.score(shown):
+        place = found.get(f"{row.dialogue_id}/{row.turn}" if of_turns else row.dialogue_id)
+        told = (row.turn is not None) == of_turns and row.dimension == teacher.dimensions[0]
+        if place is not None and told and row.value is not None:
+            answers[place] = row.value
+    return answers

@@ -1,0 +1,191 @@
+"""No verb writes over what it reads, or over anything of another kind than it writes."""
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+from commands import here
+
+from dialeval.cli.app import app
+from dialeval.cli.places import WRITES, kind_of
+from dialeval.dialogues import formats
+from dialeval.jobs.demo import example_dialogues, example_ratings
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("places")
+    chats = example_dialogues()[:20]
+    for ending in ("jsonl", "csv", "parquet"):
+        formats.write(chats, place / f"chats.{ending}")
+    formats.write(example_dialogues()[20:30], place / "other.jsonl")
+    example_ratings().write(place / "ratings.csv")
+    example_ratings().write(place / "ratings.jsonl")
+    here("score", "chats.jsonl", "-m", "length", "-m", "turns", "-o", "run", cwd=place)
+    here("index", "chats.jsonl", "--plain", "-o", "index", cwd=place)
+    here("batch", "chats.jsonl", "-m", "length", "-o", "batch", "--workers", 1, cwd=place)
+    project = ("--scheme", "turn-quality", "-o", "project", "--raters", "ann", "--links")
+    here("annotate", "chats.jsonl", *project, cwd=place)
+    (place / "notes.txt").write_text("mine\n")
+    (place / "settings.json").write_text('{"mine": 1}\n')
+    (place / "folder").mkdir()
+    (place / "folder" / "notes.txt").write_text("mine\n")
+    return place
+
+
+@pytest.fixture
+def place(made: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(made, tmp_path / "here"))
+
+
+def contents(place: Path) -> dict[str, bytes]:
+    files = (path for path in place.rglob("*") if path.is_file() and not path.name.startswith("."))
+    return {str(path.relative_to(place)): path.read_bytes() for path in files}
+
+
+def verbs(group: Any = None) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, command in (group or typer.main.get_command(app)).commands.items():
+        found |= verbs(command) if hasattr(command, "commands") else {name: command}
+    return found
+
+
+def test_every_option_that_writes_is_known() -> None:
+    for name, verb in verbs().items():
+        options = {one.name for one in verb.params if "-o" in one.opts or "--export" in one.opts}
+        told = {one.name for one in verb.params if (getattr(one, "help", "") or "").startswith("Write")}
+        assert options | told == set(WRITES.get(name, {})), name
+
+
+COMMANDS: dict[str, tuple[object, ...]] = {
+    "score": ("chats.jsonl", "-m", "length", "--overwrite"),
+    "demo": (),
+    "benchmark": ("fed", "-m", "length", "--overwrite"),
+    "contrast": ("chats.jsonl", "-m", "length", "--systems", "chats.jsonl", "--overwrite"),
+    "study": ("run", "ratings.csv", "--map", "ratings.jsonl:id=dialogue_id,value=value", "--resamples", 100),
+    "report": ("run",),
+    "compare": ("chats.jsonl", "chats.csv", "-m", "length"),
+    "batch": ("chats.jsonl", "-m", "length"),
+    "convert": ("chats.jsonl",),
+    "acts": ("chats.jsonl",),
+    "index": ("chats.jsonl", "--plain", "--overwrite"),
+    "coverage": ("chats.jsonl", "--corpus", "index"),
+    "train": ("turn-quality", "chats.jsonl"),
+    "blend": ("run",),
+    "export": ("default",),
+    "tune": ("repetition", "chats.jsonl", "ratings.csv", "--try", "n=2,3"),
+    "respond": ("chats.jsonl", "--system", "retrieval:corpus=chats.csv", "--overwrite"),
+    "annotate": ("project",),
+    "chat": ("--system", "retrieval:corpus=chats.csv"),
+    "trust": ("run", "ratings.csv"),
+    "reproduce": ("voted-appropriateness",),
+    "plan": ("run", "--sd", "1", "--label", "1", "--raters", "ann"),
+}
+OPTIONS = {
+    "ratings": ("-o", "new.jsonl", "--ratings"),
+    "export": ("--export",),
+    "intervals": ("--intervals",),
+}
+TARGETS = (
+    *(
+        "chats.jsonl",
+        "chats.csv",
+        "chats.parquet",
+        "ratings.csv",
+        "ratings.jsonl",
+        "notes.txt",
+        "settings.json",
+    ),
+    *(
+        "folder",
+        "run",
+        "run/scores.parquet",
+        "run/dialogues.jsonl",
+        "run/run.json",
+        "index",
+        "index/config.json",
+    ),
+    *("batch", "batch/run.json", "batch/scores/part-00000.parquet", "project", "project/study.db"),
+)
+SAME = {  # of the kind that is written, and not read
+    *(("convert", name) for name in ("chats.csv", "chats.parquet")),
+    *(("acts", name) for name in ("chats.csv", "chats.parquet")),
+    *(("score", name) for name in ("run", "ratings.csv", "ratings.jsonl")),
+    *(("benchmark", "run"), ("contrast", "run"), ("index", "index"), ("batch", "batch")),
+    *(("annotate", "project"), ("respond", "chats.parquet"), ("trust", "ratings.jsonl")),
+}
+
+
+@pytest.mark.parametrize(
+    ("verb", "option"), [(verb, option) for verb, options in WRITES.items() for option in options]
+)
+def test_what_is_there_stays(place: Path, verb: str, option: str) -> None:
+    before = contents(place)
+    for target in TARGETS:
+        is_same = (verb, target) in SAME or (option in OPTIONS and target.startswith("ratings."))
+        if not is_same:
+            words = ("models", "export") if verb == "export" else (verb,)
+            asked = (*words, *COMMANDS[verb], *OPTIONS.get(option, ("-o",)), target)
+            assert target in here(*asked, cwd=place, code=2).stderr
+    after = contents(place)
+    assert before == {name: after.get(name) for name in before}
+
+
+def test_what_was_written_is_written_again(place: Path) -> None:
+    for _ in range(2):
+        for name in ("scores.jsonl", "scores.csv", "scores.parquet"):
+            here("score", "chats.jsonl", "-m", "length", "-o", name, cwd=place)
+        here("score", "chats.jsonl", "-m", "length", "-o", "run", "--overwrite", cwd=place)
+        study = ("study", "run", "ratings.csv", "--resamples", 100)
+        here(*study, "-o", "study.json", cwd=place)
+        here(*study, "-o", "run/study.json", cwd=place)
+        here(
+            "report",
+            "run",
+            "-o",
+            "r.html",
+            "-o",
+            "r.md",
+            "-o",
+            "run/r.tex",
+            "-o",
+            "run/report.html",
+            cwd=place,
+        )
+        here("acts", "chats.jsonl", "-o", "acts.json", cwd=place)
+        here("acts", "chats.jsonl", "-o", "acts.jsonl", cwd=place)
+        here("convert", "chats.jsonl", "-o", "more.csv", cwd=place)
+        here(
+            "coverage",
+            "other.jsonl",
+            "--corpus",
+            "index",
+            "-o",
+            "c.svg",
+            "-o",
+            "c.html",
+            "-o",
+            "c.json",
+            cwd=place,
+        )
+        exports = (
+            "scores.csv",
+            "label-studio.json",
+            "label-studio.xml",
+            "potato.jsonl",
+            "potato-config.json",
+        )
+        for name in exports:
+            here("annotate", "project", "--export", f"project/{name}", cwd=place)
+        here("batch", "chats.jsonl", "-m", "length", "-o", "batch2", "--workers", 1, cwd=place)
+    here("index", "other.jsonl", "--plain", "-o", "index", "--add", cwd=place)
+    assert kind_of(place / "study.json") == "study"
+
+
+def test_a_kept_name_may_be_empty_or_a_device(place: Path) -> None:
+    (place / "empty.json").touch()
+    here("study", "run", "ratings.csv", "--resamples", 100, "-o", "empty.json", cwd=place)
+    here("study", "run", "ratings.csv", "--resamples", 100, "-o", "/dev/null", cwd=place)
+    assert kind_of(place / "empty.json") == "study"

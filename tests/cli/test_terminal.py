@@ -1,0 +1,68 @@
+"""What is printed is shown by a terminal and never obeyed, whoever chose the names."""
+
+import io
+import json
+import re
+import sys
+from pathlib import Path
+
+import pytest
+from commands import here
+
+from dialeval import files
+from dialeval.cli import output
+from dialeval.scores import Scores
+from dialeval.scores.table import Score
+
+NASTY = "a\x1b[2J\x07\x9b31m\u202ez\x7f\rwritten: run\n\x00"
+OBEYED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    turns = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello"}]
+    chats = [{"id": f"{NASTY}{n}", "system": f"bot{NASTY}", "messages": turns} for n in range(4)]
+    (tmp_path / "chats.jsonl").write_text("".join(json.dumps(one) + "\n" for one in chats))
+    rows = [
+        Score(
+            f"{NASTY}{n % 8}", None, f"s{n % 2}{NASTY}", source + NASTY, f"d{NASTY}", float(n * n % 7), None
+        )
+        for source in ("human:r", "metric", "other")
+        for n in range(8)
+    ]
+    Scores.of(rows).write(tmp_path / "scores.parquet")
+    (tmp_path / "columns.csv").write_text("id,\x1b[2Jvalue\x9b\na,1\n")
+    return tmp_path
+
+
+COMMANDS: list[tuple[int, tuple[object, ...]]] = [
+    (0, ("study", "scores.parquet", "--resamples", 100, "--by", "system", "--classes")),
+    (0, ("study", "scores.parquet", "--resamples", 100, "--json")),
+    (0, ("check", "scores.parquet", "--against", "scores.parquet")),
+    (0, ("check", "scores.parquet", "--against", "scores.parquet", "--json")),
+    (0, ("score", "chats.jsonl", "-m", "length", "--json")),
+    (0, ("score", "chats.jsonl", "-m", "x\x1b[1m=length")),
+    (2, ("study", "scores.parquet", "--dimension", "\x1b[2J")),
+    (1, ("study", "scores.parquet", "--map", "columns.csv:id=id,value=nothing")),
+    (1, ("score", "no\x1b[2Jsuch\x9b.jsonl", "-m", "length")),
+    (2, ("score", "chats.jsonl", "-m", "\x1b[2J")),
+]
+
+
+@pytest.mark.parametrize(("code", "words"), COMMANDS)
+def test_nothing_printed_is_obeyed(place: Path, code: int, words: tuple[object, ...]) -> None:
+    done = here(*words, cwd=place, code=code)
+    assert done.stdout + done.stderr
+    assert OBEYED.findall(done.stdout + done.stderr) == []
+    assert not re.search("^written: run", done.stdout + done.stderr, re.MULTILINE)
+    if "--json" in words:
+        assert json.loads(done.stdout)
+
+
+def test_a_table_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown = io.StringIO()
+    monkeypatch.setattr(files, "is_terminal", lambda stream: True)
+    monkeypatch.setattr(sys, "stdout", shown)
+    output.print_table(NASTY, (NASTY, "n"), [(NASTY, 1)])
+    assert OBEYED.findall(shown.getvalue()) == []
+    assert "␛" in shown.getvalue()

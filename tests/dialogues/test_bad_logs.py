@@ -1,0 +1,119 @@
+"""Broken exports: what is wrong is named with file and record, the rest is read, the loss is counted."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dialeval.dialogues import Dialogue
+from dialeval.dialogues.formats import read
+from dialeval.errors import DataError
+
+SAID = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello"}]
+
+
+def lenient(path: Path, *lines: Any) -> tuple[list[Dialogue], list[str]]:
+    if lines:
+        path.write_text("".join((one if isinstance(one, str) else json.dumps(one)) + "\n" for one in lines))
+    notes: list[str] = []
+    found = list(read(path, note=notes.append, lenient=True))
+    return found, [note.removeprefix(f"{path}: ") for note in notes]
+
+
+def test_half_an_array(tmp_path: Path) -> None:
+    path = tmp_path / "half.json"
+    path.write_text(json.dumps([{"id": f"d{n}", "messages": SAID} for n in range(5)])[:-40])
+    found, notes = lenient(path)
+    assert [one.id for one in found] == ["d0", "d1", "d2", "d3"]
+    assert len(notes) == 1 and notes[0].startswith("in record 5: item 5 of the array: not JSON: Unterminated")
+    with pytest.raises(DataError, match=r"half\.json:5: "):
+        list(read(path))
+
+
+def test_a_broken_line_and_a_record_of_another_kind(tmp_path: Path) -> None:
+    good = {"id": "a", "messages": SAID, "extra": 1}
+    found, notes = lenient(
+        tmp_path / "x.jsonl", good, '{"id": "b", "messa', {"name": "no dialogue"}, {**good, "id": "c"}
+    )
+    assert [one.id for one in found] == ["a", "c"]
+    assert [note.partition(": ")[0] for note in notes] == ["in record 2", "in record 3"]
+    assert "the line breaks off" in notes[0] and "messages: missing" in notes[1]
+
+
+def test_what_begins_broken_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"x\.jsonl:1: column"):
+        lenient(tmp_path / "x.jsonl", '{"id": "b", "messa', {"id": "a", "messages": SAID})
+
+
+def test_a_result_without_its_call_is_noted(tmp_path: Path) -> None:
+    turns = [*SAID, {"role": "tool", "tool_call_id": "c9", "content": "22"}]
+    ((found,), notes) = lenient(tmp_path / "x.jsonl", {"id": "a", "messages": turns})
+    assert found.turns[2].meta == {"note": "a tool's result without its call"} and notes == []
+
+
+def oasst(name: str, parent: str | None) -> dict[str, Any]:
+    return {"message_id": name, "parent_id": parent, "role": "prompter", "text": name, "message_tree_id": "t"}
+
+
+def test_a_cycle_among_oasst_messages(tmp_path: Path) -> None:
+    rows = [oasst("t", None), oasst("a", "t"), oasst("x", "y"), oasst("y", "x"), oasst("z", "gone")]
+    found, notes = lenient(tmp_path / "x.jsonl", *rows)
+    assert [[turn.text for turn in one.turns] for one in found] == [["t", "a"]]
+    assert notes == [
+        "2 times, first in record 3: in a cycle, or below one",
+        "in record 5: its parent gone is missing",
+    ]
+
+
+def test_a_cycle_in_an_oasst_tree_and_in_chatgpt(tmp_path: Path) -> None:
+    root = {"message_id": "t", "role": "prompter", "text": "Q", "replies": []}
+    reply = {"message_id": "a", "role": "assistant", "text": "A", "replies": [{**root, "replies": []}]}
+    ((tree,), _) = lenient(
+        tmp_path / "t.jsonl", {"message_tree_id": "t", "prompt": {**root, "replies": [reply]}}
+    )
+    assert len(tree.turns) == 2 and tree.meta["note"] == "a cycle in its tree was cut"
+    message = {"author": {"role": "user"}, "content": {"content_type": "text", "parts": ["Hi"]}}
+    nodes = {
+        "a": {"message": message, "parent": "b", "children": ["b"]},
+        "b": {"message": message, "parent": "a"},
+    }
+    ((chat,), _) = lenient(tmp_path / "c.json", {"id": "c", "mapping": nodes, "current_node": "a"})
+    assert len(chat.turns) == 2 and chat.meta["note"] == "a cycle among its messages was cut"
+
+
+def test_a_message_of_five_megabytes(tmp_path: Path) -> None:
+    turns = [SAID[0], {"role": "assistant", "content": "long " * 1_000_000}]
+    ((found,), notes) = lenient(tmp_path / "x.jsonl", {"id": "a", "messages": turns})
+    assert len(found.turns[1].text) == 5_000_000 and notes == []
+
+
+def test_spans_without_a_session_or_a_message(tmp_path: Path) -> None:
+    attributes = {"gen_ai.operation.name": "chat", "gen_ai.input.messages": json.dumps(SAID[:1])}
+    spoken = {"trace_id": "t1", "attributes": {**attributes, "gen_ai.output.messages": json.dumps(SAID[1:])}}
+    silent = {"trace_id": "t2", "attributes": {"gen_ai.operation.name": "embeddings"}}
+    ((found,), notes) = lenient(tmp_path / "x.jsonl", spoken, silent)
+    assert found.id == "t1" and found.meta["note"] == "no session: the trace is a dialogue of its own"
+    assert notes == ["in record 2: no message in trace t2"]
+
+
+def test_rows_without_a_conversation(tmp_path: Path) -> None:
+    rows = [{"conversation_id": "c", **one} for one in SAID]
+    found, notes = lenient(tmp_path / "x.jsonl", *rows, {"conversation_id": None, **SAID[0]})
+    assert [len(one.turns) for one in found] == [2] and notes == ["in record 3: no conversation_id"]
+
+
+def test_the_response_before_is_missing(tmp_path: Path) -> None:
+    said = [{"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "Yes."}]}]
+    record = {
+        "id": "resp_2",
+        "object": "response",
+        "previous_response_id": "resp_1",
+        "input": "So?",
+        "output": said,
+    }
+    ((found,), notes) = lenient(tmp_path / "x.jsonl", record)
+    assert [turn.text for turn in found.turns] == ["So?", "Yes."]
+    assert notes == [
+        "in record 1: the response before it is not in the file: what was said earlier is missing"
+    ]

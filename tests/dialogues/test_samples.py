@@ -1,0 +1,258 @@
+"""Samples of every format, written from its documented schema: found by their first record, read, kept.
+
+A turn is a letter: u(ser), a(ssistant), s(ystem), t(ool), or * for a message that only calls tools.
+"""
+
+import json
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pytest
+
+from dialeval.dialogues import Dialogue, Turn, is_step, scored_turns
+from dialeval.dialogues.formats import FORMATS, read, write
+from dialeval.dialogues.formats.reading import numbered
+from dialeval.errors import DataError
+
+SAMPLES = Path(__file__).parent / "samples"
+ANSWER = "It left the depot in Lyon this morning and should reach you tomorrow."
+
+
+class Held(NamedTuple):
+    """What a sample holds: format, turns of each dialogue, passages, what users said, why replies ended."""
+
+    format: str
+    turns: str
+    evidence: int = 0
+    feedback: str = ""
+    finish: str = ""
+    system: str | None = None
+    instructions: bool = False
+    note: str = ""
+
+
+HELD = {
+    "openai-tools.jsonl": Held("messages", "su*taua", instructions=True),
+    "openai-stored-completions.json": Held("completions", "ua ua", finish="stop length", system="gpt-4o-2024-08-06"),  # noqa: E501
+    "openai-requests.jsonl": Held("exchange", "ua", finish="content_filter", system="gpt-4o"),
+    "openai-responses.jsonl": Held("responses", "u*taua", finish="max_output_tokens", system="gpt-5", instructions=True),  # noqa: E501
+    "anthropic.jsonl": Held("anthropic", "uataua", 1, system="claude-sonnet-4-5", instructions=True),
+    "anthropic-blocks.json": Held("anthropic", "u*tta", instructions=True),
+    "anthropic-exchange.jsonl": Held("exchange", "sua", finish="max_tokens", system="claude-sonnet-4-5", instructions=True),  # noqa: E501
+    "gemini.jsonl": Held("gemini", "su*taua", finish="STOP", system="gemini-2.5-flash", instructions=True),
+    "langchain.jsonl": Held("langchain", "su*taua", finish="tool_calls stop", instructions=True),
+    "langchain-constructor.json": Held("langchain", "su*taua", finish="tool_calls stop", instructions=True),
+    "langchain-data.json": Held("bare", "su*taua", finish="tool_calls stop", instructions=True),
+    "claude-export.json": Held("claude", "ua", 1),
+    "bare-messages.json": Held("bare", "ua"),
+    "bare-lists.jsonl": Held("messages", "ua ua"),
+    "sharegpt.json": Held("sharegpt", "ua"),
+    "langfuse-traces.json": Held("langfuse", "suaua", 1, "thumbs=1 thumbs=0", system="gpt-4o", instructions=True),  # noqa: E501
+    "langfuse-api-page.json": Held("langfuse", "uaua", feedback="thumbs=1 thumbs=0"),
+    "langfuse-observations.jsonl": Held("langfuse", "uaua", system="gpt-4o"),
+    "langfuse-traces.csv": Held("langfuse", "uaua", feedback="thumbs=1"),
+    "langsmith-runs.jsonl": Held(
+        "langsmith", "su*taua", 1, "thumbs=1", "tool_calls stop", system="gpt-4o", instructions=True
+    ),
+    "otel-otlp.json": Held("otel", "su*taua", finish="tool_call stop length", system="gpt-4o", instructions=True),  # noqa: E501
+    "otel-openllmetry.jsonl": Held("otel", "su*ta", finish="tool_calls stop", system="gpt-4o", instructions=True),  # noqa: E501
+    "otel-events.jsonl": Held(
+        "otel", "sua", finish="stop", system="gpt-4o", instructions=True, note="no session: the trace is a dialogue of its own"  # noqa: E501
+    ),
+    "openinference.jsonl": Held("otel", "sua", 1, system="gpt-4o", instructions=True),
+    "openinference-nested.jsonl": Held("otel", "u*ta", system="gpt-4o"),
+    "deepeval-cases.json": Held("deepeval", "ua u*ta", 1),
+    "deepeval-run.json": Held("deepeval", "ua ua", 2, instructions=True),
+    "deepeval-turns.jsonl": Held("deepeval", "ua", 1, instructions=True),
+    "ragas-multi.jsonl": Held("ragas", "uata"),
+    "ragas-single.jsonl": Held("ragas", "ua", 1),
+    "inspect-log.json": Held("inspect", "su*ta ua", finish="stop max_tokens", system="openai/gpt-4o", instructions=True),  # noqa: E501
+    "tau.json": Held("tau", "su*tau su*ta", instructions=True),
+    "tau2.json": Held("tau2", "au*ta", system="gpt-4.1", instructions=True),
+    "rasa-tracker.json": Held("rasa", "u*aua"),
+    "botframework.transcript.json": Held("botframework", "uaua"),
+    "intercom.json": Held("intercom", "uaua", feedback="rating=5", note="internal notes left out"),
+    "intercom-list.json": Held("intercom", "uaua", feedback="rating=5", note="internal notes left out"),
+    "intercom.csv": Held("table", "ua ua"),
+    "zendesk.json": Held("zendesk", "ua", feedback="thumbs=1", note="internal notes left out"),
+    "zendesk-tickets.json": Held("zendesk", "ua", feedback="thumbs=1", note="internal notes left out"),
+    "zendesk.csv": Held("table", "ua"),
+    "zendesk-sunshine.jsonl": Held("sunshine", "ua"),
+    "slack-export.json": Held("slack", "ua", feedback="thumbs=1"),
+    "slack.txt": Held("text", "uau"),
+    "whatsapp.txt": Held("text", "uau"),
+    "whatsapp-android.txt": Held("text", "AB"),
+    "chatgpt-export.json": Held("chatgpt", "ua", finish="stop", system="gpt-4o", note="other branches left out"),  # noqa: E501
+    "oasst-trees.jsonl": Held("oasst", "uaua ua"),
+    "oasst-messages.jsonl": Held("oasst-messages", "ua ua"),
+    "arena.jsonl": Held("arena", "ua ua", feedback="preferred=0 preferred=1", system="m-a"),
+    "wildchat.jsonl": Held("lmsys", "ua", system="gpt-4-0314"),
+    "lmsys.jsonl": Held("lmsys", "ua", system="vicuna-13b"),
+    "ultrachat.jsonl": Held("ultrachat", "uaua"),
+    "ultrachat-200k.jsonl": Held("messages", "ua"),
+    "prompts.csv": Held("prompts", "ua ua", feedback="rating=4 rating=2"),
+    "alpaca.jsonl": Held("prompts", "ua"),
+    "rag-answers.jsonl": Held("prompts", "ua", 1),
+    "rows.jsonl": Held("rows", "ua ua", feedback="thumbs=1 thumbs=0"),
+    "preferences.jsonl": Held("preferences", "ua ua", feedback="preferred=1 preferred=0"),
+    "markdown.txt": Held("text", "uaua"),
+    "blank-lines.txt": Held("text", "uaua"),
+}  # fmt: skip
+
+
+def letters(dialogue: Dialogue) -> str:
+    return "".join("*" if is_step(turn) else turn.speaker[0] for turn in dialogue.turns)
+
+
+def shown(found: list[dict[str, float]]) -> str:
+    return " ".join(f"{name}={value:g}" for one in found for name, value in one.items())
+
+
+def held(path: Path) -> Held:
+    taken: list[str] = []
+    found = [made for _, made in numbered(path, None, None, took=taken.append)]
+    turns = [turn for one in found for turn in one.turns]
+    return Held(
+        taken[0],
+        " ".join(map(letters, found)),
+        sum(len(one.evidence) for one in (*found, *turns)),
+        shown([one.feedback for one in (*found, *turns)]),
+        " ".join(turn.finish_reason for turn in turns if turn.finish_reason),
+        next((one.system for one in found if one.system), None),
+        any(one.instructions or "s" in letters(one) for one in found),
+        " ".join(str(one.meta["note"]) for one in found if "note" in one.meta),
+    )
+
+
+def test_every_sample_is_described() -> None:
+    assert {path.name for path in SAMPLES.iterdir()} == set(HELD)
+    own = {"predictions", "actdial", "dataset", "convlab", "parlai"}  # tested elsewhere
+    assert {one.format for one in HELD.values()} | own == set(FORMATS)
+
+
+@pytest.mark.parametrize("name", HELD)
+def test_a_sample_is_found_and_read(name: str) -> None:
+    assert held(SAMPLES / name) == HELD[name]
+
+
+@pytest.mark.parametrize("name", HELD)
+@pytest.mark.parametrize("ending", ["jsonl", "parquet"])
+def test_a_sample_is_written_and_read_back(tmp_path: Path, name: str, ending: str) -> None:
+    found = list(read(SAMPLES / name, note=lambda _: None))
+    write(found, tmp_path / f"x.{ending}")
+    assert list(read(tmp_path / f"x.{ending}")) == found
+
+
+@pytest.mark.parametrize("name", [name for name, one in HELD.items() if "*" in one.turns])
+def test_tool_calls_have_a_name_and_results_their_call(name: str) -> None:
+    turns = [turn for one in read(SAMPLES / name, note=lambda _: None) for turn in one.turns]
+    assert all(call.name for turn in turns for call in turn.tool_calls)
+    assert [turn.meta["note"] for turn in turns if "note" in turn.meta] == []
+    calls = {call.id for turn in turns for call in turn.tool_calls if call.id}
+    assert all(turn.tool_call_id in calls for turn in turns if turn.speaker == "tool" and turn.tool_call_id)
+
+
+def test_steps_are_not_scored_and_long_answers_are_whole() -> None:
+    for name, one in HELD.items():
+        for found, told in zip(read(SAMPLES / name, note=lambda _: None), one.turns.split(), strict=True):
+            scored = scored_turns(found)
+            assert all(told[number] not in "*st" for number in scored), name
+
+
+def test_markdown_in_an_answer_is_no_speaker() -> None:
+    notes: list[str] = []
+    (found,) = read(SAMPLES / "markdown.txt", note=notes.append)
+    assert found.turns[1].text.splitlines()[1:] == ["Note: times are local.", "- Lyon: left this morning"]
+    assert "1 lines begin like a speaker and were read as text: Note:" in notes[0]
+
+
+def test_what_is_guessed_or_lost_is_said() -> None:
+    said: dict[str, list[str]] = {name: [] for name in HELD}
+    for name, notes in said.items():
+        list(read(SAMPLES / name, note=notes.append))
+    assert {name: [note.partition(": ")[2] for note in notes] for name, notes in said.items() if notes} == {
+        "botframework.transcript.json": [
+            "in record 1: 2 activities that are no messages (typing, events, updates)"
+        ],
+        "slack-export.json": ["in record 1: channel_join: no message"],
+        "slack.txt": ["Slack text: roles guessed by name, parcelbot bot is the bot"],
+        "whatsapp.txt": ["WhatsApp text: roles guessed by name, Parcel Support is the bot"],
+        "markdown.txt": ["1 lines begin like a speaker and were read as text: Note:"],
+        "blank-lines.txt": ["a blank line stands after every turn: read as one dialogue"],
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "nearest"),
+    [
+        ('{"test_case": [1], "actual_outputs": "x"}', "deepeval"),
+        ('{"run_type": "llm", "trace_id": "x"}', "langsmith"),
+        ('{"sender_id": "x", "slots": {}}', "rasa"),
+        ('{"ticket": 4, "requester_id": 3}', "zendesk"),
+        ('{"simulation": [], "termination_reason": "x"}', "tau2"),
+    ],
+)
+def test_what_fits_nothing_is_refused_and_the_nearest_format_named(
+    tmp_path: Path, text: str, nearest: str
+) -> None:
+    path = tmp_path / "x.json"
+    path.write_text(text)
+    with pytest.raises(DataError, match=rf"no known kind of dialogue: .* \(nearest is {nearest} "):
+        list(read(path))
+
+
+def test_a_hugging_face_dataset_on_disk(tmp_path: Path) -> None:
+    said = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": ANSWER}]
+    for split in ("train", "test"):
+        folder = tmp_path / "set" / split
+        folder.mkdir(parents=True)
+        (folder / "state.json").write_text("{}")
+        table = pa.Table.from_pylist([{"id": f"{split}-{n}", "messages": said} for n in range(2)])
+        with pa.ipc.new_stream(folder / "data-00000-of-00001.arrow", table.schema) as file:
+            file.write_table(table)
+    (tmp_path / "set" / "dataset_dict.json").write_text('{"splits": ["train", "test"]}')
+    found = list(read(tmp_path / "set"))
+    assert [one.id for one in found] == ["test-0", "test-1", "train-0", "train-1"]
+    assert [one.id for one in read(tmp_path / "set" / "train")] == ["train-0", "train-1"]
+    assert found[0].turns[1] == Turn("assistant", ANSWER)
+
+
+def test_both_shapes_that_fit_are_named(tmp_path: Path) -> None:
+    record: dict[str, Any] = {"task_id": 1, "traj": [{"role": "user", "content": "Hi"}]}
+    record |= {"chosen": "x", "rejected": "y", "prompt": "z"}
+    path, notes = tmp_path / "x.jsonl", list[str]()
+    path.write_text(json.dumps(record))
+    (found,) = read(path, note=notes.append)
+    assert found.meta["task_id"] == 1
+    assert notes == [
+        f"{path}: read as tau, because of traj, task_id; preferences would fit too (--format preferences)"
+    ]
+
+
+def test_objects_one_after_another_over_many_lines(tmp_path: Path) -> None:
+    said = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": ANSWER}]
+    path = tmp_path / "console.json"
+    path.write_text("\n".join(json.dumps({"id": str(n), "messages": said}, indent=4) for n in range(3)))
+    assert [one.id for one in read(path)] == ["0", "1", "2"]
+
+
+def test_calls_and_results_in_one_message(tmp_path: Path) -> None:
+    tool = {
+        "type": "tool-weather",
+        "toolCallId": "c1",
+        "state": "output-available",
+        "input": {"city": "Bern"},
+    }
+    parts = [{**tool, "output": {"t": 22}}, {"type": "text", "text": "22 degrees."}]
+    ui = {
+        "id": "v1",
+        "messages": [{"role": "user", "content": "Weather?"}, {"role": "assistant", "parts": parts}],
+    }
+    graph = {"values": {"messages": [{"type": "human", "content": "Hi"}, {"type": "ai", "content": ANSWER}]}}
+    for record, told in ((ui, "u*ta"), (graph, "ua")):
+        path = tmp_path / f"{told[-1]}{len(told)}.jsonl"
+        path.write_text(json.dumps(record))
+        (found,) = read(path)
+        assert letters(found) == told
+        assert [turn.meta for turn in found.turns] == [{}] * len(told)

@@ -1,0 +1,75 @@
+"""The papers as data: rows can be read, marks follow from figures, and a run goes on where it stopped."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from dialeval.errors import UsageError
+from dialeval.jobs import reproduction
+from dialeval.jobs.paper_figures import WAYS
+from dialeval.jobs.reproduction import MARKS, PAPERS, PaperRow, paper_tables, reproduce
+from dialeval.statistics import Estimate
+
+WANTED = {
+    "floweval": [*(f"Table {n}" for n in range(1, 8)), "Figure 1", "Figure 2", "Figure 3"],
+    "voted-appropriateness": [f"Figure {n}" for n in range(1, 5)],
+    "next-user-sentiment": [*(f"Table {n}" for n in range(1, 6)), *(f"Figure {n}" for n in range(1, 9))],
+    "dialoguescore": ["Figure 1", "Figure 2", *(f"Table {n}" for n in range(1, 5))],
+}
+
+
+@pytest.mark.parametrize("paper", PAPERS)
+def test_no_table_or_figure_is_absent(paper: str) -> None:
+    _, tables = paper_tables(paper)
+    assert set(WANTED[paper]) <= {table.name for table in tables}
+    for table in tables:
+        assert table.rows, table.name
+        for row in table.rows:
+            assert row.how.get("way") in (None, *WAYS)
+            assert row.mark in (None, *MARKS)
+            assert row.note, f"{row.what} says nothing"
+    keys = [(row.table, row.what) for table in tables for row in table.rows]
+    assert len(keys) == len(set(keys))
+
+
+@pytest.mark.parametrize(
+    ("ours", "mark"),
+    [
+        (Estimate(0.30, 90, 0.1, 0.5), "reproduced"),
+        (Estimate(0.45, 90, 0.4, 0.5), "differs"),
+        (Estimate(0.22, 90), "reproduced"),
+        (Estimate(0.24, 90), "differs"),
+        (Estimate.undefined("no set"), "not at hand"),
+    ],
+)
+def test_marks(ours: Estimate, mark: str) -> None:
+    row = PaperRow("Table 1", "r", 0.2, {"way": "correlation"})
+    assert reproduction._marked(row, ours, "").mark == mark
+
+
+def test_a_run_goes_on_where_it_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = reproduce("voted-appropriateness", tmp_path)
+    page = (tmp_path / "page.md").read_text()
+    lines = (tmp_path / "rows.jsonl").read_text().splitlines()
+    (tmp_path / "rows.jsonl").write_text("\n".join(lines[:-1]) + '\n{"key": "broken')
+    asked: list[str] = []
+    again = reproduce("voted-appropriateness", tmp_path, say=asked.append)
+    assert len(asked) <= 1
+    assert [one.ours for one in again] == [one.ours for one in first]
+    assert (tmp_path / "page.md").read_text() == page
+    assert all(set(json.loads(line)) == {"key", "ours", "signature"} for line in lines)
+    assert "<script" not in (tmp_path / "page.html").read_text()
+
+
+def test_sets_that_are_not_there_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DIALEVAL_DATA", str(tmp_path / "nowhere"))
+    done = reproduce("next-user-sentiment", tmp_path / "out")
+    missing = [one for one in done if one.mark == "not at hand" and "way" in one.row.how]
+    assert missing
+    assert all("conture" in (one.ours.reason or "") for one in missing)
+
+
+def test_unknown_papers_are_refused() -> None:
+    with pytest.raises(UsageError, match="known: floweval"):
+        paper_tables("bleu")

@@ -1,0 +1,101 @@
+"""Rules on samples that were labelled by hand before the rules were run, and what surrounds them."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dialeval.dialogues import Dialogue, Turn, dialogue
+from dialeval.metrics.rules import RULES, Rules, replies
+from dialeval.statistics.estimate import share
+
+SAMPLES = Path(__file__).parent / "rules_samples"
+PAGE = Path(__file__).parents[2] / "docs" / "metrics" / "rules.md"
+FIRST = {  # hits, positives, false alarms, negatives when the rules met the samples for the first time
+    "empty": (28, 31, 0, 116),
+    "cut-off": (28, 30, 1, 120),
+    "refusal": (22, 33, 0, 120),
+    "error-text": (21, 31, 1, 120),
+    "leak": (30, 33, 0, 120),
+    "wrong-language": (28, 31, 1, 120),
+    "loop": (28, 30, 0, 125),
+    "repeats": (22, 32, 0, 127),
+    "unanswered-question": (21, 31, 0, 121),
+    "same-tool-call": (29, 30, 0, 126),
+    "tool-error-ignored": (26, 31, 3, 132),
+    "hand-over": (15, 31, 1, 123),
+    "asks-again": (22, 30, 1, 122),
+    "gives-up": (21, 30, 2, 126),
+}
+
+
+def load(name: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (SAMPLES / f"{name}.jsonl").read_text(encoding="utf-8").splitlines()]
+
+
+def fires(rule: str, sample: dict[str, Any]) -> bool:
+    found = dict(replies(dialogue(sample["messages"], "d")))
+    return RULES[rule](found[sample["turn"]]) is not None
+
+
+def figures(rule: str) -> tuple[int, int, int, int]:
+    samples = [*load(rule), *load("negatives")]
+    hits = sum(fires(rule, one) for one in samples if one["label"])
+    alarms = sum(fires(rule, one) for one in samples if not one["label"])
+    positives = sum(one["label"] for one in samples)
+    return hits, positives, alarms, len(samples) - positives
+
+
+def as_row(rule: str, now: tuple[int, int, int, int]) -> str:
+    cells = [f"`{rule}`"]
+    for hits, positives, alarms, _ in (FIRST[rule], now):
+        for count, of in ((hits, hits + alarms), (hits, positives)):
+            made = share(count, of)
+            cells.append(f"{made.value:.2f} [{made.low:.2f}, {made.high:.2f}]")
+    return "| " + " | ".join(cells) + " |"
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_a_rule_finds_what_its_page_says(rule: str) -> None:
+    now = figures(rule)
+    assert now[1] >= 30 and now[3] >= 100
+    assert now[0] >= FIRST[rule][0] and now[2] <= FIRST[rule][2]
+    assert as_row(rule, now) in PAGE.read_text(encoding="utf-8")
+
+
+def test_every_rule_has_samples_and_a_line() -> None:
+    assert {path.stem for path in SAMPLES.iterdir()} == {*RULES, "negatives"}
+    assert list(FIRST) == list(RULES)
+
+
+def test_explanations_show_the_evidence() -> None:
+    chat = dialogue(
+        [("user", "Where is it?"), ("assistant", "HTTP 503 Service Unavailable"), ("user", "Forget it.")], "d"
+    )
+    (why,) = Rules().explain([chat])
+    assert why.value == 1 and set(why.parts) == {"error-text", "gives-up"}
+    assert (
+        why.own.turns[1].pieces[0].label
+        == "error-text: HTTP 503 Service Unavailable; gives-up: the user: Forget it"
+    )
+
+
+def test_rows_of_a_dialogue_with_and_without_replies() -> None:
+    rows = list(
+        Rules().score([dialogue([("user", "Hi"), ("assistant", "")], "a"), dialogue([("user", "Hi")], "b")])
+    )
+    assert len(rows) == 3 * len(RULES)
+    assert {(row.turn, row.value) for row in rows if row.dialogue_id == "a" and row.dimension == "empty"} == {
+        (1, 1.0),
+        (None, 1.0),
+    }
+    assert {(row.value, row.note) for row in rows if row.dialogue_id == "b"} == {(None, "no reply to score")}
+
+
+def test_two_people_are_each_others_users() -> None:
+    chat = Dialogue(
+        "d", (Turn("Ann", "Is it open?"), Turn("Ben", "Let me check."), Turn("Ann", "Never mind."))
+    )
+    found = {(row.turn, row.dimension) for row in Rules().score([chat]) if row.turn and row.value}
+    assert found == {(1, "unanswered-question"), (1, "gives-up")}

@@ -1,0 +1,445 @@
+"""Triage: rules that fire where they should, the worst turns, means worked out by hand."""
+
+import random
+import time
+from collections import defaultdict
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dialeval import statistics
+from dialeval.dialogues import Dialogue, Turn
+from dialeval.dialogues.datasets import public_set
+from dialeval.reports.record_tables import failure_table, fault_table, index_table
+from dialeval.scores import Score, Scores, Signature
+from dialeval.studies import failures
+from dialeval.studies.excerpts import Excerpt
+from dialeval.studies.failures import RULES
+from dialeval.studies.triage import EACH, MOST, MOST_CHARACTERS, Triage, triage
+from dialeval.studies.turn_scores import choose_score, clustered_difference, clustered_mean
+from dialeval.studies.utterances import LOOK_BACK, EarlierTurns, Utterance, is_english
+
+CITY = ("user", "I moved to a small town by the sea last spring.")
+
+
+def found(before: Sequence[tuple[str, str]], reply: str, after: str | None = None) -> set[str]:
+    """Name the rules that fire on a reply."""
+    said, answer = Utterance("bot", reply), None if after is None else Utterance("user", after)
+    return {r.name for r in RULES if r.finds is not None and r.finds(EarlierTurns.of(*before), said, answer)}
+
+
+def quality(values: dict[tuple[str, int], float | None], system: str | None = "bot") -> Scores:
+    rows = [
+        Score(name, turn, system, "mine", "quality", value, None if value is not None else "empty")
+        for (name, turn), value in values.items()
+    ]
+    return Scores.of(rows, {"mine": Signature("mine.v1")})
+
+
+def value(bad: Excerpt) -> float | None:
+    return bad.reply.score.value if bad.reply.score else None
+
+
+def chat(name: str, *texts: str, system: str | None = "bot") -> Dialogue:
+    turns = [Turn("assistant" if place % 2 else "user", text) for place, text in enumerate(texts)]
+    return Dialogue(name, tuple(turns), system)
+
+
+@pytest.mark.parametrize(
+    ("before", "reply", "after", "rule"),
+    [
+        (
+            [("bot", "I sell fresh fish on the pier."), CITY],
+            "I sell fresh fish, on the pier!",
+            None,
+            "repetition",
+        ),
+        (
+            [("bot", "My boat is called Wanda and she is twelve years old."), CITY],
+            "Well, my boat is called Wanda and she is twelve years.",
+            None,
+            "repetition",
+        ),
+        ([("user", "When does the ferry leave?")], "My uncle paints tiny houses.", None, "ignored question"),
+        ([("user", "Is the bakery open?")], "Who won the tennis match?", None, "ignored question"),
+        ([CITY], "Batteries usually contain lithium and cobalt.", None, "off-topic"),
+        ([("bot", "I own a red bicycle."), CITY], "I do not own a bicycle.", None, "contradiction cue"),
+        ([("bot", "I never eat cheese."), CITY], "I eat cheese every morning.", None, "contradiction cue"),
+        ([CITY], "I hate boats.", "But you said you loved boats", "contradiction cue"),
+        ([CITY], "Do you own a boat?", "that's not what I asked", "user objects"),
+        ([CITY], "Do you own a boat?", "You already said that", "user objects"),
+        ([CITY], "Do you own a boat?", "huh?", "user objects"),
+        ([CITY], "Do you own a boat?", "please stop", "user objects"),
+        ([CITY], "Do you own a boat?", "That doesn\u2019t make any sense.", "user objects"),
+        (
+            [("user", "Where can I rent a boat?")],
+            "Boats float.",
+            "where can i rent a boat?!",
+            "user says it again",
+        ),
+        ([CITY], "  ", None, "empty or cut off"),
+        ([CITY], "...", None, "empty or cut off"),
+        ([CITY], "The town has a harbour and a", None, "empty or cut off"),
+        ([CITY], "The town has a harbour,", None, "empty or cut off"),
+    ],
+)
+def test_a_rule_fires(before: list[tuple[str, str]], reply: str, after: str | None, rule: str) -> None:
+    assert rule in found(before, reply, after)
+
+
+@pytest.mark.parametrize(
+    ("before", "reply", "after", "rule"),
+    [
+        ([("bot", "Yes, sure."), CITY], "Yes, sure.", None, "repetition"),  # too short to be a failure
+        ([("user", "I sell fresh fish."), CITY], "I sell fresh fish.", None, "repetition"),  # another speaker
+        ([("user", "Do you like boats?")], "No, water scares me terribly.", None, "ignored question"),
+        ([("user", "When does the ferry leave?")], "At 8:15, then every hour.", None, "ignored question"),
+        ([("user", "Where is the bakery?")], "Behind our church, on the corner.", None, "ignored question"),
+        ([("user", "What do you do for a living?")], "I paint tiny houses.", None, "ignored question"),
+        ([("user", "Is the bakery open?")], "What do you mean?", None, "ignored question"),
+        ([CITY], "Small towns have the friendliest harbours.", None, "off-topic"),
+        ([CITY], "It must have been a cold winter for it.", None, "off-topic"),
+        ([CITY], "That sounds really great, good for you!", None, "off-topic"),
+        ([("bot", "I own a red bicycle."), CITY], "You do not own a bicycle.", None, "contradiction cue"),
+        ([("bot", "Do you own a bicycle?"), CITY], "I do not own a bicycle.", None, "contradiction cue"),
+        ([("bot", "I love dogs."), CITY], "No, I love dogs.", None, "contradiction cue"),
+        ([CITY], "I hate boats.", "You said that before", "contradiction cue"),
+        ([CITY], "Do you own a boat?", "no", "user objects"),
+        ([CITY], "Do you own a boat?", "I sold it at the bus stop", "user objects"),
+        ([CITY], "Do you own a boat?", "What a nice question!", "user objects"),
+        ([("user", "yes")], "Boats float.", "yes", "user says it again"),
+        ([CITY], "I would love to", None, "empty or cut off"),
+        ([CITY], "Me too :-)", None, "empty or cut off"),
+        ([CITY], "\U0001f600", None, "empty or cut off"),
+        ([CITY], "?", None, "empty or cut off"),
+    ],
+)
+def test_a_rule_keeps_quiet(before: list[tuple[str, str]], reply: str, after: str | None, rule: str) -> None:
+    assert rule not in found(before, reply, after)
+
+
+def test_an_exact_copy_is_found_at_any_distance_and_a_near_one_nearby() -> None:
+    first = ("bot", "My boat is called Wanda and she is twelve years old.")
+    filler = [("user" if n % 2 else "bot", f"Number {n} is said once.") for n in range(LOOK_BACK)]
+    near = "Well, my boat is called Wanda and she is twelve years."
+    assert "repetition" in found([first, *filler], first[1])
+    assert "repetition" in found([first, *filler[1:]], near)
+    assert "repetition" not in found([first, *filler], near)
+
+
+def test_every_rule_says_what_it_is() -> None:
+    assert len({rule.name for rule in RULES}) == len(RULES) == 8
+    assert sum(rule.finds is None for rule in RULES) == 1
+    for rule in RULES:
+        assert rule.explanation[0].islower() and "\n" not in rule.explanation
+        assert rule.finds is None or ">>>" in (rule.finds.__doc__ or "")
+    assert all(callable(getattr(failures, rule.finds.__name__)) for rule in RULES if rule.finds)
+
+
+@pytest.mark.parametrize(
+    ("texts", "english"),
+    [
+        (["Table for two at seven, please. We would like to sit outside if it is warm enough."], True),
+        (["Ich möchte gern einen Tisch für zwei Personen um sieben, wenn möglich draußen im Garten."], False),
+        (["Quisiera una mesa para dos personas a las siete, en la terraza si es posible, por favor."], False),
+        (["\u6211\u60f3\u8ba2\u4e00\u5f20\u4e24\u4eba\u684c"], False),
+        (["\u041f\u0440\u0438\u0432\u0435\u0442, \u043a\u0430\u043a \u0434\u0435\u043b\u0430?"], False),
+        (["Hi", "Hello"], True),
+        (["", "1234"], False),
+    ],
+)
+def test_what_looks_english(texts: list[str], english: bool) -> None:
+    assert is_english(texts) is english
+
+
+def test_another_language_gets_only_rules_that_need_no_words() -> None:
+    asked, said = (
+        "\u8bf7\u95ee\u8f66\u7ad9\u5728\u54ea\u91cc\uff1f",
+        "\u6211\u5f88\u559c\u6b22\u8d85\u5927\u7684\u8001\u864e",
+    )
+    talked = chat("zh", asked, said, asked, said + "\u3002", "no", "the")
+    result = triage(quality({("zh", 1): 0.0, ("zh", 3): 0.0, ("zh", 5): 1.0}), [talked])
+    assert result is not None
+    assert {f.rule.name: f.found for f in result.failures if f.found} == {
+        "repetition": 1, "user says it again": 1,
+    }  # fmt: skip
+    assert (result.dialogues, result.english) == (1, 0)
+    assert {f.read for f in result.failures if f.rule.english} == {0}
+    table = failure_table(result)
+    assert table is not None
+    assert "1 of 1 dialogues do not look English" in table.notes[1]
+    shares = {row[0].text: row[2].text for row in table.rows}
+    assert shares["off-topic"] == "\N{EN DASH}" and shares["repetition"] == "33.3 %"
+
+
+def test_the_score_is_quality_if_there_is_one_else_the_first_with_a_direction() -> None:
+    def row(source: str, dimension: str, value: float | None = 1.0, turn: int | None = 1) -> Score:
+        return Score("d", turn, None, source, dimension, value, None if value is not None else "none")
+
+    signatures = {"length": Signature.parse("length.v1|better:neither")}
+    rows = [row("human:a", "quality"), row("length", "words"), row("empty", "x", None), row("bleu", "bleu")]
+    chosen = choose_score(Scores.of(rows, signatures))
+    assert chosen is not None and chosen.label == "bleu"
+    named = choose_score(Scores.of([*rows, row("judge", "other"), row("judge", "quality")], signatures))
+    assert named is not None and named.label == "judge / quality"
+    assert choose_score(Scores.of([*rows[:3], row("flow", "quality", 1.0, None)], signatures)) is None
+    assert triage(Scores.of(rows[:3], signatures), []) is None
+
+
+def test_the_worst_come_first_at_most_two_of_one_dialogue() -> None:
+    values = {(f"d{n}", turn): float(10 * n + turn) for n in range(30) for turn in (1, 3, 5)}
+    talked = [
+        chat(f"d{n}", *(f"Turn {t} of d{n}, which says a little." for t in range(6))) for n in range(30)
+    ]
+    random.Random(3).shuffle(talked)
+    result = triage(quality(values), talked)
+    assert result is not None
+    assert len(result.worst) == MOST
+    assert [(bad.dialogue_id, bad.reply.number) for bad in result.worst] == [
+        (f"d{n}", turn) for n in range(MOST // EACH) for turn in (1, 3)
+    ]
+    few = triage(quality(values), talked, most=3)
+    assert few is not None and [value(bad) for bad in few.worst] == [1.0, 3.0, 11.0]
+    lower = Scores(quality(values).table, {"mine": Signature.parse("mine.v1|better:lower")})
+    high = triage(lower, talked, most=4)
+    assert high is not None and [value(bad) for bad in high.worst] == [295.0, 293.0, 285.0, 283.0]
+
+
+def test_of_equal_scores_the_one_with_more_failures_comes_first() -> None:
+    fine = [chat(f"a{n}", "I like trains.", "Trains are lovely in winter.") for n in range(50)]
+    bad = chat("z", "Which train is fastest?", "Soup contains carrots and the")
+    result = triage(quality({(one.id, 1): 0.0 for one in [*fine, bad]}), [*fine, bad])
+    assert result is not None
+    assert result.worst[0].dialogue_id == "z"
+    assert set(result.worst[0].faults) >= {"ignored question", "empty or cut off"}
+    assert [one.dialogue_id for one in result.worst[1:4]] == ["a0", "a1", "a2"]
+
+
+def test_a_bad_turn_stands_in_its_surroundings() -> None:
+    turns = [
+        Turn("system", "Be kind."),
+        Turn("user", "One"),
+        Turn("assistant", "Two"),
+        Turn("user", "Three"),
+        Turn("tool", "{}"),
+        Turn("assistant", "F" * (MOST_CHARACTERS + 7)),
+        Turn("assistant", "Five"),
+        Turn("tool", "{}"),
+        Turn("user", "Six"),
+    ]
+    result = triage(quality({("d", 5): 0.5, ("d", 99): -1.0}), [Dialogue("d", tuple(turns), "bot")])
+    assert result is not None
+    (bad,) = result.worst
+    assert [(t.number, t.role, t.text, t.left_out) for t in bad.turns] == [
+        (2, "before", "Two", 0),
+        (3, "before", "Three", 0),
+        (5, "reply", "F" * MOST_CHARACTERS, 7),
+        (8, "next", "Six", 0),
+    ]
+    assert (bad.reply.speaker, bad.system, value(bad)) == ("assistant", "bot", 0.5)
+
+
+def test_how_often_and_what_the_score_says_there() -> None:
+    again = "I sell fresh fish on the pier."
+    talked = [
+        chat("a", "Fish?", again, "Any fish today?", again, "Thanks"),
+        chat("b", "Fish?", again, "I like fish.", "Fish like you.", "that's not what I asked"),
+        chat("c", "Fish?", "Fish is tasty."),
+    ]
+    scores = quality({("a", 1): 4.0, ("a", 3): 1.0, ("b", 1): 5.0, ("b", 3): 2.0, ("c", 1): None})
+    result = triage(scores, talked)
+    assert result is not None
+    by_name = {failure.rule.name: failure for failure in result.failures}
+    copied = by_name["repetition"]
+    assert (copied.found, copied.read, copied.here.value, copied.here.n) == (1, 5, 1.0, 1)
+    assert copied.elsewhere.value == pytest.approx(11 / 3) and copied.elsewhere.n == 3
+    assert copied.difference.value == pytest.approx(1 - 11 / 3)
+    assert copied.example == ("a", 3, again)
+    objected = by_name["user objects"]
+    assert (objected.found, objected.read, objected.here.value) == (1, 4, 2.0)  # nobody answers in c
+    assert by_name["same reply to everything"].found == 0  # in two dialogues only
+    assert (result.n, result.n_unscored, result.dialogues, result.english) == (4, 1, 3, 3)
+    assert [failure.found for failure in result.failures] == sorted(
+        (failure.found for failure in result.failures), reverse=True
+    )
+    table = failure_table(result)
+    assert table is not None
+    row = next(row for row in table.rows if row[0].text == "repetition")
+    assert [cell.text for cell in row[1:5]] == ["1", "20.0 %", "1.00", "3.67"]
+    assert row[3].small == "n 1\nunscored 0" and row[4].small == "n 3\nunscored 1"
+
+
+def test_the_same_reply_to_everything_is_told_by_system() -> None:
+    def run(replies: list[tuple[str, str | None]]) -> Triage:
+        talked = [
+            chat(f"d{n}", f"Question {n}?", text, system=system) for n, (text, system) in enumerate(replies)
+        ]
+        rows = [Score(one.id, 1, one.system, "m", "quality", float(n)) for n, one in enumerate(talked)]
+        result = triage(Scores.of(rows), talked)
+        assert result is not None
+        return result
+
+    def count(result: Triage) -> int:
+        return next(f.found for f in result.failures if f.rule.name == "same reply to everything")
+
+    sorry, thanks = "Sorry, I cannot say.", "Thank you!"
+    many = run(
+        [(sorry, "x"), ("Sorry I cannot say", "x"), (sorry, "x"), (sorry, "x"), ("Ask Bob again.", "x")]
+    )
+    assert count(many) == 4
+    assert "same reply to everything" in many.worst[0].faults  # the first one, too
+    assert next(f.example for f in many.failures if f.found == 4) == ("d3", 1, sorry)
+    assert count(run([(sorry, "x"), (sorry, "x"), (sorry, "y")])) == 0
+    assert count(run([(thanks, "x")] * 5)) == 0
+    assert count(run([(sorry, None)] * 3)) == 3
+
+
+def test_faults_that_a_metric_found_take_the_place_of_the_rules() -> None:
+    """Counted by system in a hundred replies; a probability counts as such, and as found from one half on."""
+    values = {"x": [1.0, 0.0, 0.0, 1.0], "y": [0.6, 0.2, 0.0, 0.0]}
+    talked = [chat(f"{s}{n}", "Hi", "Hello there.", system=s) for s in values for n in range(4)]
+    rows = [
+        Score(f"{system}{n}", 1, system, *column, value)
+        for system, own in values.items()
+        for n, found_there in enumerate(own)
+        for column, value in ((("mine", "quality"), 1 - found_there), (("rules", "loop"), found_there),
+                              (("faults", "faultless"), 0.0))
+    ]  # fmt: skip
+    result = triage(Scores.of(rows, {"rules": Signature.parse("rules.v1|better:lower")}), talked)
+    assert result is not None and result.score.label == "mine / quality"
+    (loop,) = result.failures
+    assert (loop.rule.name, loop.found, loop.read) == ("rules/loop", 3, 8)
+    assert {name: one.value for name, one in loop.by_system.items()} == pytest.approx({"x": 50.0, "y": 20.0})
+    assert [bad.faults for bad in result.worst[:4]] == [("rules/loop",)] * 3 + [()]
+    assert loop.example is not None and loop.example[0] in ("x0", "x3")
+    table = fault_table(result)
+    assert table is not None and [cell.text for cell in table.rows[0]] == ["rules/loop", "50.0", "20.0"]
+
+
+def test_clustered_mean_is_the_t_interval_where_each_dialogue_has_one_turn() -> None:
+    from scipy import stats
+
+    values = np.random.default_rng(0).normal(size=40)
+    mine = clustered_mean(values, np.arange(40))
+    theirs = stats.t.interval(0.95, 39, values.mean(), stats.sem(values))
+    assert (mine.low, mine.high) == pytest.approx(theirs)
+    assert clustered_mean(np.array([np.nan]), np.array([0])).reason == "nothing scored"
+    assert clustered_mean(np.array([1.0, 3.0]), np.array([0, 0])).reason == "one dialogue"
+
+
+def test_clustered_mean_agrees_with_the_bootstrap_over_dialogues() -> None:
+    random_numbers = np.random.default_rng(1)
+    clusters = np.repeat(np.arange(300), random_numbers.integers(1, 9, 300))
+    values = random_numbers.normal(size=300)[clusters] + random_numbers.normal(size=clusters.size)
+    values[::17] = np.nan
+    mine, drawn = (
+        clustered_mean(values, clusters),
+        statistics.bootstrap_means(values, clusters, resamples=4_000),
+    )
+    naive = 1.96 * float(np.nanstd(values)) / clusters.size**0.5
+    assert mine.value == pytest.approx(drawn.value)
+    assert mine.n == drawn.n
+    assert mine.low is not None and mine.value is not None and drawn.low is not None
+    assert mine.low == pytest.approx(drawn.low, abs=0.02)
+    assert mine.high == pytest.approx(drawn.high, abs=0.02)
+    assert mine.value - mine.low > 1.4 * naive  # turns of one dialogue are not new evidence
+
+
+def test_clustered_difference_agrees_with_the_bootstrap_over_dialogues() -> None:
+    random_numbers = np.random.default_rng(2)
+    clusters = np.repeat(np.arange(300), 5)
+    here = random_numbers.random(clusters.size) < 0.3
+    values = random_numbers.normal(size=300)[clusters] + random_numbers.normal(size=clusters.size) - here
+
+    def difference(rows: np.ndarray) -> float:  # type: ignore[type-arg]
+        return float(rows[rows[:, 1] == 1, 0].mean() - rows[rows[:, 1] == 0, 0].mean())
+
+    mine = clustered_difference(values, here, clusters)
+    rows = np.column_stack([values, here])
+    drawn = statistics.bootstrap_statistic(rows, difference, clusters, resamples=400)
+    assert mine.value == pytest.approx(drawn.value)
+    assert mine.low == pytest.approx(drawn.low, abs=0.03)
+    assert mine.high == pytest.approx(drawn.high, abs=0.03)
+    assert clustered_difference(values, here | True, clusters).reason == "nothing to compare with"
+
+
+def test_the_score_over_the_replies_of_a_dialogue() -> None:
+    values: dict[tuple[str, int], float | None] = {("a", turn): float(turn) for turn in range(1, 40, 2)}
+    values |= {("b", 1): 3.0, ("b", 5): None}
+    result = triage(quality(values), [])
+    assert result is not None
+    assert [one.label for one in result.by_index] == [*(str(n) for n in range(1, 15)), "15+"]
+    first, second, *_, last = result.by_index
+    assert (first.mean.value, first.mean.n, first.n_unscored) == (2.0, 2, 0)
+    assert first.mean.low is not None
+    assert (second.mean.value, second.mean.n, second.n_unscored) == (3.0, 1, 1)
+    assert second.mean.reason == "one dialogue"
+    assert (last.mean.value, last.mean.n) == (34.0, 6)
+    assert result.failures == [] and result.worst == [] and result.dialogues == 0
+    assert [row[0].text for row in index_table(result).rows] == [one.label for one in result.by_index]
+    short = triage(quality({("a", n): 1.0 for n in range(15)}), [])
+    assert short is not None and short.by_index[-1].label == "15"
+
+
+@pytest.mark.parametrize(("of_rows", "of_text"), [("bot", None), (None, "bot"), (None, None)])
+def test_a_system_named_on_one_side_only(of_rows: str | None, of_text: str | None) -> None:
+    result = triage(quality({("d", 1): 1.0}, of_rows), [chat("d", "Hi", "Hello there", system=of_text)])
+    assert result is not None and result.dialogues == len(result.worst) == 1
+
+
+def test_answers_of_several_systems_to_one_context_are_kept_apart() -> None:
+    rows = [Score("d", 1, system, "m", "quality", value) for system, value in (("x", 1.0), ("y", 0.0))]
+    talked = [chat("d", "Hi", f"I am {system}.", system=system) for system in ("x", "y")]
+    result = triage(Scores.of(rows), [*talked, *talked])
+    assert result is not None
+    assert [(bad.system, bad.turns[-1].text) for bad in result.worst] == [("y", "I am y."), ("x", "I am x.")]
+    assert result.dialogues == 2
+    unclear = triage(Scores.of(rows), [chat("d", "Hi", "I am?", system=None)])
+    assert unclear is not None and unclear.dialogues == 0
+
+
+def test_a_dialogue_of_fifty_thousand_turns_is_read_in_one_go() -> None:
+    draw = random.Random(7)
+    words = [f"word{n}" for n in range(3_000)] + ["the", "a", "you", "not", "is", "I"] * 500
+
+    def long(turns: int) -> tuple[Scores, Dialogue]:
+        texts = [" ".join(draw.choices(words, k=12)) + draw.choice(".?!") for _ in range(turns)]
+        said = chat("long", *texts)
+        return quality({("long", n): draw.random() for n in range(1, turns, 2)}), said
+
+    taken = []
+    for turns in (5_000, 50_000):
+        scores, said = long(turns)
+        began = time.process_time()
+        result = triage(scores, [said])
+        taken.append(time.process_time() - began)
+        assert result is not None and len(result.worst) == EACH and result.english
+        assert max(failure.read for failure in result.failures) == turns // 2
+    assert taken[1] < 25 * max(taken[0], 0.1)  # 10 if linear, 100 if quadratic
+
+
+def test_a_turn_of_a_million_characters_is_looked_at_in_part() -> None:
+    said = chat("d", "a " * 500_000 + "?", "b, " * 300_000, "((((" * 200_000)
+    began = time.process_time()
+    result = triage(quality({("d", 1): 0.0}), [said])
+    assert time.process_time() - began < 2
+    assert result is not None
+    assert sum(len(turn.text) for turn in result.worst[0].turns) == 3 * MOST_CHARACTERS
+
+
+def test_rules_point_at_what_people_call_breakdowns(
+    data_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DIALEVAL_DATA", str(data_folder))
+    given: dict[tuple[str, int | None, str | None], list[float]] = defaultdict(list)
+    for row in public_set("dbdc3").ratings():
+        given[row[:3]] += [] if row.value is None else [row.value]
+    rows = [Score(*key, "people", "no-breakdown", float(np.mean(values))) for key, values in given.items()]
+    result = triage(Scores.of(rows), public_set("dbdc3").dialogues())
+    assert result is not None and result.english == result.dialogues == 415
+    by_name = {failure.rule.name: failure for failure in result.failures}
+    for name in ("repetition", "ignored question", "off-topic", "user objects", "empty or cut off"):
+        assert by_name[name].found > 30
+        assert (by_name[name].difference.high or 0) < 0, name

@@ -1,0 +1,78 @@
+"""The recipe of the reader: what programs put into replies, examples of every kind, a run from end to end."""
+
+import json
+import random
+from pathlib import Path
+
+import pytest
+
+from dialeval.dialogues import dialogue
+from dialeval.training import fault_injections as faults
+from dialeval.training.fault_examples import fault_examples
+
+
+@pytest.mark.parametrize(
+    ("how", "text", "fresh"),
+    [
+        ("negate", "I like rain.", {"I don't like rain."}),
+        ("negate", "We can't come.", {"We can come."}),
+        ("negate", "Do you like rain?", {None}),
+        ("change_value", "Nothing of the sort.", {None}),
+        ("change_value", "It is hot.", {"It is cold."}),
+        ("salad", "Too short.", {None}),
+    ],
+)
+def test_injections(how: str, text: str, fresh: set[str | None]) -> None:
+    assert {getattr(faults, how)(text, random.Random(seed)) for seed in range(20)} == fresh
+
+
+def test_changed_values_differ_and_stay_of_their_kind() -> None:
+    for seed in range(50):
+        made = faults.change_value("Meet me on Friday at 10:30.", random.Random(seed))
+        assert made != "Meet me on Friday at 10:30."
+        assert made.startswith("Meet me on ")
+
+
+def test_examples_of_every_kind_of_dialogue() -> None:
+    said = [("assistant", "I have a dog."), ("assistant", "Nobody here has pets.")]
+    pair = dialogue(said, "fault-pairs-one-1",
+                    meta={"pair": "own", "targets": {"contradicts": 1.0}})  # fmt: skip
+    marked = dialogue([("user", "I'm Lee."), ("assistant", "Who are you?")], "m",
+                      meta={"fault": {"turn": 1, "name": "contradicts-user", "evidence": 0}})  # fmt: skip
+    good = dialogue(
+        [
+            ("a", "Do you have tea?"),
+            ("b", "Yes, black or green?"),
+            ("a", "Green, for two."),
+            ("b", "Two green teas."),
+        ],
+        "g",
+    )
+    first, *rest = fault_examples([pair, marked, good])
+    assert first.memory[0] == ("own", "I have a dog.")
+    assert first.targets == {"contradicts": 1.0}
+    assert any(one.targets == {"contradicts": 1.0} and one.memory[-1].text == "I'm Lee." for one in rest)
+    kinds = {memory.kind for one in rest for memory in one.memory}
+    assert {"own", "user", "last", "before"} <= kinds
+    assert [one.digest() for one in fault_examples([good])] == [
+        one.digest() for one in fault_examples([good])
+    ]
+
+
+def test_a_run_from_end_to_end(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    from dialeval.jobs.training import train_to
+    from dialeval.models.fault_reader import FaultReader
+
+    written = Path(faults.__file__).with_name("faults.jsonl").read_text(encoding="utf-8").splitlines()
+    chats = [json.loads(line) for line in written]
+    plain = [{**one, "id": f"plain-{one['id']}", "meta": {}} for one in chats if one["meta"]["fault"] is None]
+    for name, some in (("learn", [*chats[:30], *plain[:10]]), ("dev", [*chats[30:], *plain[10:]])):
+        lines = "\n".join(map(json.dumps, some))
+        (tmp_path / f"{name}.jsonl").write_text(lines, encoding="utf-8")
+    out = tmp_path / "reader"
+    found = train_to("faults", [str(tmp_path / "learn.jsonl")], out, dev=[str(tmp_path / "dev.jsonl")],
+                     settings={"batch": "256", "threads": "1"}, storage="int8")  # fmt: skip
+    assert found["class"] == "fault-reader.v1"
+    reader = FaultReader.load(out)
+    assert all(weight >= 0 for some in reader.weights.values() for weight in some.features.values())
