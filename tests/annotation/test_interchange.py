@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from annotation_server import answer_all, make_study, talks
 
-from dialeval.annotation import SCHEMES, AnnotationProject
+from dialeval.annotation import AnnotationProject, scheme_names
 from dialeval.annotation.answers import parse
 from dialeval.annotation.assignment import Assignment
 from dialeval.annotation.export import exports_of, rendered, scores_of, write
@@ -45,7 +45,7 @@ def filled(folder: Path, scheme: str) -> AnnotationProject:
     return study
 
 
-@pytest.mark.parametrize("scheme", SCHEMES)
+@pytest.mark.parametrize("scheme", scheme_names())
 @pytest.mark.parametrize("tool", ["label-studio.json", "potato.jsonl"])
 def test_there_and_back(tmp_path: Path, scheme: str, tool: str) -> None:
     study = filled(tmp_path / "study", scheme)
@@ -63,7 +63,7 @@ def test_there_and_back(tmp_path: Path, scheme: str, tool: str) -> None:
     empty.close()
 
 
-@pytest.mark.parametrize("scheme", SCHEMES)
+@pytest.mark.parametrize("scheme", scheme_names())
 def test_every_export_can_be_read(tmp_path: Path, scheme: str) -> None:
     study = filled(tmp_path / "study", scheme)
     seen = snapshot(study)

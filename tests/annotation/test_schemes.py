@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from dialeval.annotation import SCHEMES, parse_scheme, read_scheme
+from dialeval.annotation import parse_scheme, read_scheme, scheme_names
 from dialeval.annotation.answers import agrees, fields_of, is_asked, parse, swapped
 from dialeval.annotation.items import filled_meta, item_view
 from dialeval.annotation.pages import keys_of
@@ -40,7 +40,7 @@ required = false
 
 
 def test_ready_schemes_are_all_there() -> None:
-    assert set(SCHEMES) == {
+    assert set(scheme_names()) == {
         "appropriateness",
         "coherence",
         "dialogue",
@@ -53,7 +53,7 @@ def test_ready_schemes_are_all_there() -> None:
         "turn-quality-binary",
         "wizard",
     }
-    for name in SCHEMES:
+    for name in scheme_names():
         assert read_scheme(name).name == name
 
 
@@ -123,7 +123,7 @@ def test_a_preference_turned_twice_is_as_before() -> None:
 
 
 def test_every_option_has_a_key_of_its_own() -> None:
-    for name in SCHEMES:
+    for name in scheme_names():
         for question in read_scheme(name).questions:
             keys = keys_of(question)
             assert len(set(keys)) == len(keys)

@@ -130,10 +130,10 @@ def _explanations(path: Path) -> object:
 
 
 def _schemes() -> list[bytes]:
-    from dialeval.annotation import SCHEMES
+    from dialeval.annotation import scheme_names
     from dialeval.annotation.scheme import scheme_text
 
-    return [scheme_text(name)[0].encode() for name in SCHEMES]
+    return [scheme_text(name)[0].encode() for name in scheme_names()]
 
 
 @reader("scheme", "scheme.toml", _schemes, one_of(any_line))

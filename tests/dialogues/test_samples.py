@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from dialeval.dialogues import Dialogue, Turn, is_step, scored_turns
-from dialeval.dialogues.formats import FORMATS, read, write
+from dialeval.dialogues.formats import known_formats, read, write
 from dialeval.dialogues.formats.reading import numbered
 from dialeval.errors import DataError
 
@@ -128,7 +128,7 @@ def held(path: Path) -> Held:
 def test_every_sample_is_described() -> None:
     assert {path.name for path in SAMPLES.iterdir()} == set(HELD)
     own = {"predictions", "actdial", "dataset", "convlab", "parlai"}  # tested elsewhere
-    assert {one.format for one in HELD.values()} | own == set(FORMATS)
+    assert {one.format for one in HELD.values()} | own == set(known_formats())
 
 
 @pytest.mark.parametrize("name", HELD)

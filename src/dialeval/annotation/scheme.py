@@ -1,7 +1,7 @@
 """A scheme: what raters see, what they are asked, and how many rate each item, in one TOML file.
 
-A scheme is read from a file, or by the name of a ready one (`SCHEMES`). Everything in it is checked when it
-is read, and a mistake is named by its place: `scheme.toml: questions[1].when: …`. `schema_of` returns the
+A scheme is read from a file, or by the name of a ready one (`scheme_names`). Everything in it is checked when
+it is read, and a mistake is named by its place: `scheme.toml: questions[1].when: …`. `schema_of` returns the
 kind of evaluation that a scheme and its dialogues make.
 """
 
@@ -17,6 +17,7 @@ from dialeval.dialogues import Dialogue
 from dialeval.dialogues.contexts import conversation_of
 from dialeval.dialogues.segments import DEFAULT_SPLITTER, Splitter
 from dialeval.errors import DataError, UsageError
+from dialeval.plugins import load_plugin, plugins
 
 if TYPE_CHECKING:
     from dialeval.scores.signature import EvaluationSchema, Setting
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 Value = str | int
 Unit = Literal["context", "turn", "segment", "dialogue", "pair"]
 _HOME = Path(__file__).with_name("schemes")
-SCHEMES = tuple(sorted(path.stem for path in _HOME.glob("*.toml")))
+_OURS = tuple(sorted(path.stem for path in _HOME.glob("*.toml")))
 MOST_CHOICES = 40
 
 
@@ -131,6 +132,15 @@ class Scheme(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return next(one for one in self.questions if one.name == name)
 
 
+def scheme_names() -> tuple[str, ...]:
+    """Names of all ready schemes, those of other packages too.
+
+    >>> "appropriateness" in scheme_names()
+    True
+    """
+    return (*_OURS, *sorted(plugins("schemes", _OURS)))
+
+
 def read_scheme(source: str | Path) -> Scheme:
     """Read a scheme by the name of a ready one, or from a TOML file.
 
@@ -143,9 +153,13 @@ def read_scheme(source: str | Path) -> Scheme:
 
 def scheme_text(source: str | Path) -> tuple[str, str]:
     """Return the text of a scheme and the name of its file."""
-    path = _HOME / f"{source}.toml" if str(source) in SCHEMES else Path(source)
+    path = _HOME / f"{source}.toml" if str(source) in _OURS else Path(source)
+    if other := plugins("schemes", _OURS).get(str(source)):
+        path = load_plugin(other, Path)
     if not path.exists() and path.suffix != ".toml":
-        raise UsageError(f"no scheme {str(source)!r}; ready ones: {', '.join(SCHEMES)}, or a .toml file")
+        raise UsageError(
+            f"no scheme {str(source)!r}; ready ones: {', '.join(scheme_names())}, or a .toml file"
+        )
     with files.open_binary(path) as file:
         try:
             return file.read().decode(), path.name

@@ -51,18 +51,24 @@ def verify(
 
 def list_(
     what: Annotated[
-        str | None, typer.Argument(help="metrics, sets, formats or schemes; by default metrics.")
+        str | None, typer.Argument(help="metrics, sets, formats, schemes or systems; by default metrics.")
     ] = None,
     download: Annotated[
         str | None, typer.Option(help="Fetch this public set from its home, then list sets.")
     ] = None,
     json: Json = False,
 ) -> None:
-    """List metrics, public sets, formats or schemes.
+    """List metrics, public sets, formats, schemes or systems.
 
     Example: dialeval list sets
     """
-    known = {"metrics": _metrics, "sets": _sets, "formats": _formats, "schemes": _schemes}
+    known = {
+        "metrics": _metrics,
+        "sets": _sets,
+        "formats": _formats,
+        "schemes": _schemes,
+        "systems": _systems,
+    }
     what = what or ("sets" if download else "metrics")
     if what not in known:
         raise UsageError(f"list {what}: expected {', '.join(known)}")
@@ -88,10 +94,10 @@ def _metrics() -> list[dict[str, Any]]:
 
 
 def _sets() -> list[dict[str, Any]]:
-    from dialeval.dialogues.datasets import NAMES, data_folder, public_set
+    from dialeval.dialogues.datasets import data_folder, public_set, set_names
 
     rows = []
-    for name in NAMES:
+    for name in set_names():
         chosen = public_set(name)
         rows.append(
             {
@@ -108,15 +114,15 @@ def _sets() -> list[dict[str, Any]]:
 
 
 def _formats() -> list[dict[str, Any]]:
-    from dialeval.dialogues.formats import FORMATS
+    from dialeval.dialogues.formats import known_formats
 
-    return [{"name": name, "what": what} for name, what in FORMATS.items()]
+    return [{"name": name, "what": what} for name, what in known_formats().items()]
 
 
 def _schemes() -> list[dict[str, Any]]:
-    from dialeval.annotation import SCHEMES, read_scheme
+    from dialeval.annotation import read_scheme, scheme_names
 
-    schemes = [read_scheme(name) for name in SCHEMES]
+    schemes = [read_scheme(name) for name in scheme_names()]
     return [
         {
             "name": one.name,
@@ -129,12 +135,24 @@ def _schemes() -> list[dict[str, Any]]:
     ]
 
 
+def _systems() -> list[dict[str, Any]]:
+    from dialeval.plugins import plugins
+    from dialeval.systems import system_names
+
+    others = plugins("systems")
+    own = ["http://… or https://…", "module:function"]
+    return [{"name": name, "from": "dialeval"} for name in own] + [
+        {"name": name, "from": others[name].value if name in others else "dialeval"}
+        for name in system_names()
+    ]
+
+
 def _download(name: str) -> None:
-    from dialeval.dialogues.datasets import NAMES, data_folder, public_set
+    from dialeval.dialogues.datasets import data_folder, public_set, set_names
 
     chosen = public_set(name)
     if not chosen.downloads:
-        able = ", ".join(other for other in NAMES if public_set(other).downloads)
+        able = ", ".join(other for other in set_names() if public_set(other).downloads)
         raise UsageError(
             f"{name} has no fixed address to download from: get it from {chosen.home} and put its files into "
             f"{data_folder() / chosen.folder} (sets that are downloaded by name: {able})"

@@ -26,7 +26,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
-from dialeval.dialogues.datasets import NAMES, public_set
+from dialeval.dialogues.datasets import public_set, set_names
 from dialeval.dialogues.dialogue import Dialogue
 from dialeval.errors import UsageError
 
@@ -61,9 +61,7 @@ def split_of(name: str) -> Split:
     >>> split_of("multiwoz").dev, split_of("conture").overlaps
     (('dev',), ('dstc9',))
     """
-    if name not in NAMES:
-        raise UsageError(f"no public set called {name!r}; known: {', '.join(NAMES)}")
-    return _manifest()[name]
+    return _manifest().get(name) or _split_by_parts(public_set(name).parts)
 
 
 def test_sets() -> tuple[str, ...]:
@@ -72,7 +70,7 @@ def test_sets() -> tuple[str, ...]:
     >>> "fed" in test_sets(), "diasafety" in test_sets()
     (True, False)
     """
-    return tuple(name for name, split in _manifest().items() if split.test)
+    return tuple(name for name in set_names() if split_of(name).test)
 
 
 test_sets.__test__ = False  # type: ignore[attr-defined]  # pytest: this is no test, whatever its name
@@ -126,6 +124,12 @@ def bucket(name: str) -> int:
     1
     """
     return int(hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:8], 16) % BUCKETS
+
+
+def _split_by_parts(parts: tuple[str, ...]) -> Split:
+    """Split a set of another package: its parts train and dev are those, and all others are test."""
+    train, dev = (tuple(part for part in parts if part == role) for role in ("train", "dev"))
+    return Split(train, dev, tuple(part for part in parts if part not in (*train, *dev)))
 
 
 @cache

@@ -16,6 +16,7 @@ from dialeval import __version__
 from dialeval.dialogues import Dialogue
 from dialeval.dialogues.languages import unknown_language
 from dialeval.errors import UsageError
+from dialeval.plugins import load_plugin, plugins
 from dialeval.scores import Score, Scores, Signature
 
 if TYPE_CHECKING:
@@ -159,13 +160,7 @@ def _check_directions(name: str, cls: type[Any]) -> None:
 
 def metric_names() -> list[str]:
     """Names of all metrics that can be asked for, those of other packages too."""
-    return sorted({*_MODULES, *(name.rpartition(".v")[0] for name in _REGISTERED), *_entry_points()})
-
-
-def _entry_points() -> dict[str, Any]:
-    from importlib.metadata import entry_points
-
-    return {point.name: point for point in entry_points(group="dialeval.metrics")}
+    return sorted({*_MODULES, *(name.rpartition(".v")[0] for name in _REGISTERED), *plugins("metrics")})
 
 
 def metric_class(name: str) -> type[Any]:
@@ -173,8 +168,8 @@ def metric_class(name: str) -> type[Any]:
     short = name.rpartition(".v")[0] or name
     if short in _MODULES:
         importlib.import_module(f"dialeval.metrics.{_MODULES[short]}")
-    elif short in (points := _entry_points()):
-        points[short].load()
+    elif short in (others := plugins("metrics")):
+        load_plugin(others[short], object)
     versions = {key: cls for key, cls in _REGISTERED.items() if name in (key, key.rpartition(".v")[0])}
     if not versions:
         raise UsageError(f"no metric called {name!r}; known: {', '.join(metric_names())}")

@@ -12,7 +12,7 @@ from contextlib import suppress
 from itertools import pairwise
 from typing import Any
 
-from dialeval.dialogues.datasets import NAMES
+from dialeval.dialogues.datasets import set_names
 from dialeval.errors import DialevalError
 from dialeval.metrics.registry import build
 from dialeval.models import artefact, blend
@@ -108,7 +108,7 @@ def _recorded(made: Artefact) -> TrainingData:
     if table is None or "\n| " not in table[1]:
         return TrainingData(recorded=False)
     cells = [_ESCAPED.sub(r"\1", line.split(" | ")[0].removeprefix("| ")) for line in table[1].splitlines()]
-    sets = [cell for cell in cells if cell.partition("/")[0] in NAMES]
+    sets = [cell for cell in cells if cell.partition("/")[0] in set_names()]
     if made.kind == blend.KIND:
         sets = [f"{one}/{ALL}" for one in sets]
     words = shlex.split(command[1]) if command else []

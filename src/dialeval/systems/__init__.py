@@ -7,6 +7,6 @@
 "I'm sorry to hear that. Does it hurt?"
 """
 
-from dialeval.systems.system import NAMES, Conversation, System, build
+from dialeval.systems.system import Conversation, System, build, system_names
 
-__all__ = ["NAMES", "Conversation", "System", "build"]
+__all__ = ["Conversation", "System", "build", "system_names"]

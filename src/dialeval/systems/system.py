@@ -6,9 +6,9 @@ from dialeval.dialogues import Dialogue, Turn
 from dialeval.dialogues.contexts import FAILED, Context
 from dialeval.dialogues.dialogue import clean_turn
 from dialeval.errors import DialevalError, UsageError
+from dialeval.plugins import plugins
 from dialeval.scores import Signature
 
-NAMES = ("retrieval", "wizard-max-voted", "wizard-random")
 _OPTIONS: dict[str, dict[str, type]] = {
     "retrieval": {"corpus": str, "window": int, "encoder": str, "candidates": str},
     "wizard-max-voted": {"votes": str},
@@ -45,6 +45,15 @@ class System(Protocol):
         ...
 
 
+def system_names() -> tuple[str, ...]:
+    """Names of the systems that need neither an address nor a function, those of other packages too.
+
+    >>> system_names()[0]
+    'retrieval'
+    """
+    return (*_OPTIONS, *sorted(plugins("systems", _OPTIONS)))
+
+
 def build(
     spec: str,
     *,
@@ -58,7 +67,8 @@ def build(
 
     Args:
         spec: `http://…` or `https://…`; `module:function`; or `retrieval`, `wizard-max-voted` or
-            `wizard-random` with their options, as in `wizard-random:votes=votes.jsonl,seed=1`.
+            `wizard-random` with their options, as in `wizard-random:votes=votes.jsonl,seed=1`;
+            or the name that another package gave to a function.
         name: What it is called; by default the model or the spec.
         instructions: A system prompt for an endpoint.
         at_once: How many replies of an endpoint may be under way.
@@ -77,15 +87,19 @@ def build(
     wrong = [key for key, value in others.items() if value is not None]
     if wrong:
         raise UsageError(f"{wrong[0]} goes with an address, not with {spec}")
-    if own in NAMES:
+    if own in _OPTIONS:
         if timeout is not None:
             raise UsageError(f"timeout goes with an address or a function, not with {spec}")
         return _ours(own, options, name or own)
+    if spec in (others := plugins("systems")):
+        name, spec = name or spec, others[spec].value
     if ":" in spec and all(part.replace(".", "").isidentifier() for part in spec.split(":", 1)):
         from dialeval.systems.external import load_function
 
         return load_function(spec, name, timeout)
-    raise UsageError(f"no system {spec!r}: an http address, module:function, or one of {', '.join(NAMES)}")
+    raise UsageError(
+        f"no system {spec!r}: an http address, module:function, or one of {', '.join(system_names())}"
+    )
 
 
 def _ours(own: str, options: str, name: str) -> System:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from dialeval.errors import UsageError
 from dialeval.metrics.registry import parse_spec
+from dialeval.plugins import load_plugin, plugins
 
 if TYPE_CHECKING:
     from dialeval.training.recipe import Recipe
@@ -45,7 +46,7 @@ def recipe_names() -> list[str]:
     >>> {"actbert", "segment-act"} <= set(recipe_names())
     True
     """
-    return sorted({*_MAKERS, *_entry_points()})
+    return sorted({*_MAKERS, *plugins("recipes")})
 
 
 def recipe(name: str, encoder: str | None = None) -> "Recipe":
@@ -76,26 +77,17 @@ def describe_recipe(name: str) -> dict[str, str]:
         return {"name": name, "what": str(error)}
 
 
-def _entry_points() -> dict[str, Any]:
-    from importlib.metadata import entry_points
-
-    return {point.name: point for point in entry_points(group="dialeval.recipes")}
-
-
 def _maker(name: str) -> Maker:
     """Find the function that makes a recipe; a built-in name is never taken by another package."""
     if name in _MAKERS:
         module, _, function = _MAKERS[name].partition(":")
         built_in: Maker = getattr(importlib.import_module(module), function)
         return built_in
-    points = _entry_points()
-    if name not in points:
+    others = plugins("recipes")
+    if name not in others:
         raise UsageError(f"no recipe called {name!r}; known: {', '.join(recipe_names())}")
-    try:
-        found = points[name].load()
-    except (ImportError, AttributeError) as error:
-        raise UsageError(f"the recipe {name!r} is {points[name].value}, which fails: {error}") from None
+    found: Any = load_plugin(others[name], object)
     if not callable(found):
-        raise UsageError(f"the recipe {name!r} is {points[name].value}, which is no function of an encoder")
+        raise UsageError(f"the recipe {name!r} is {others[name].value}, which is no function of an encoder")
     maker: Maker = found
     return maker

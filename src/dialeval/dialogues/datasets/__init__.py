@@ -5,6 +5,7 @@ The reader of each set is imported when it is asked for.
 
 from dialeval.dialogues.datasets.publicset import Download, GoldDimension, PublicSet, data_folder
 from dialeval.errors import UsageError
+from dialeval.plugins import load_plugin, plugins
 
 # name -> module of this folder that defines it; each module has a dict SETS
 _HOMES = {
@@ -39,6 +40,15 @@ _HOMES = {
 NAMES = tuple(_HOMES)
 
 
+def set_names() -> tuple[str, ...]:
+    """Names of all public sets that can be asked for, those of other packages too.
+
+    >>> set_names()[:2]
+    ('abceval', 'actdial')
+    """
+    return (*NAMES, *sorted(plugins("sets", NAMES)))
+
+
 def public_set(name: str) -> PublicSet:
     """Return a public set by its name.
 
@@ -48,10 +58,12 @@ def public_set(name: str) -> PublicSet:
     import importlib
 
     if name not in _HOMES:
-        raise UsageError(f"no public set called {name!r}; known: {', '.join(NAMES)}")
+        if name in (others := plugins("sets")):
+            return load_plugin(others[name], PublicSet)
+        raise UsageError(f"no public set called {name!r}; known: {', '.join(set_names())}")
     module = importlib.import_module(f"dialeval.dialogues.datasets.{_HOMES[name]}")
     found: PublicSet = module.SETS[name]
     return found
 
 
-__all__ = ["NAMES", "Download", "GoldDimension", "PublicSet", "data_folder", "public_set"]
+__all__ = ["NAMES", "Download", "GoldDimension", "PublicSet", "data_folder", "public_set", "set_names"]

@@ -25,10 +25,10 @@ from dialeval.dialogues.dialogue import Dialogue, Turn, dialogue
 from dialeval.dialogues.formats import tables
 from dialeval.dialogues.formats.positions import Layout, Scan
 from dialeval.dialogues.formats.reading import (
-    FORMATS,
     RecentCounts,
     UniqueIds,
     ending,
+    known_formats,
     named,
     numbered,
     readable,
@@ -68,7 +68,7 @@ def read(
             memory: dialogues, conversations (`{"messages": […]}`), the messages of one conversation
             (`{"role": …, "content": …}`), a data frame of pandas or of any library that exports Arrow, with
             one turn or one conversation a row.
-        format: One of `FORMATS` instead of looking.
+        format: One of `known_formats()` instead of looking.
         columns: Which columns of a table of turns hold what, or the same as text (`id=session,text=body`).
         note: Called with what a person should know (roles that were guessed, records that were lost); by
             default it is a warning.
@@ -81,8 +81,8 @@ def read(
     >>> [one.id for one in read([{"id": "d1", "messages": [{"role": "user", "content": "Hi!"}]}])]
     ['d1']
     """
-    if format is not None and format not in FORMATS:
-        raise UsageError(f"no format {format!r}; known: {', '.join(FORMATS)}")
+    if format is not None and format not in known_formats():
+        raise UsageError(f"no format {format!r}; known: {', '.join(known_formats())}")
     given = tables.TurnColumns.parse(columns) if isinstance(columns, str) else columns
     how = _How(format, given, note, lenient)
     if isinstance(source, str | Path):
@@ -174,14 +174,14 @@ def public_part(text: str, note: Note | None = None) -> tuple[str, str | None] |
     >>> public_part("fed/test"), public_part("set:uss"), public_part("chats.jsonl")
     (('fed', 'test'), ('uss', None), None)
     """
-    from dialeval.dialogues.datasets import NAMES
+    from dialeval.dialogues.datasets import set_names
 
     name, _, part = text.removeprefix(_SET).partition("/")
     if text.startswith(_SET):
-        if name not in NAMES:
-            raise UsageError(f"{text}: no public set called {name!r}; known: {', '.join(NAMES)}")
+        if name not in set_names():
+            raise UsageError(f"{text}: no public set called {name!r}; known: {', '.join(set_names())}")
         return name, part or None
-    if name not in NAMES:
+    if name not in set_names():
         return None
     if Path(text).exists():
         if note:

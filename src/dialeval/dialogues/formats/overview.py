@@ -92,7 +92,7 @@ def overview(
 
     Args:
         sources: Files, folders, patterns, run folders, public sets, `-`.
-        format: One of `FORMATS`, instead of looking.
+        format: One of `known_formats()`, instead of looking.
         columns: Which columns of a table of turns hold what.
 
     Raises:

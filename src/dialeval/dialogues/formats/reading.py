@@ -17,21 +17,20 @@ from dialeval.dialogues.dialogue import Dialogue, content_id
 from dialeval.dialogues.formats import actdial, tables
 from dialeval.dialogues.formats.records import RecordShape, is_prompt
 from dialeval.dialogues.formats.shapes import (
-    SHAPES,
     Numbered,
     Tell,
     dialogues_of,
     fitting,
     parse_record,
     shape_named,
+    shapes,
     unwrapped,
 )
 from dialeval.dialogues.formats.texts import read_text
 from dialeval.errors import DataError
 from dialeval.stores import is_address
 
-FORMATS = {
-    **{shape.name: shape.what for shape in SHAPES},
+_OTHER_FORMATS = {
     "actdial": "ActDial: a JSON list of segments with their acts",
     "table": "CSV, TSV or Parquet with one turn a row; name columns with --columns",
     "text": "plain text: User: and System: lines, a blank line between dialogues; WhatsApp's and Slack's too",
@@ -44,6 +43,15 @@ _decode = msgspec.json.Decoder(Dialogue).decode
 _raw_decode = json.JSONDecoder().raw_decode
 _PLAIN_ROLES = frozenset(("user", "assistant", "system"))
 Place = tuple[object, int, str]  # file, line, id
+
+
+def known_formats() -> dict[str, str]:
+    """Return all formats by name with a line about each, those of other packages too.
+
+    >>> known_formats()["tau"]
+    'tau-bench results: traj, task_id and reward'
+    """
+    return {shape.name: shape.what for shape in shapes()} | _OTHER_FORMATS
 
 
 @contextlib.contextmanager
@@ -151,7 +159,7 @@ def numbered(
 
     Args:
         path: The file, or the folder of a Hugging Face dataset.
-        format: One of `FORMATS`, instead of looking.
+        format: One of `known_formats()`, instead of looking.
         columns: Which columns of a table of turns hold what.
         tell: Told what was guessed, and what was lost.
         lenient: Whether a record that cannot be read is counted as lost, once a dialogue was read.

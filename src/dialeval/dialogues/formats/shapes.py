@@ -7,14 +7,19 @@ said; where none does, the record is refused and the nearest one named.
 import difflib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cache
 from itertools import chain
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dialeval.dialogues.dialogue import Dialogue, storable
 from dialeval.dialogues.formats import apis, corpora, evaluations, support, traces
 from dialeval.dialogues.formats.messages import plain_message
 from dialeval.dialogues.formats.records import Record, RecordShape
 from dialeval.errors import DataError
+from dialeval.plugins import load_plugin, plugins
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 _BY_NAME = {
     shape.name: shape for family in (evaluations, traces, apis, support, corpora) for shape in family.SHAPES
@@ -23,12 +28,6 @@ _LAST = (
     *("ragas", "langchain", "anthropic", "messages", "sharegpt", "convlab", "parlai", "preferences"),
     *("rows", "prompts", "bare"),
 )
-SHAPES: tuple[RecordShape, ...] = (
-    *(shape for name, shape in _BY_NAME.items() if name not in _LAST),
-    *(_BY_NAME[name] for name in _LAST),
-    evaluations.PREDICTIONS,
-)
-KEYS = frozenset(key for shape in SHAPES if shape.column for key in shape.keys)
 _ENVELOPES = (
     *("data", "items", "results", "records", "rows", "conversations", "tickets", "traces", "runs", "spans"),
     *("observations", "activities", "logs", "samples", "examples", "events", "chats", "dialogues"),
@@ -37,14 +36,34 @@ Numbered = Iterator[tuple[int, Dialogue]]
 Tell = Callable[[str], None]
 
 
+def shapes() -> tuple[RecordShape, ...]:
+    """Return all shapes, narrow ones first; those of other packages stand before the general ones."""
+    return _shapes(tuple(plugins("formats", _BY_NAME).values()))
+
+
+@cache
+def _shapes(others: tuple["EntryPoint", ...]) -> tuple[RecordShape, ...]:
+    return (
+        *(shape for name, shape in _BY_NAME.items() if name not in _LAST),
+        *(load_plugin(one, RecordShape) for one in others),
+        *(_BY_NAME[name] for name in _LAST),
+        evaluations.PREDICTIONS,
+    )
+
+
+def column_names() -> frozenset[str]:
+    """Return the names of columns that hold whole dialogues."""
+    return frozenset(key for shape in shapes() if shape.column for key in shape.keys)
+
+
 def shape_named(name: str | None) -> RecordShape | None:
     """Return the shape that is called so, None if none is."""
-    return next((shape for shape in SHAPES if shape.name == name), None)
+    return next((shape for shape in shapes() if shape.name == name), None)
 
 
 def fitting(record: object) -> list[RecordShape]:
     """Return the shapes that a record fits, the one to take first."""
-    return [shape for shape in SHAPES if isinstance(record, dict) and _matches(shape, record)]
+    return [shape for shape in shapes() if isinstance(record, dict) and _matches(shape, record)]
 
 
 def _matches(shape: RecordShape, record: Record) -> bool:
@@ -70,12 +89,12 @@ def shape_of(record: object) -> RecordShape:
 
 def _nearest(record: Record) -> str:
     keys = {str(key).lower() for key in record}
-    shared = Counter({shape: sum(key.lower() in keys for key in shape.keys) for shape in SHAPES})
+    shared = Counter({shape: sum(key.lower() in keys for key in shape.keys) for shape in shapes()})
     shape, count = max(shared.items(), key=lambda one: (one[1], one[1] / (len(one[0].keys) or 1)))
     if not count:
-        marks = {key.lower(): one for one in reversed(SHAPES) for key in one.keys}
+        marks = {key.lower(): one for one in reversed(shapes()) for key in one.keys}
         close = [match for key in keys for match in difflib.get_close_matches(key, marks, 1, 0.8)]
-        shape = marks[close[0]] if close else shape_named("messages") or SHAPES[0]
+        shape = marks[close[0]] if close else shape_named("messages") or shapes()[0]
     marks_of = ", ".join(dict.fromkeys(shape.keys[:4]))
     return f"nearest is {shape.name} ({marks_of}): {shape.what}; dialeval list formats shows all"
 

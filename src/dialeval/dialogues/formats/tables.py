@@ -14,9 +14,9 @@ from dialeval.dialogues.dialogue import Dialogue
 from dialeval.dialogues.formats.messages import decoded, role
 from dialeval.dialogues.formats.records import RecordShape
 from dialeval.dialogues.formats.shapes import (
-    KEYS,
     Numbered,
     Tell,
+    column_names,
     dialogues_of,
     fitting,
     parse_record,
@@ -242,7 +242,7 @@ def has_dialogue_rows(path: str | Path, columns: TurnColumns | None) -> bool:
 
 def holds_dialogues(names: Iterable[str], columns: TurnColumns | None) -> bool:
     """Whether a row of a table with these columns is a whole dialogue, rather than a turn."""
-    return columns is None and not KEYS.isdisjoint(names)
+    return columns is None and not column_names().isdisjoint(names)
 
 
 def _rows(path: str | Path, parquet: Any, first: int) -> Iterator[dict[str, Any]]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from dialeval.dialogues.formats import FORMATS, TurnColumns
+from dialeval.dialogues.formats import TurnColumns, known_formats
 from dialeval.errors import UsageError
 from dialeval.jobs import runs
 from dialeval.jobs.batch.folder import LOG, SUMMARY, BatchFolder, absolute, done_name, input_files
@@ -143,8 +143,8 @@ def prepare(
     Raises:
         DataError: The folder holds another batch, or this one with another metric or input.
     """
-    if format is not None and format not in FORMATS:
-        raise UsageError(f"no format {format!r}; known: {', '.join(FORMATS)}")
+    if format is not None and format not in known_formats():
+        raise UsageError(f"no format {format!r}; known: {', '.join(known_formats())}")
     place, specs = absolute(out), list(metrics or DEFAULT_METRICS)
     signatures = _signatures(specs)
     folder = BatchFolder(place)
