@@ -52,6 +52,7 @@ def test_ready_schemes_are_all_there() -> None:
         "turn-quality",
         "turn-quality-binary",
         "wizard",
+        "wizard-acts",
     }
     for name in scheme_names():
         assert read_scheme(name).name == name
@@ -70,6 +71,11 @@ def test_ready_schemes_are_those_of_the_papers() -> None:
     wizard = read_scheme("wizard")
     assert (wizard.role, wizard.unit, wizard.raters_per_item) == ("wizard", "context", 4)
     assert wizard.marks is not None
+    assert not wizard.marks.choices
+    chosen = read_scheme("wizard-acts")
+    assert (chosen.role, chosen.unit, chosen.raters_per_item, chosen.merge) == ("wizard", "context", 4, True)
+    assert chosen.marks is not None
+    assert chosen.marks.choices == acts.questions[0].choices
 
 
 def test_two_of_the_six_questions_about_a_dialogue_depend_on_the_persona() -> None:

@@ -213,3 +213,34 @@ def test_schemes_are_listed(folder: Path) -> None:
     rows = json.loads(run("list", "schemes", "--json", cwd=folder).stdout)
     assert {"name", "unit", "raters", "questions", "title"} == set(rows[0])
     assert "wizard" in [row["name"] for row in rows]
+
+
+def test_wizards_choose_acts_and_replies_are_scored_by_them(folder: Path) -> None:
+    make = ("annotate", "chats.jsonl", "--scheme", "wizard-acts", "-o", "wizards", "--raters", "ann,bob")
+    run(*make, "--links", cwd=folder)
+    with Server(folder / "wizards") as server:
+        place, page = server.client("ann").item()
+        assert "Search the 11 acts" in page.text
+        assert "Takes on something to be done by the speaker" in page.text
+        ann, bob = server.client("ann"), server.client("bob")
+        assert ann.answer(place, page).status == 422
+        for _ in range(8):
+            assert ann.answer_next(q0=["0", "2"]).status == 303
+            assert bob.answer_next(**{"q0.none": "1"}).status == 303
+    run("annotate", "wizards", "--export", "votes.jsonl", cwd=folder)
+    votes = read_votes(folder / "votes.jsonl")
+    assert {(vote.rater, vote.act) for vote in votes} == {
+        ("ann", "inform"),
+        ("ann", "directive"),
+        ("bob", None),
+    }
+    assert all(vote.utterance is None for vote in votes)
+    metric = "voted-appropriateness:votes=votes.jsonl,match=act"
+    run("score", "chats.jsonl", "-m", metric, "-o", "scores.parquet", cwd=folder)
+    found = Scores.read(folder / "scores.parquet").where(dimension="votes")
+    assert len(found) == 8
+    assert {row.value for row in found} <= {0.0, 1.0} and 1.0 in {row.value for row in found}
+    wrong = run("score", "chats.jsonl", "-m", "weak-agreement:votes=votes.jsonl", cwd=folder, code=2)
+    assert "wizards chose acts here, not utterances: match=act" in wrong.stderr
+    other = run(*make[:-3], "other", "--raters", "ann", "--candidates", "chats.jsonl", cwd=folder, code=2)
+    assert "lists what wizards choose from" in other.stderr

@@ -16,8 +16,10 @@ def test_votes_come_back_as_they_were_written(tmp_path: Path) -> None:
         Vote("d1", 1, "ann", "Hello!\u2028 “you” \x00"),
         Vote("d1", 1, "ann", "Hi."),
         Vote("d2", 3, "béa", ""),
+        Vote("d2", 3, "ann", act="Request_Place"),
+        Vote("d2", 3, "cem"),
     ]
-    assert write_votes(votes, tmp_path / "votes.jsonl") == 3
+    assert write_votes(votes, tmp_path / "votes.jsonl") == 5
     assert read_votes(tmp_path / "votes.jsonl") == votes
 
 
@@ -47,6 +49,9 @@ def test_gzip_is_seen_through_and_a_broken_one_is_named(tmp_path: Path) -> None:
         (GOOD.replace('"d1"', "7"), "dialogue_id: text is expected"),
         (GOOD.replace('"Hello!"', "3"), "utterance: text is expected"),
         (GOOD.replace('"ann"', '""'), "rater: empty"),
+        (GOOD.replace("}", ', "act": "inform"}'), "act: an utterance or an act is expected, not both"),
+        (GOOD.replace('"utterance": "Hello!"', '"act": " "'), "act: empty"),
+        (GOOD.replace('"utterance": "Hello!"', '"act": 3'), "act: text is expected"),
         (GOOD.replace(" 1,", " -1,"), "turn: a turn's number"),
         (GOOD.replace(" 1,", " true,"), "turn: a turn's number"),
         (GOOD.replace(" 1,", " 1.5,"), "turn: a turn's number"),

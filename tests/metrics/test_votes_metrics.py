@@ -12,6 +12,7 @@ from dialeval.errors import DataError, UsageError
 from dialeval.jobs.scoring import score_to
 from dialeval.metrics import build, signature_of
 from dialeval.metrics.votes import VotedAppropriateness, WeakAgreement
+from dialeval.systems import build as system
 
 
 @pytest.fixture
@@ -124,3 +125,49 @@ def test_nothing_fits_is_a_vote(tmp_path: Path) -> None:
     voted = build(f"voted-appropriateness:votes={tmp_path}/votes.jsonl").score(chats).where(dimension="votes")
     assert [row.value for row in weak] == [1.0, 5.0, None]
     assert [row.value for row in voted] == [0.0, 1.0, None]
+
+
+def test_wizards_who_choose_acts(tmp_path: Path) -> None:
+    """A wizard chose a reply if all that it does is among the wizard's acts (DeVault's measure)."""
+    cast = [("ann", "inform"), ("ann", "question"), ("bob", "Question"), ("cy", None)]
+    path = str(tmp_path / "votes.jsonl")
+    write_votes([Vote("d", 1, rater, act=act) for rater, act in cast], path)
+    for text, number in (
+        ("Do you have a map?", 2),
+        ("It is behind the church.", 1),
+        ("It is behind the church. Do you have a map?", 1),
+        ("Goodbye!", 0),
+        (" ", 0),
+    ):
+        assert counted(path, text, match="act") == number, text
+        weak = WeakAgreement(path, match="act").score([reply(text)])
+        assert [row.value for row in weak] == [5.0 if number else 1.0]
+    with pytest.raises(UsageError, match=r"wizards chose acts here, not utterances: match=act"):
+        counted(path, "Hm.")
+    with pytest.raises(DataError, match="wizards chose acts here, so there is nothing to say"):
+        system(f"wizard-max-voted:votes={path}")
+
+
+def test_acts_of_another_inventory_are_named_by_the_reply(tmp_path: Path) -> None:
+    path = tmp_path / "votes.jsonl"
+    chosen = [("ann", "request_place"), ("ann", "confirm"), ("bob", "confirm")]
+    write_votes([Vote("d", 1, rater, act=act) for rater, act in chosen], path)
+
+    def rated(**meta: object) -> tuple[float | None, str | None]:
+        turns = (Turn("user", "Where is the station?"), Turn("assistant", "Which one?", meta))
+        row = next(iter(VotedAppropriateness(str(path), match="act").score([Dialogue("d", turns)])))
+        return row.value, row.note
+
+    assert rated(acts=["Confirm"]) == (2.0, None)
+    assert rated(acts=["Request-Place", "confirm"]) == (1.0, None)
+    assert rated(acts=["refuse"]) == (0.0, "no wizard chose anything near it")
+    assert rated() == (
+        None,
+        "wizards chose other acts than segment acts, and the reply does not name its own",
+    )
+
+
+def test_utterances_and_acts_in_one_file_count_together(tmp_path: Path) -> None:
+    path = tmp_path / "votes.jsonl"
+    write_votes([Vote("d", 1, "ann", "Who knows?"), Vote("d", 1, "bob", act="question")], path)
+    assert counted(str(path), "Do you have a map?", match="act") == 2

@@ -187,10 +187,10 @@ def answer_text(question: Question, answer: Any, candidates: Sequence[str] = ())
     if answer is None:
         return "–"  # noqa: RUF001
     if question.type == "mark":
-        return " | ".join(candidates[number] for number in answer) or "none fits"
+        return " | ".join(question.choice(candidates[number]).label for number in answer) or "none fits"
     if question.type == "several":
         return ", ".join(one.label for one in question.choices if one.value in answer) or "none"
     if question.type == "text":
         return str(answer)
-    label = next((one.label for one in question.options if one.value == answer), str(answer))
+    label = question.choice(answer).label
     return label if isinstance(answer, str) or label == str(answer) else f"{answer} · {label}"

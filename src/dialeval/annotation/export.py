@@ -10,7 +10,6 @@ import io
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -101,16 +100,16 @@ def _preferences(
 
 
 def votes_of(seen: Snapshot) -> list[Vote]:
-    """Return the utterances that wizards marked, as votes; who said that none fits has a vote for nothing."""
+    """Return what wizards marked, as votes; who said that none fits has a vote for nothing."""
     question = seen.project.scheme.marks
     if question is None:
         raise UsageError("votes come from a scheme with a question of type mark, such as wizard")
-    candidates = seen.project.candidates
+    candidates, what = seen.project.candidates, "act" if question.choices else "utterance"
     return [
-        Vote(seen.project.names[number][0], turn or 0, one.rater, utterance)
+        Vote(seen.project.names[number][0], turn or 0, one.rater, **{what: marked})
         for one in seen.answered()
         for number, turn, _ in seen.items[one.item].places
-        for utterance in [candidates[chosen] for chosen in one.answers.get(question.name, ())] or [None]
+        for marked in [candidates[chosen] for chosen in one.answers.get(question.name, ())] or [None]
     ]
 
 
@@ -157,7 +156,7 @@ def _scores_text(seen: Snapshot, how: str) -> bytes:
 
 
 def _votes_text(seen: Snapshot) -> bytes:
-    return b"".join(msgspec.json.encode(asdict(vote)) + b"\n" for vote in votes_of(seen))
+    return b"".join(msgspec.json.encode(vote.record()) + b"\n" for vote in votes_of(seen))
 
 
 def _dialogues_text(seen: Snapshot) -> bytes:

@@ -82,7 +82,7 @@ def _quoted(text: str) -> str:
 def _options(question: Question, seen: Snapshot) -> list[tuple[str, str]]:
     """Return value and label of each possible answer; of marks, the candidates."""
     if question.type == "mark":
-        return [(text, text) for text in seen.project.candidates]
+        return [(text, question.choice(text).label) for text in seen.project.candidates]
     return [(str(one.value), one.label) for one in question.options]
 
 

@@ -247,9 +247,7 @@ def create(
     if Path(folder).exists():
         raise UsageError(f"{folder} is there already and is no annotation project: choose another name")
     items = make_items(scheme, dialogues, seed)
-    chosen = list(dict.fromkeys(candidates if candidates is not None else replies(dialogues, scheme.speaker)))
-    if scheme.marks is not None and not chosen:
-        raise DataError("no candidates to choose from", fix="--candidates FILE")
+    chosen = _candidates(scheme, dialogues, candidates, seed)
     with files.replacing_folder(folder, replace=False) as fresh:
         files.write_text(fresh / SCHEME, text or f"# the scheme {scheme.name!r}, given in Python\n")
         store = Store(fresh / STORE, create=True)
@@ -266,8 +264,7 @@ def create(
             db.executemany("INSERT INTO settings VALUES (?, ?)", settings.items())
             rows = [(n, d.id, d.system, msgspec.json.encode(d)) for n, d in enumerate(dialogues)]
             db.executemany("INSERT INTO dialogues VALUES (?, ?, ?, ?)", rows)
-            if scheme.marks is not None:
-                db.executemany("INSERT INTO candidates VALUES (?, ?)", enumerate(_shuffled(chosen, seed)))
+            db.executemany("INSERT INTO candidates VALUES (?, ?)", enumerate(chosen))
             _add_items(db, items, scheme)
             add_people(db, people | {COORDINATOR: COORDINATOR})
             assign_missing(db, scheme, seed)
@@ -292,9 +289,19 @@ def fingerprint(digests: Iterable[str], *more: object) -> str:
     return digest.hexdigest()
 
 
-def _shuffled(candidates: list[str], seed: int) -> list[str]:
-    """Return candidates in an order that does not tell where an utterance comes from."""
-    order = list(candidates)
+def _candidates(
+    scheme: Scheme, dialogues: Sequence[Dialogue], given: Sequence[str] | None, seed: int
+) -> list[str]:
+    """Return what wizards choose from: the scheme's acts, or utterances in an order that tells nothing."""
+    if scheme.marks is None:
+        return []
+    if scheme.marks.choices:
+        if given is not None:
+            raise UsageError(f"the scheme {scheme.name!r} lists what wizards choose from: no --candidates")
+        return [str(one.value) for one in scheme.marks.choices]
+    order = list(dict.fromkeys(given if given is not None else replies(dialogues, scheme.speaker)))
+    if not order:
+        raise DataError("no candidates to choose from", fix="--candidates FILE")
     random.Random(f"candidates {seed}").shuffle(order)  # noqa: S311
     return order
 

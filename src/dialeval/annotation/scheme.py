@@ -50,7 +50,8 @@ class Question(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One question: its type says what an answer is.
 
     `choice` one of `choices`, `several` any of them, `scale` a whole number from `low` to `high`, `text` free
-    text, `mark` any utterances of the project's candidate list, found by searching.
+    text, `mark` any utterances of the project's candidate list, found by searching, or none of them; with
+    `choices`, those are the acts that wizards choose from in place of utterances.
     """
 
     name: str
@@ -74,6 +75,11 @@ class Question(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         ends = {self.low: self.low_label, self.high: self.high_label}
         numbers = range(self.low, self.high + 1)
         return tuple(Choice(value=one, label=str(one), help=ends.get(one, "")) for one in numbers)
+
+    def choice(self, value: Value) -> Choice:
+        """Return the option with this value; what is not listed is its own label."""
+        found = (one for one in self.options if one.value == value)
+        return next(found, None) or Choice(value=value, label=str(value))
 
     def score(self, value: Value) -> float:
         """Return the number of an answer: its own, or the place of its label among the choices."""
@@ -223,6 +229,8 @@ def _of_question(one: Question) -> list[tuple[str, str]]:
         found.append(("choices", "two have the same value"))
     if len({type(value) for value in values}) > 1:
         found.append(("choices", "values are either all numbers or all text"))
+    if one.type == "mark" and any(isinstance(value, int) for value in values):
+        found.append(("choices", "acts are text"))
     if one.type == "scale" and not 1 <= one.high - one.low < MOST_CHOICES:
         found.append(("high", f"must be above low, by less than {MOST_CHOICES}"))
     return found

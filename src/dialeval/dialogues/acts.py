@@ -67,13 +67,22 @@ ACTS: tuple[str, ...] = (
 )
 
 
+def folded(label: str) -> str:
+    """Spell an act, of whatever inventory, in one way.
+
+    >>> folded("Request_Location")
+    'request-location'
+    """
+    return "-".join(label.lower().replace("_", " ").replace("-", " ").split())
+
+
 def canonical(label: str) -> str:
     """Return the canonical name of an act: other capitals, `_` or a blank for the hyphen are accepted.
 
     >>> canonical("Backchannel_Success")
     'backchannel-success'
     """
-    name = "-".join(label.lower().replace("_", " ").replace("-", " ").split())
+    name = folded(label)
     if name not in ACTS:
         raise DataError(f"no act {label[:60]!r}; known: {', '.join(ACTS)}", field="act")
     return name

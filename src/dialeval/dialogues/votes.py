@@ -7,13 +7,18 @@ for one turn. The same choice twice is one vote.
 
 A wizard who says that none of the utterances fits is a record too, with `null` for the utterance: where all
 did, every reply has no vote, which is not the same as a turn that nobody was asked about.
+
+Wizards may choose what a reply should *do* in place of its words (DeVault, Leuski and Sagae, 2011): then a
+record has an `act` and no `utterance`.
+
+    {"dialogue_id": "d1", "turn": 1, "rater": "ann", "act": "question"}
 """
 
 import functools
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,22 +27,30 @@ from dialeval.dialogues.dialogue import clean_text
 from dialeval.errors import DataError
 
 EXAMPLES = Path(__file__).parent / "examples" / "votes.jsonl"
-_TEXTS = ("dialogue_id", "rater", "utterance")
+_CHOSEN = ("utterance", "act")
 _FIX = '{"dialogue_id": "…", "turn": 1, "rater": "…", "utterance": "…"}'
 
 
 @dataclass(frozen=True, slots=True)
 class Vote:
-    """One rater chose one utterance as an appropriate reply at one turn of one dialogue, or (None) none.
+    """One rater chose one utterance, or one act, as appropriate at one turn of one dialogue, or neither.
 
-    >>> Vote("d1", 1, "ann", "Hello!").utterance
-    'Hello!'
+    >>> Vote("d1", 1, "ann", "Hello!").record()
+    {'dialogue_id': 'd1', 'turn': 1, 'rater': 'ann', 'utterance': 'Hello!'}
+    >>> Vote("d1", 1, "ann", act="greeting").record()
+    {'dialogue_id': 'd1', 'turn': 1, 'rater': 'ann', 'act': 'greeting'}
     """
 
     dialogue_id: str
     turn: int
     rater: str
-    utterance: str | None
+    utterance: str | None = None
+    act: str | None = None
+
+    def record(self) -> dict[str, Any]:
+        """Return the vote as files have it."""
+        chosen = {"utterance": self.utterance} if self.act is None else {"act": self.act}
+        return {"dialogue_id": self.dialogue_id, "turn": self.turn, "rater": self.rater, **chosen}
 
 
 def read_votes(path: str | Path) -> list[Vote]:
@@ -70,24 +83,31 @@ def _json(line: bytes, path: str | Path, number: int) -> dict[str, Any]:
 
 
 def _vote(record: dict[str, Any], path: str | Path, line: int) -> Vote:
-    for field in ("dialogue_id", "turn", "rater", "utterance"):
+    chosen = next((field for field in _CHOSEN if record.get(field) is not None), None)
+    chosen = chosen or ("act" if "act" in record else "utterance")
+    for field in ("dialogue_id", "turn", "rater", chosen):
         if field not in record:
             raise DataError("missing", file=path, line=line, field=field, fix=_FIX)
-    for field in _TEXTS:
-        if field == "utterance" and record[field] is None:
+    if all(record.get(field) is not None for field in _CHOSEN):
+        raise DataError("an utterance or an act is expected, not both", file=path, line=line, field="act")
+    for field in ("dialogue_id", "rater", chosen):
+        if field == chosen and record[field] is None:
             continue
         if not isinstance(record[field], str):
             raise DataError("text is expected", file=path, line=line, field=field, fix=_FIX)
-        if field != "utterance" and not record[field]:
+        if field != "utterance" and not record[field].strip():
             raise DataError("empty", file=path, line=line, field=field)
     turn = record["turn"]
     if isinstance(turn, bool) or not isinstance(turn, int) or not 0 <= turn < 1 << 31:
         raise DataError(
             "a turn's number is expected", file=path, line=line, field="turn", fix="turns are counted from 0"
         )
-    name, rater = (clean_text(record[field])[0] for field in _TEXTS[:2])
-    chosen = record["utterance"]
-    return Vote(name, turn, rater, None if chosen is None else clean_text(chosen)[0])
+    texts = {
+        field: clean_text(record[field])[0]
+        for field in ("dialogue_id", "rater", chosen)
+        if record[field] is not None
+    }
+    return Vote(turn=turn, **texts)
 
 
 def write_votes(votes: Iterable[Vote], path: str | Path) -> int:
@@ -96,7 +116,7 @@ def write_votes(votes: Iterable[Vote], path: str | Path) -> int:
     Returns:
         How many votes were written.
     """
-    lines = [json.dumps(asdict(vote), ensure_ascii=False) + "\n" for vote in votes]
+    lines = [json.dumps(vote.record(), ensure_ascii=False) + "\n" for vote in votes]
     files.write_text(path, "".join(lines))
     return len(lines)
 

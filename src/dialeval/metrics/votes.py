@@ -3,6 +3,10 @@
 Generated replies seldom equal a wizard's choice to the letter, so there are four ways for two to be the same:
 `exact`, `normalised` (letters and digits, whatever the case and the punctuation), `encoder` (vectors with a
 cosine of at least a threshold) and `act` (they do the same things in the same order, by segment acts).
+
+Where wizards chose acts in place of utterances (DeVault's original measure), `act` is the only way: a wizard
+chose a reply if every act that it realises is among the wizard's. What a reply realises stands in its turn
+(`"acts": ["confirm"]`, of any inventory), or is told by the classifier of segment acts.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -13,6 +17,8 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from dialeval.dialogues import Dialogue, Turn, scored_turns
+from dialeval.dialogues.acts import ACTS as SEGMENT_ACTS
+from dialeval.dialogues.acts import folded
 from dialeval.dialogues.contexts import failure_of, place_of
 from dialeval.dialogues.dialogue import context_of
 from dialeval.dialogues.segments import segments_of
@@ -29,8 +35,9 @@ from dialeval.scores import Scores
 Match = Literal["exact", "normalised", "encoder", "act"]
 NEAR = "no wizard chose anything near it"
 NO_FILE = "no votes: name a file, votes=votes.jsonl"
+NO_ACTS = "wizards chose other acts than segment acts, and the reply does not name its own"
 _AT_ONCE = 256  # dialogues whose replies are compared together
-Choices = dict[str, set[str]]  # an utterance and the wizards who chose it
+Choices = dict[str, set[str]]  # an utterance, or an act, and the wizards who chose it
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +47,7 @@ class ReplyChoices:
     reply: Turn
     before: Turn | None
     choices: Choices
+    acts: Choices
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +74,8 @@ def count_votes(
     if not 0 < threshold <= 1:
         raise UsageError(f"threshold {threshold}: a cosine above 0 and up to 1 is expected")
     cast = None if votes is None else _by_place(load_votes(votes))
+    if match != "act" and cast is not None and any(acts for _, acts in cast.values()):
+        raise UsageError(f"{votes}: wizards chose acts here, not utterances: match=act")
     ways: dict[Match, Callable[[Sequence[ReplyChoices]], list[int]]] = {
         "exact": lambda some: [_by_text(one, str.strip) for one in some],
         "normalised": lambda some: [_by_text(one, _letters) for one in some],
@@ -85,17 +95,20 @@ def count_votes(
                 yield VoteCount(one, turn, None, asked)
 
 
-def _by_place(votes: Sequence[Vote]) -> dict[tuple[str, int], Choices]:
-    found: dict[tuple[str, int], Choices] = {}
+def _by_place(votes: Sequence[Vote]) -> dict[tuple[str, int], tuple[Choices, Choices]]:
+    """Return the utterances and the acts that were chosen at each place."""
+    found: dict[tuple[str, int], tuple[Choices, Choices]] = {}
     for vote in votes:
-        choices = found.setdefault((vote.dialogue_id, vote.turn), {})
+        utterances, acts = found.setdefault((vote.dialogue_id, vote.turn), ({}, {}))
         if vote.utterance is not None:
-            choices.setdefault(vote.utterance, set()).add(vote.rater)
+            utterances.setdefault(vote.utterance, set()).add(vote.rater)
+        if vote.act is not None:
+            acts.setdefault(folded(vote.act), set()).add(vote.rater)
     return found
 
 
 def _question(
-    dialogue: Dialogue, turn: int, cast: dict[tuple[str, int], Choices] | None
+    dialogue: Dialogue, turn: int, cast: dict[tuple[str, int], tuple[Choices, Choices]] | None
 ) -> ReplyChoices | str:
     """Return what is to be compared, or why nothing is."""
     if cast is None:
@@ -105,8 +118,10 @@ def _question(
     choices = cast.get((dialogue.id, turn), cast.get(place_of(dialogue, turn)))
     if choices is None:
         return "no votes for this turn"
-    before = context_of(dialogue, turn)
-    return ReplyChoices(dialogue.turns[turn], before[-1] if before else None, choices)
+    reply, before = dialogue.turns[turn], context_of(dialogue, turn)
+    if not set(choices[1]) <= set(SEGMENT_ACTS) and _own_acts(reply) is None:
+        return NO_ACTS
+    return ReplyChoices(reply, before[-1] if before else None, *choices)
 
 
 def _letters(text: str) -> str:
@@ -156,10 +171,18 @@ def _by_act(asked: Sequence[ReplyChoices], name: str) -> list[int]:
     counts = []
     for one in asked:
         reply, *others = islice(done, 1 + len(one.choices))
-        counts.append(
-            _wizards(one, [text for text, acts in zip(one.choices, others, strict=True) if acts == reply])
-        )
+        alike = [text for text, acts in zip(one.choices, others, strict=True) if acts == reply]
+        wizards = [one.choices[text] for text in alike]
+        if realised := _own_acts(one.reply) or {act or "" for act in reply}:
+            wizards.append(set.intersection(*(one.acts.get(act, set()) for act in realised)))
+        counts.append(len(set().union(*wizards)))
     return counts
+
+
+def _own_acts(turn: Turn) -> set[str] | None:
+    """Return the acts that a turn names itself; None where it names none."""
+    found = turn.meta.get("acts")
+    return {folded(str(one)) for one in found} if isinstance(found, list) and found else None
 
 
 def _acts(talk: Dialogue) -> tuple[str | None, ...]:
@@ -174,7 +197,7 @@ class WeakAgreement:
 
     `votes` names the file of the wizards' choices; a turn that no wizard saw is unscored, and where all said
     that nothing fits every reply has `low`. `match` says when a reply is one of the choices: `exact`,
-    `normalised`, `encoder` (a cosine of `threshold` or more) or `act`.
+    `normalised`, `encoder` (a cosine of `threshold` or more) or `act`, which wizards may also have chosen.
 
     >>> from dialeval.dialogues import dialogue
     >>> turns = [("user", "A filling just cracked."), ("assistant", "I'm sorry to hear that! Does it hurt?")]

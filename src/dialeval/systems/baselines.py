@@ -46,7 +46,8 @@ class Wizards:
 
     def __post_init__(self) -> None:
         """Open the votes at once: a missing file should not be as many failures as there are contexts."""
-        _ = self._choices
+        if not self._choices and any(vote.act is not None for vote in load_votes(self.votes)):
+            raise DataError("wizards chose acts here, so there is nothing to say", file=self.votes)
 
     @property
     def signature(self) -> Signature:
