@@ -311,6 +311,9 @@ def check(
     fail_on_unscored: Annotated[
         bool, typer.Option("--fail-on-unscored", help="Exit 1 as well if significantly more is unscored.")
     ] = False,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", help="Print what got worse, and nothing if nothing did.")
+    ] = False,
     resamples: Resamples = 10_000,
     seed: Seed = 0,
     json: Json = False,
@@ -335,6 +338,7 @@ def check(
     if json:
         output.print_json({**verdict.to_dict(), "passed": passed})
     else:
-        output.print_lines(describe(verdict))
+        lines = describe(verdict)
+        output.print_lines([one for one in lines if not (quiet and one.startswith("ok "))])
     if not passed:
         raise typer.Exit(1)
