@@ -9,7 +9,7 @@ from annotation_server import together
 from chatting import Client, chatting
 from serving import Server, serving
 
-from dialeval.annotation.chat import ChatFolder
+from dialeval.annotation.chat_folder import ChatFolder
 from dialeval.dialogues import formats
 from dialeval.errors import BusyError, DataError, UsageError
 from dialeval.scores import Scores
@@ -184,3 +184,48 @@ def test_one_server_for_a_folder(server: Server, tmp_path: Path) -> None:
     assert kept is not None and kept.turns[0].text == "Hello"
     again.close()
     ChatFolder(tmp_path / "talks", ["ann"]).close()
+
+
+def test_every_reply_is_rated_as_well_as_the_whole(server: Server, tmp_path: Path) -> None:
+    folder = tmp_path / "talks"
+    with chatting(folder, server.at("echo"), "--reply-scheme", "turn-quality") as links:
+        ann = Client(links["ann"])
+        assert "How do you like the marked reply?" not in ann.text, "nothing was replied yet"
+        ann.say("First")
+        assert 'class="tag">marked' in ann.text
+        ann.say("Words that must not be lost\n<b>")
+        assert (ann.status, "Choose one." in ann.text) == (422, True)
+        assert "Words that must not be lost\n&lt;b&gt;</textarea>" in ann.text
+        assert "3 user" not in ann.text, "nothing was said"
+        ann.send("/chat", text=" ", action="say", q0="0")
+        assert 'value="0" data-key="0" accesskey="0" checked' in ann.text, "kept, and may still be changed"
+        ann.send("/chat", text="Second", action="say", q0="2")
+        assert "3 user Second" in ann.text
+        ann.send("/chat", text="please fail", action="say", q0="1")
+        assert "has not answered" in ann.text
+        assert "How do you like" not in ann.text, "what is not there is not rated"
+        ann.say("Third")
+        ann.send("/chat", action="end")
+        assert (ann.status, "Choose one." in ann.text) == (422, True)
+        assert "How was it?" in ann.send("/chat", action="end", q0="0")
+    with chatting(folder, server.at("echo")) as links:  # what is asked stays so
+        ann = Client(links["ann"])
+        ann.send("/judge", q0="3", q1="1")
+        assert "How do you like the marked reply?" in ann.say("Another one")
+    found = Scores.read(folder / "ratings.csv")
+    assert [(row.turn, row.source, row.dimension, row.value) for row in found] == [
+        (None, "human:user", "overall", 4.0),
+        (None, "human:user", "again", 1.0),
+        (1, "human:user", "turn-quality", 2.0),
+        (3, "human:user", "turn-quality", 1.0),
+        (6, "human:user", "turn-quality", 0.0),
+    ]
+    assert "scheme:conversation,turn-quality" in str(found.signatures["human:user"])
+    turns = study(found, level="turn", resamples=100, permutations=100)
+    assert turns.schema is not None
+    assert (turns.schema.participation, turns.schema.context) == ("participant", "dynamic")
+    for wrong in ("dialogue", "coherence", "wizard"):
+        with pytest.raises(UsageError, match=rf"--reply-scheme {wrong}: replies are rated as they come"):
+            ChatFolder(tmp_path / "x", ["ann"], reply_scheme=wrong)
+    with pytest.raises(UsageError, match="was begun with other questions"):
+        ChatFolder(folder, ["ann"], reply_scheme="appropriateness")

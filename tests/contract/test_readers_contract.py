@@ -118,7 +118,7 @@ OWN_FILES_ONLY = {
         "models.sources",
     ),
     # a data base or folder that only its owner may write to, and what was made a moment ago
-    *("annotation.assignment", "annotation.chat", "annotation.project", "jobs.reproduction"),
+    *("annotation.assignment", "annotation.chat_folder", "annotation.project", "jobs.reproduction"),
     *(
         "cli.explanations",
         "jobs.batch.workers",

@@ -129,3 +129,61 @@ def test_a_conversation_with_script_off_on_a_phone(browser: Any, server: Server,
         assert visit.events == []
     rated = {row.dimension: row.value for row in Scores.read(tmp_path / "talks" / "ratings.csv")}
     assert rated == {"overall": 2.0, "again": 0.0}
+
+
+def test_replies_are_rated_by_keyboard(browser: Any, server: Server, tmp_path: Path) -> None:
+    with (
+        chatting(tmp_path / "talks", server.at("echo"), "--reply-scheme", "turn-quality") as links,
+        Visit(browser, links["ann"]) as visit,
+    ):
+        page = visit.page
+        ready(visit)
+        page.keyboard.type("Hello")
+        visit.send("Enter")
+        page.wait_for_selector(".line.meant >> text=1 user Hello")
+        ready(visit)
+        assert visit.serious() == []
+        page.keyboard.type("I have 2 cats")
+        visit.send("Enter")
+        page.wait_for_selector("text=Choose one.")
+        assert page.locator("#text").input_value() == "I have 2 cats", "digits in the box are text"
+        ready(visit)
+        visit.press("Escape", "2")
+        ready(visit)  # the key that rates leads back to the box
+        visit.send("Enter")
+        page.wait_for_selector(".line.meant >> text=3 user I have 2 cats")
+        ready(visit)
+        visit.press("Shift+Tab", "ArrowDown", "0")
+        ready(visit)
+        page.get_by_role("button", name="End and rate").focus()
+        visit.send("Enter")
+        page.wait_for_selector("text=How was it?")
+        visit.press("5", "0")
+        visit.send("Enter")
+        page.wait_for_selector("text=1 conversation rated")
+        assert [event for event in visit.events if "status of 422" not in event] == []
+    found = Scores.read(tmp_path / "talks" / "ratings.csv")
+    assert [(row.turn, row.value) for row in found.where(dimension="turn-quality")] == [(1, 2.0), (3, 0.0)]
+    assert {row.value for row in found.where(dimension="overall")} == {5.0}
+
+
+def test_replies_are_rated_with_script_off_on_a_phone(browser: Any, server: Server, tmp_path: Path) -> None:
+    with (
+        chatting(tmp_path / "talks", server.at("echo"), "--reply-scheme", "appropriateness") as links,
+        Visit(browser, links["bob"], 390, "dark", script=False) as visit,
+    ):
+        page = visit.page
+        page.locator("#text").fill("Without script")
+        page.get_by_role("button", name="Send").click()
+        page.wait_for_selector("text=1 user Without script")
+        page.get_by_role("button", name="End and rate").click()
+        page.wait_for_selector("text=Choose one.")
+        page.locator("input[name=q0]").nth(3).check()
+        page.get_by_role("button", name="End and rate").click()
+        page.locator("input[name=q0]").nth(1).check()
+        page.locator("input[name=q1]").nth(0).check()
+        page.get_by_role("button", name="Save").click()
+        page.wait_for_selector("text=1 conversation rated")
+        assert [event for event in visit.events if "status of 422" not in event] == []
+    found = Scores.read(tmp_path / "talks" / "ratings.csv")
+    assert [(row.turn, row.value) for row in found.where(dimension="appropriateness")] == [(1, 4.0)]

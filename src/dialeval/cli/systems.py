@@ -124,6 +124,9 @@ def chat(
         str | None,
         typer.Option(help="What is asked at the end: a scheme about dialogues, by name or a .toml file."),
     ] = None,
+    reply_scheme: Annotated[
+        str | None, typer.Option(help="What is asked about every reply: a scheme about turns.")
+    ] = None,
     name: Name = None,
     model: Model = None,
     instructions: Instructions = None,
@@ -137,20 +140,21 @@ def chat(
     address: Address = None,
     json: Json = False,
 ) -> None:
-    """Let people talk to a system in their browsers and rate the conversation at the end.
+    """Let people talk to a system in their browsers and rate the conversation, or every reply too.
 
     Run it again with the same folder to go on.
 
     Example: dialeval chat --system http://localhost:8000/v1 -o talks/ --people ann,bob
     """
     names, is_secure = server_names(host, allow_host or [], address)
-    from dialeval.annotation.chat import DIALOGUES, RATINGS, ChatFolder, make_chat
+    from dialeval.annotation.chat import make_chat
+    from dialeval.annotation.chat_folder import DIALOGUES, RATINGS, ChatFolder
     from dialeval.systems import Conversation, build
 
     asked: dict[str, Any] = {"model": model, "temperature": temperature, "max_tokens": max_tokens}
     made = build(system, name=name, instructions=instructions, timeout=timeout, tries=tries, **asked)
     Conversation(made)  # refuses one that nobody can talk to, before a folder is made
-    chats = ChatFolder(out, [one for one in people.split(",") if one.strip()], scheme)
+    chats = ChatFolder(out, [one for one in people.split(",") if one.strip()], scheme, reply_scheme)
 
     def announce(found: str) -> None:
         links = {name: f"{found}/in/{token}" for name, (_, token) in chats.people().items()}

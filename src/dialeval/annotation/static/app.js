@@ -4,6 +4,7 @@
   document.documentElement.classList.add("js");
   const form = document.getElementById("answer");
   const undo = document.getElementById("undo");
+  const say = document.getElementById("text");
 
   // One answer for one press, however often a finger trembles.
   for (const one of document.forms) {
@@ -110,8 +111,9 @@
       form.querySelector("input[type=search]").focus();
     } else if (event.key === "Enter" && form && !event.target.matches("button, a, summary")) {
       event.preventDefault();
-      form.requestSubmit(form.querySelector("button.first"));
-    } else if (form && document.body.classList.contains("rate")) {
+      if (say && !say.value.trim()) say.focus();
+      else form.requestSubmit(form.querySelector("button.first"));
+    } else if (form && !document.body.classList.contains("desk")) {
       const box = current();
       const option = box && [...box.querySelectorAll("[data-key]")].find((one) => one.dataset.key === key);
       if (!option) return;
@@ -121,11 +123,11 @@
       option.dispatchEvent(new Event("change", { bubbles: true }));
       const following = current();
       if (following !== box) following.scrollIntoView({ block: "nearest" });
+      else if (say && option.type === "radio") say.focus();
     }
   });
 
   // In a conversation the return key sends; with shift it breaks the line.
-  const say = document.querySelector(".say textarea");
   if (say) {
     say.addEventListener("keydown", (event) => {
       if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;

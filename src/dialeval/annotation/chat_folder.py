@@ -1,0 +1,265 @@
+"""The folder of conversations that people hold with a system, and what they said of it.
+
+One small file for each conversation, replaced as a whole after every turn and before the system is asked, so
+that nothing that was said is lost, and beside them what other commands read: `dialogues.jsonl`, and
+`ratings.csv` with the ratings of those who took part (`human:user`): of whole conversations, and of replies
+where they were asked about each.
+"""
+
+import contextlib
+import hashlib
+import secrets
+import threading
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Annotated, Any, TypedDict
+
+import msgspec
+
+from dialeval import files
+from dialeval.annotation.export import values_of
+from dialeval.annotation.project import checked
+from dialeval.annotation.scheme import Scheme, parse_scheme, schema_of, scheme_text
+from dialeval.dialogues import Dialogue, Turn, formats
+from dialeval.errors import DataError, UsageError
+from dialeval.scores import Score, Scores
+from dialeval.scores.signature import CONVERSATION, PARTICIPANT
+
+PEOPLE, RECORDS, DIALOGUES, RATINGS = "people.json", "talks", "dialogues.jsonl", "ratings.csv"
+QUESTIONS = "questions.json"
+LOCK = ".lock"
+_DEFAULT = Path(__file__).with_name("conversation.toml")
+
+
+class ChatKeys(TypedDict):
+    """The file of people: the key that codes of forms are made with, and everybody's token."""
+
+    secret: Annotated[str, msgspec.Meta(pattern="^([0-9a-f]{2}){16,}$")]
+    people: dict[str, Annotated[str, msgspec.Meta(pattern="^[A-Za-z0-9_-]{16,}$")]]
+
+
+class ChatRecord(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """One conversation of one person.
+
+    `failures` are turns at which the system gave no answer, and why; `ratings` are answers about replies, by
+    turn, and `answers` those about the whole.
+    """
+
+    name: str
+    person: str
+    system: str
+    by: str
+    begun: float
+    turns: tuple[Turn, ...] = ()
+    failures: tuple[tuple[int, str], ...] = ()
+    ratings: dict[int, dict[str, Any]] = {}
+    is_over: bool = False
+    answers: dict[str, Any] | None = None
+    rated: float | None = None
+
+    @property
+    def waits(self) -> bool:
+        """Whether the person has said something that was not answered."""
+        return bool(self.turns) and self.turns[-1].speaker == "user"
+
+    @property
+    def can_rate(self) -> bool:
+        """Whether the system has said the last word."""
+        return bool(self.turns) and self.turns[-1].speaker == "assistant"
+
+    @property
+    def has_reply(self) -> bool:
+        """Whether the system has said anything."""
+        return any(turn.speaker == "assistant" for turn in self.turns)
+
+    def dialogue(self) -> Dialogue:
+        """Return the conversation as a dialogue."""
+        meta: dict[str, Any] = {"setting": "dynamic", "by": self.by}
+        if self.failures:
+            meta["failures"] = [{"turn": turn, "why": why} for turn, why in self.failures]
+        return Dialogue(self.name, self.turns, self.system, {}, meta)
+
+
+class ChatFolder:
+    """All conversations of a folder, which no other process has open meanwhile; `close` lets it go.
+
+    Args:
+        folder: Where they are kept; it is made if it is not there.
+        people: Who may talk; those of an earlier time still may.
+        scheme: What is asked at the end: a scheme about dialogues, by name or file.
+        reply_scheme: What is asked about every reply: a scheme about turns. None: nothing.
+
+    What is asked stays so: a folder that is opened again without schemes has those it was begun with.
+    """
+
+    def __init__(
+        self,
+        folder: str | Path,
+        people: Iterable[str],
+        scheme: str | None = None,
+        reply_scheme: str | None = None,
+    ) -> None:
+        self.folder = Path(folder)
+        asked = None if scheme is None else _scheme(scheme)
+        asked_of_replies = None if reply_scheme is None else _reply_scheme(reply_scheme)
+        self._writing = threading.RLock()
+        self._locks: dict[str, threading.Lock] = {}
+        names = [checked(name) for name in people]
+        self._records: dict[str, ChatRecord] = {}
+        self._claim()
+        with contextlib.ExitStack() as held:
+            held.enter_context(files.locked(self.folder / LOCK, "another `dialeval chat` runs here"))
+            self._keys = self._people(names)
+            self.scheme, self.reply_scheme = self._questions(asked, asked_of_replies)
+            for path in sorted((self.folder / RECORDS).glob("*.json")):
+                one = _read(path)
+                self._records[one.name] = one
+            self._held = held.pop_all()
+
+    def close(self) -> None:
+        """Let others open the folder."""
+        self._held.close()
+
+    def people(self) -> dict[str, tuple[str, str]]:
+        """Return everybody who has a link: name to role and token."""
+        return {name: ("person", token) for name, token in self._keys["people"].items()}
+
+    @property
+    def secret(self) -> bytes:
+        """The key that codes of forms are made with."""
+        return bytes.fromhex(self._keys["secret"])
+
+    def lock(self, person: str) -> threading.Lock:
+        """Return the lock that lets one person send one thing at a time."""
+        with self._writing:
+            return self._locks.setdefault(person, threading.Lock())
+
+    def current(self, person: str) -> ChatRecord | None:
+        """Return the conversation that a person has begun and not rated yet."""
+        return next(
+            (one for one in self._records.values() if one.person == person and one.answers is None), None
+        )
+
+    def rated(self, person: str | None = None) -> list[ChatRecord]:
+        """Return the conversations that were rated, of all or of one person."""
+        found = [one for one in self._records.values() if one.answers is not None]
+        return [one for one in found if person in (None, one.person)]
+
+    def begin(self, person: str, system: str, by: str) -> ChatRecord:
+        """Return a new, empty conversation; it is not on the disk yet."""
+        number = 1 + sum(one.person == person for one in self._records.values())
+        return ChatRecord(f"{person}-{number}", person, system, by, time.time())
+
+    def keep(self, one: ChatRecord) -> None:
+        """Save a conversation; once it is rated, also the dialogues and ratings of the folder."""
+        with self._writing:
+            key = hashlib.sha256(one.name.encode()).hexdigest()[:16]
+            files.write_text(
+                self.folder / RECORDS / f"{one.begun:.0f}-{key}.json", msgspec.json.encode(one).decode()
+            )
+            self._records[one.name] = one
+            if one.answers is not None:
+                self.export()
+
+    def export(self) -> None:
+        """Write all conversations that were rated as dialogues and ratings."""
+        with self._writing:
+            over = sorted(self.rated(), key=lambda one: (one.begun, one.name))
+            formats.write((one.dialogue() for one in over), self.folder / DIALOGUES)
+            self.scores().write(self.folder / RATINGS)
+
+    def scores(self) -> Scores:
+        """Return the ratings of those who took part: of whole conversations, then of replies."""
+        found = [self._table(self.scheme, lambda one: [(None, one.answers or {})])]
+        if self.reply_scheme is not None:
+            found.append(self._table(self.reply_scheme, lambda one: one.ratings.items()))
+        return Scores.concat(found)
+
+    def _table(
+        self, scheme: Scheme, given: Callable[[ChatRecord], Iterable[tuple[int | None, dict[str, Any]]]]
+    ) -> Scores:
+        rows = [
+            Score(one.name, turn, one.system, PARTICIPANT, dimension, value, note)
+            for one in sorted(self.rated(), key=lambda one: (one.begun, one.name))
+            for turn, answers in given(one)
+            for question in scheme.questions
+            if question.name in answers
+            for dimension, value, note in values_of(question, answers[question.name])
+        ]
+        kind = schema_of(scheme, took_part=True)
+        return Scores.of(rows, {PARTICIPANT: kind.sign(CONVERSATION, scheme.name)})
+
+    def _claim(self) -> None:
+        """Make the folder, or see that it is one of conversations."""
+        is_new = not self.folder.exists()
+        if not is_new and not (self.folder / PEOPLE).is_file() and not self._is_empty():
+            raise UsageError(f"{self.folder} holds something else: choose another folder")
+        (self.folder / RECORDS).mkdir(parents=True, exist_ok=True)
+        if is_new:
+            self.folder.chmod(0o700)  # keys, and what people said in confidence
+
+    def _is_empty(self) -> bool:
+        return self.folder.is_dir() and {one.name for one in self.folder.iterdir()} <= {LOCK, RECORDS}
+
+    def _questions(self, scheme: Scheme | None, replies: Scheme | None) -> tuple[Scheme, Scheme | None]:
+        """Return what is asked of conversations and of replies; what was asked before stays."""
+        path, kept = self.folder / QUESTIONS, (scheme, replies)
+        if path.is_file():
+            try:
+                kept = msgspec.json.decode(path.read_bytes(), type=tuple[Scheme, Scheme | None])
+            except msgspec.DecodeError as error:
+                raise DataError(f"not schemes: {error}", file=path, fix="choose another folder") from None
+        for given, before in zip((scheme, replies), kept, strict=True):
+            if None not in (given, before) and given != before:
+                raise UsageError(f"{self.folder} was begun with other questions: choose another folder")
+        found = scheme or kept[0] or _scheme(None), replies or kept[1]
+        if found != kept or not path.is_file():
+            files.write_text(path, msgspec.json.encode(found).decode())
+        return found
+
+    def _people(self, names: list[str]) -> ChatKeys:
+        """Read the tokens of people, and make tokens for those who are new."""
+        path = self.folder / PEOPLE
+        keys: ChatKeys = {"secret": secrets.token_hex(32), "people": {}}
+        if path.is_file():
+            try:
+                keys = msgspec.json.decode(path.read_bytes(), type=ChatKeys)
+            except msgspec.DecodeError:
+                raise DataError(
+                    "not a file of people and their tokens", file=path, fix="choose another folder"
+                ) from None
+        fresh = {name: secrets.token_urlsafe(16) for name in names if name not in keys["people"]}
+        keys["people"] |= fresh
+        if fresh or not path.is_file():
+            files.write_text(path, msgspec.json.encode(keys).decode())
+            path.chmod(0o600)
+        return keys
+
+
+def _scheme(source: str | None) -> Scheme:
+    """Read the questions at the end: a scheme about whole dialogues."""
+    if source is None:
+        return parse_scheme(_DEFAULT.read_text(encoding="utf-8"), _DEFAULT.name)
+    scheme = parse_scheme(*scheme_text(source))
+    if scheme.unit != "dialogue" or scheme.marks is not None:
+        raise UsageError(
+            f"--scheme {source}: a conversation is rated as a whole; this is about a {scheme.unit}"
+        )
+    return scheme
+
+
+def _reply_scheme(source: str) -> Scheme:
+    """Read the questions about every reply: a scheme about turns, none of which is judged by what follows."""
+    scheme = parse_scheme(*scheme_text(source))
+    if scheme.unit != "turn" or scheme.marks is not None or scheme.following:
+        what = "what follows a reply" if scheme.following else f"a {scheme.unit}"
+        raise UsageError(f"--reply-scheme {source}: replies are rated as they come; this is about {what}")
+    return scheme
+
+
+def _read(path: Path) -> ChatRecord:
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=ChatRecord)
+    except (msgspec.DecodeError, OSError) as error:
+        raise DataError(f"not a conversation: {error}", file=path) from None
