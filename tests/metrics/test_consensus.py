@@ -31,14 +31,6 @@ def folder(people: list[Dialogue], tmp_path_factory: pytest.TempPathFactory) -> 
 
 
 @pytest.fixture(scope="module")
-def clauses(people: list[Dialogue], tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The same corpus as the first version of FlowEval reads it."""
-    made = tmp_path_factory.mktemp("clauses") / "people"
-    index_to(people, made, acts="dialeval-segment-act", splitter="punkt+comma")
-    return str(made)
-
-
-@pytest.fixture(scope="module")
 def chats() -> list[Dialogue]:
     return example_dialogues()[::9]
 
@@ -57,20 +49,18 @@ def text(chat: Dialogue) -> str:
     return " ".join(turn.text for turn in chat.turns)
 
 
-def test_acts_alone_are_floweval_with_all_weight_on_them(clauses: str, chats: list[Dialogue]) -> None:
-    whole = FlowEval(clauses, ka=9, kc=0, w=1.0, smoothing="method3")
-    made = FlowEvalSeg(clauses, k=9, smoothing="method3")
+def test_acts_alone_are_floweval_with_all_weight_on_them(folder: str, chats: list[Dialogue]) -> None:
+    whole = FlowEval(folder, ka=9, kc=0, w=1.0, scale=0, smoothing="method3")
+    made = FlowEvalSeg(folder, k=9, smoothing="method3")
     assert made.dimensions == ("acts",)
     assert values(made, chats, "acts") == values(whole, chats, "overall") == values(whole, chats, "acts")
     for one, other in zip(made.explain(chats), whole.explain(chats), strict=True):
         assert (one.value, one.reference, one.dimension) == (other.value, other.reference, "acts")
 
 
-def test_content_alone_is_floweval_with_no_weight_on_acts(
-    folder: str, clauses: str, chats: list[Dialogue]
-) -> None:
+def test_content_alone_is_floweval_with_no_weight_on_acts(folder: str, chats: list[Dialogue]) -> None:
     for idf in (False, True):
-        whole = FlowEval(clauses, ka=0, kc=6, w=0.0, idf=idf)
+        whole = FlowEval(folder, ka=0, kc=6, w=0.0, idf=idf, scale=0)
         made = ConsensusBertScore(folder, k=6, idf=idf)
         assert made.dimensions == ("content",)
         assert (

@@ -15,20 +15,15 @@ from dialeval.errors import UsageError
 from dialeval.jobs.demo import example_dialogues
 from dialeval.jobs.indexing import index_to
 from dialeval.metrics import build, signature_of
-from dialeval.metrics.floweval import (
-    ConsensusBertScore,
-    FlowEval,
-    FlowEvalSeg,
-    ScaledFlowEval,
-    SpanFlowEvalSeg,
-)
+from dialeval.metrics.floweval import ConsensusBertScore, FlowEval, FlowEvalSeg
 from dialeval.models.act_flows import ActBert
 from dialeval.models.consensus import EXAMPLES, NOTE, Description, open_corpus
 from dialeval.models.encoder import Encoder
 from dialeval.models.segment_acts import SegmentActs
 from dialeval.scores import Scores
 
-V1 = {"acts": "dialeval-segment-act", "splitter": "punkt+comma"}
+CLAUSES: dict[str, Any] = {"acts": "dialeval-segment-act", "splitter": "punkt+comma"}
+"""Another classifier and splitter: clauses that are encoded by themselves."""
 
 
 def table(scores: Scores) -> dict[tuple[str, str], float | None]:
@@ -71,7 +66,7 @@ def plain(people: list[Dialogue]) -> Plain:
 def test_the_equations_in_a_plain_loop(
     plain: Plain, chats: list[Dialogue], ka: int, kc: int, w: float, idf: bool, smoothing: Any
 ) -> None:
-    made = FlowEval("examples", ka=ka, kc=kc, w=w, idf=idf, smoothing=smoothing)
+    made = FlowEval("examples", ka=ka, kc=kc, w=w, idf=idf, smoothing=smoothing, scale=0, **CLAUSES)
     found = made.explain(chats)
     asked = Plain(chats)
     for number, one in enumerate(found):
@@ -88,16 +83,16 @@ def test_the_equations_in_a_plain_loop(
 
 
 def test_other_layers(people: list[Dialogue], chats: list[Dialogue], tmp_path: Path) -> None:
-    index_to(people[:9], tmp_path / "low", layer=3, acts_layer=4, **V1)
+    index_to(people[:9], tmp_path / "low", layer=3, acts_layer=4, **CLAUSES)
     low, asked = Plain(people[:9], h=4, l=3), Plain(chats[:3], h=4, l=3)
-    made = FlowEval(str(tmp_path / "low"), ka=4, kc=2, w=0.4, h=4, l=3)
+    made = FlowEval(str(tmp_path / "low"), ka=4, kc=2, w=0.4, h=4, l=3, scale=0, **CLAUSES)
     for number, one in enumerate(made.explain(chats[:3])):
         value, _ = low.score(asked, number, 4, 2, 0.4, idf=True, smoothing="method4")
         assert one.value == pytest.approx(value, abs=1e-3)
 
 
 def test_an_explanation_adds_up(chats: list[Dialogue], people: list[Dialogue]) -> None:
-    made = FlowEval("examples", w=0.35)
+    made = FlowEval("examples", w=0.35, scale=0)
     texts = {one.id: [turn.text for turn in one.turns] for one in people}
     for one, chat in zip(made.explain(chats), chats, strict=True):
         acts, content = one.parts["acts"], one.parts["content"]
@@ -139,7 +134,11 @@ def soup(times: int) -> Dialogue:
     )
 
 
-@pytest.mark.parametrize("made", [FlowEval("examples"), FlowEvalSeg("examples")], ids=lambda one: one.name)
+@pytest.mark.parametrize(
+    "made",
+    [FlowEval("examples", w=0.4, scale=0, **CLAUSES), FlowEvalSeg("examples", **CLAUSES)],
+    ids=lambda one: one.name,
+)
 @pytest.mark.parametrize("times", [12, 13, 25])
 def test_a_bot_with_one_word_is_last(made: FlowEval | FlowEvalSeg, times: int) -> None:
     scores = made.score([*example_dialogues(), soup(times)])
@@ -212,12 +211,12 @@ def test_what_a_tool_says_does_not_count(small: Path) -> None:
     more = dialogue(
         [("system", "Be brief."), *((one.speaker, one.text) for one in bare.turns), ("tool", "4")], "d"
     )
-    made = ScaledFlowEval(str(small))
+    made = FlowEval(str(small))
     assert table(made.score([bare])) == table(made.score([more]))
 
 
 def test_no_dialogues(small: Path) -> None:
-    for made in (ScaledFlowEval(str(small)), SpanFlowEvalSeg(str(small)), ConsensusBertScore(str(small))):
+    for made in (FlowEval(str(small)), FlowEvalSeg(str(small)), ConsensusBertScore(str(small))):
         assert list(made.score([])) == []
         assert made.explain([]) == []
 
@@ -233,7 +232,7 @@ def test_ten_thousand_segments(small: Path) -> None:
     ]
     long = dialogue(turns, "long")  # type: ignore[arg-type]
     start = time.process_time()
-    found = table(ScaledFlowEval(str(small)).score([long]))
+    found = table(FlowEval(str(small)).score([long]))
     seconds = time.process_time() - start
     assert len(SegmentActs.load().label([long])[0].turns[0].meta["segments"]) == 20
     assert all(value is not None and math.isfinite(value) for value in found.values())
@@ -244,7 +243,7 @@ def test_order_and_company_change_nothing(
     chats: list[Dialogue], small: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked = [*chats, *(one for one, _ in awkward().values())]
-    made = ScaledFlowEval(str(small), w=0.5)
+    made = FlowEval(str(small), w=0.5)
     expected = table(made.score(asked))
     monkeypatch.setattr("dialeval.metrics.registry.CHUNK_DIALOGUES", 3)
     monkeypatch.setattr("dialeval.models.consensus._QUERIES", 2)
@@ -258,36 +257,36 @@ def test_order_and_company_change_nothing(
 
 
 def test_the_signature_names_what_computes(small: Path, people: list[Dialogue], tmp_path: Path) -> None:
-    fields = dict(signature_of(FlowEval("examples")).fields)
-    corpus, _ = open_corpus("examples", Description(**V1))
+    fields = dict(signature_of(FlowEval("examples", **CLAUSES)).fields)
+    corpus, _ = open_corpus("examples", Description(**CLAUSES))
     assert fields["corpus"] == f"examples@{corpus.index.sha[:12]}"
     assert Encoder.load().sha[:12] in fields["encoder"]
     for name, model in (("acts", SegmentActs.load()), ("actbert", ActBert.load())):
         assert fields[name].endswith(model.sha[1:12])
     assert (fields["ka"], fields["kc"], fields["h"], fields["splitter"]) == ("40", "10", "1", "punkt+comma")
-    mine = dict(signature_of(ScaledFlowEval(str(small))).fields)["corpus"]
+    mine = dict(signature_of(FlowEval(str(small))).fields)["corpus"]
     assert mine == f"small@{open_corpus(str(small), Description())[0].index.sha[:12]}"
     index_to(people[:11], tmp_path / "small")
-    other = dict(signature_of(ScaledFlowEval(str(tmp_path / "small"))).fields)["corpus"]
+    other = dict(signature_of(FlowEval(str(tmp_path / "small"))).fields)["corpus"]
     assert other != mine
-    assert str(signature_of(ScaledFlowEval(str(tmp_path / "small")))).count(str(tmp_path)) == 0
+    assert str(signature_of(FlowEval(str(tmp_path / "small")))).count(str(tmp_path)) == 0
     assert set(dict(signature_of(ConsensusBertScore("examples")).fields)) >= {"corpus", "encoder", "k", "idf"}
 
 
 def test_scores_by_the_bundled_corpus_say_so(chats: list[Dialogue], small: Path) -> None:
     for made in (FlowEval("examples"), FlowEvalSeg("examples"), ConsensusBertScore("examples")):
         assert {row.note for row in made.score(chats[:2])} == {NOTE}
-    assert {row.note for row in ScaledFlowEval(str(small)).score(chats[:2])} == {None}
+    assert {row.note for row in FlowEval(str(small)).score(chats[:2])} == {None}
 
 
 def test_the_scale_is_that_of_the_corpus_without_the_dialogue(people: list[Dialogue], small: Path) -> None:
     """The corpus's own dialogues have 0 on average and a standard deviation of 1, in either part."""
-    made = ScaledFlowEval(str(small), scale=12)
+    made = FlowEval(str(small), scale=12)
     corpus, _ = open_corpus(str(small), Description())
     tokens = [len(one) for one in corpus.states(range(len(corpus)))]
     rows = made.score([corpus.dialogue(row) for row in range(len(corpus))])
     for w, line in ((1.0, made._scale.acts), (0.0, made._scale.content)):
-        alone = ScaledFlowEval(str(small), w=w, scale=12)
+        alone = FlowEval(str(small), w=w, scale=12)
         values = [row.value for row in alone.score(people[:12]) if row.dimension == "overall"]
         assert abs(sum(values)) / 12 < 0.2  # type: ignore[arg-type]
         assert line.spread > 0
@@ -296,12 +295,12 @@ def test_the_scale_is_that_of_the_corpus_without_the_dialogue(people: list[Dialo
 
 
 def test_the_scale_is_kept_for_other_processes(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    first = ScaledFlowEval(str(small), scale=11)._scale
-    monkeypatch.setattr("dialeval.metrics.floweval.ScaledFlowEval._compare", lambda *_: pytest.fail("again"))
-    assert ScaledFlowEval(str(small), scale=11)._scale == first
+    first = FlowEval(str(small), scale=11)._scale
+    monkeypatch.setattr("dialeval.metrics.floweval.FlowEval._compare", lambda *_: pytest.fail("again"))
+    assert FlowEval(str(small), scale=11)._scale == first
 
 
-@pytest.mark.parametrize("options", ["scale=0", "ka=0,kc=0", "ka=-1", "kc=-1", "w=-0.1", "w=1.5", "w=nan"])
+@pytest.mark.parametrize("options", ["scale=-1", "ka=0,kc=0", "ka=-1", "kc=-1", "w=-0.1", "w=1.5", "w=nan"])
 def test_bad_numbers(options: str) -> None:
     with pytest.raises(UsageError, match=options.partition("=")[0]):
         build(f"floweval:{options}")
@@ -320,7 +319,7 @@ def test_bad_names(chats: list[Dialogue], people: list[Dialogue], tmp_path: Path
     ):
         with pytest.raises(UsageError, match=message):
             made.score(chats[:1])
-        assert str(signature_of(made)).startswith("floweval.v1|corpus:")
+        assert str(signature_of(made)).startswith("floweval.v2|corpus:")
 
 
 def test_annotated_acts_are_used(small: Path) -> None:
@@ -334,8 +333,8 @@ def test_annotated_acts_are_used(small: Path) -> None:
         return dialogue([Turn(*one, {"segments": cut}) for one, cut in zip(said, segments, strict=True)], "d")
 
     one, other = (
-        ScaledFlowEval(str(small), ka=12, kc=0, w=0.0).explain([acted(acts)])[0].parts for acts in (real, odd)
+        FlowEval(str(small), ka=12, kc=0, w=0.0).explain([acted(acts)])[0].parts for acts in (real, odd)
     )
     assert one["content"] == pytest.approx(other["content"], abs=1e-6)
-    best = [SpanFlowEvalSeg(str(small)).explain([acted(acts)])[0].value for acts in (real, odd)]
+    best = [FlowEvalSeg(str(small)).explain([acted(acts)])[0].value for acts in (real, odd)]
     assert best[0] > best[1]  # type: ignore[operator]

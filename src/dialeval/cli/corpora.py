@@ -86,11 +86,9 @@ def index(
     ] = False,
     layer: Annotated[int | None, typer.Option(help="Layer of the encoder that describes content.")] = None,
     acts_layer: Annotated[int | None, typer.Option(help="Layer of ActBERT that describes acts.")] = None,
-    acts: Annotated[
-        str | None, typer.Option(help="Classifier of segment acts; for floweval.v1 dialeval-segment-act.")
-    ] = None,
+    acts: Annotated[str | None, typer.Option(help="Classifier of segment acts.")] = None,
     splitter: Annotated[
-        str | None, typer.Option(help="How turns are cut into segments; for floweval.v1 punkt+comma.")
+        str | None, typer.Option(help="How turns are cut: a segmenter, punkt or punkt+comma.")
     ] = None,
     add: Annotated[bool, typer.Option("--add", help="Add to the index that is there.")] = False,
     overwrite: Overwrite = False,

@@ -64,6 +64,7 @@ _NOT_WORDS = re.compile(
 )
 
 
+@lru_cache(maxsize=4096)
 def language_of(text: str) -> str | None:
     """Return the language of a text (ISO 639-1), None where it is too short to tell or the margin is small.
 
@@ -98,7 +99,6 @@ def _identifier() -> Any:
     return made
 
 
-@lru_cache(maxsize=4096)
 def _identify(text: str) -> tuple[str, float]:
     code, share = _identifier().classify(text)
     return str(code), float(share)

@@ -4,6 +4,7 @@ A log without labels still says something about every reply: what came back. The
 how pleased the answer sounds is `models.reactions`.
 """
 
+import functools
 import math
 import re
 from collections.abc import Mapping
@@ -66,9 +67,14 @@ def ends_here(turn: Turn) -> bool:
     >>> ends_here(Turn("user", "please stop talking")), ends_here(Turn("user", "the bus stop was empty"))
     (True, False)
     """
-    if any(turn.meta.get(name) is True for name in ENDED):
+    if turn.meta and any(turn.meta.get(name) is True for name in ENDED):
         return True
-    return _STOP.fullmatch(turn.text.lower().replace("\u2019", "'").strip(_ENDS)) is not None
+    return _says_stop(turn.text)
+
+
+@functools.lru_cache(maxsize=1 << 14)
+def _says_stop(text: str) -> bool:
+    return _STOP.fullmatch(text.lower().replace("\u2019", "'").strip(_ENDS)) is not None
 
 
 def logged_sentiment(meta: Mapping[str, Any], field: str, low: float, high: float) -> float | None:

@@ -235,6 +235,15 @@ class Fingerprints:
         """Return a collection of its own with the same fingerprints."""
         return Fingerprints(set(self.wholes), set(self.runs), set(self.pieces), set(self.shorts))
 
+    def overlaps(self, other: "Fingerprints") -> bool:
+        """Whether a dialogue of another collection would `match`."""
+        return not (
+            self.runs.isdisjoint(other.runs)
+            and self.pieces.isdisjoint(other.shorts)
+            and self.shorts.isdisjoint(other.pieces)
+            and self.wholes.isdisjoint(other.wholes)
+        )
+
     def match(self, dialogue: Dialogue) -> bool:
         """Whether the text of a dialogue, or a telling run of its turns, is in the collection."""
         said = _said(dialogue)

@@ -19,9 +19,7 @@ from dialeval.scores import Score
 DECIMALS = 4
 ALL = (
     *METRICS,
-    "floweval.v1:corpus=examples",
     "floweval-seg:corpus=examples",
-    "floweval-seg.v1:corpus=examples",
     "consensus-bertscore:corpus=examples",
     "consensus:metric=chrf,corpus=examples",
     "rules",

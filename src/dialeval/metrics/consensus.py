@@ -78,9 +78,8 @@ class Consensus:
             corpus, note = open_corpus(self.corpus, self._description())
         except DialevalError:  # what is not there keeps its name: nothing is scored
             return {}
-        found = "examples" if note else corpus.index.folder.name
         return {
-            "corpus": f"{found}@{corpus.index.sha[:12]}",
+            "corpus": corpus.mark(note),
             "encoder": encoder.mark(self.encoder),
             "metric": str(signature_of(inner)).replace("|", ";"),
         }

@@ -14,13 +14,12 @@ import numpy.typing as npt
 
 from dialeval.dialogues import Dialogue
 from dialeval.dialogues.acts import ACTS
-from dialeval.dialogues.segments import DEFAULT_SPLITTER
 from dialeval.errors import DialevalError, UsageError
 from dialeval.metrics.consensus_scale import Scale, corpus_scale
 from dialeval.metrics.explanation import Explanation, Side, align
 from dialeval.metrics.overlap import NgramCounts, Smoothing
 from dialeval.metrics.registry import Language, Rows, encoded_chunks, known_language, metric
-from dialeval.models import act_flows, encoder, segment_acts, segment_spans
+from dialeval.models import act_flows, encoder, segment_spans
 from dialeval.models.act_flows import Flow
 from dialeval.models.consensus import Corpus, Described, Description, Neighbours, open_corpus
 from dialeval.models.encoder import Encoder
@@ -30,7 +29,7 @@ from dialeval.scores import Scores
 
 Doubles = npt.NDArray[np.float64]
 _KEPT = 512  # judged dialogues that are kept for whoever asks why
-_PRECISION, _RECALL, _F1 = range(3)
+_F1 = 2
 
 
 class BestReference(NamedTuple):
@@ -68,7 +67,7 @@ class _LastJudged:
         return self._kept if same else []
 
 
-@metric("floweval.v1")
+@metric("floweval.v2")
 @dataclass(frozen=True)
 class FlowEval:
     """Likeness of a dialogue to the nearest conversation of a corpus, by segment acts and by content.
@@ -76,42 +75,52 @@ class FlowEval:
     `corpus` names an index or its folder (None: DailyDialog's, if it was indexed, else the bundled one). `ka`
     and `kc` are how many references are found by acts and by content, `w` is the weight of the acts; `h`
     and `l` are the layers of ActBERT and of the encoder; `idf` weighs tokens by their rarity in the corpus.
+    To be weighed, `acts` and `content` are counted in standard deviations from what `scale` of the corpus's
+    own dialogues have, at the same length, when each is compared with the others: `overall` is near 0 for a
+    dialogue like those of the corpus. With `scale=0` they are weighed as they are, as in the paper.
 
     >>> from dialeval.dialogues import dialogue
     >>> chat = dialogue([("user", "Hi, how are you?"), ("assistant", "Fine, thanks. And you?")], "d1")
     >>> [(row.dimension, round(row.value, 2)) for row in FlowEval(corpus="examples").score([chat])]
-    [('overall', 0.17), ('acts', 0.0), ('content', 0.28)]
+    [('overall', -2.91), ('acts', 0.0), ('content', 0.28)]
     """
 
     corpus: str | None = None
     ka: int = 40
     kc: int = 10
-    w: float = 0.4
+    w: float = 0.85
     h: int = 1
     l: int = 6  # noqa: E741  # the paper's letter
     idf: bool = True
     smoothing: Smoothing = "method4"
-    splitter: str = DEFAULT_SPLITTER
+    splitter: str = segment_spans.LEARNED
     encoder: str = encoder.DEFAULT
-    acts: str = segment_acts.DEFAULT
+    acts: str = segment_spans.DEFAULT
     actbert: str = act_flows.DEFAULT
+    scale: int = 200
     language: Language = known_language()
     dimensions: ClassVar[tuple[str, ...]] = ("overall", "acts", "content")
-    tuned_on: ClassVar[tuple[str, ...]] = ("controllable",)
+    tuned_on: ClassVar[tuple[str, ...]] = ("dbdc3", "dailydialog/dev")
 
     def __post_init__(self) -> None:
         if self.ka < 0 or self.kc < 0 or self.ka + self.kc < 1:
             raise UsageError(f"ka={self.ka}, kc={self.kc}: at least one reference is needed")
         if not 0 <= self.w <= 1:
             raise UsageError(f"w={self.w}: the weight of the acts is between 0 and 1")
+        if self.scale < 0:
+            raise UsageError(f"scale={self.scale}: a number of dialogues, or 0 for no scale")
 
     def score(self, dialogues: Iterable[Dialogue]) -> Scores:
         """Compare each dialogue with its references."""
         rows = Rows(self)
-        for one in self._last.keep(self._judge(dialogues)):
+        for one in self.judge(dialogues):
             for dimension in self.dimensions:
                 rows.add(one.dialogue, None, dimension, getattr(one, dimension), one.note)
         return rows.scores()
+
+    def judge(self, dialogues: Iterable[Dialogue]) -> Iterator[BestReference]:
+        """Find the best reference of each dialogue, and keep it for whoever asks why."""
+        return self._last.keep(self._judge(dialogues))
 
     def explain(self, dialogues: Sequence[Dialogue]) -> list[Explanation]:
         """Show each dialogue beside the reference that decided."""
@@ -124,15 +133,15 @@ class FlowEval:
         return self._description().needs()
 
     def provenance(self) -> dict[str, str]:
-        """Name models and corpus by their contents, not by where they lie."""
+        """Name models and corpus by their contents, not by where they lie, and the scale by its numbers."""
         try:
             corpus, note = open_corpus(self.corpus, self._description())
-            found = "examples" if note else corpus.index.folder.name
             return {
-                "corpus": f"{found}@{corpus.index.sha[:12]}",
+                "corpus": corpus.mark(note),
                 "encoder": encoder.mark(self.encoder),
                 "acts": corpus.how.classifier.sha[:12],
                 "actbert": act_flows.ActBert.load(self.actbert).sha[:12],
+                **({"scale": f"{self.scale}@{self._scale}"} if self.scale else {}),
             }
         except DialevalError:  # what is not there keeps its name: nothing is scored
             return {}
@@ -144,9 +153,12 @@ class FlowEval:
     def _description(self) -> Description:
         return Description(self.encoder, self.acts, self.actbert, self.splitter, self.h, self.l)
 
+    def _matcher(self, corpus: Corpus) -> Matcher:
+        return Matcher(Encoder.load(self.encoder), self.l, corpus.idf if self.idf else None)
+
     def _judge(self, dialogues: Iterable[Dialogue]) -> Iterator[BestReference]:
         corpus, note = open_corpus(self.corpus, self._description())
-        matcher = Matcher(Encoder.load(self.encoder), self.l, corpus.idf if self.idf else None)
+        matcher = self._matcher(corpus)
         for some in encoded_chunks(self, dialogues):
             asked = corpus.how.describe(some)
             for number, (found, acts, content) in enumerate(self._compare(corpus, matcher, asked)):
@@ -163,8 +175,17 @@ class FlowEval:
             others = [corpus.flow(row) for row in found.rows]
             yield found, found.likeness * flow_bleu(flow, others, self.smoothing), content
 
-    def _weigh(self, acts: Doubles, content: Doubles, _: int) -> Doubles:
-        """Weigh the two parts, as they are."""
+    @functools.cached_property
+    def _scale(self) -> Scale:
+        corpus, _ = open_corpus(self.corpus, self._description())
+        matcher = self._matcher(corpus)
+        made = f"{self.ka}|{self.kc}|{self.idf}|{self.smoothing}|{self.w == 1}"
+        return corpus_scale(corpus, self.scale, made, lambda asked: self._compare(corpus, matcher, asked))
+
+    def _weigh(self, acts: Doubles, content: Doubles, tokens: int) -> Doubles:
+        """Weigh the two parts, on the corpus's scale if there is one."""
+        if self.scale:
+            acts, content = self._scale.acts.count(acts, tokens), self._scale.content.count(content, tokens)
         return self.w * acts + (1 - self.w) * content
 
     def _content(
@@ -196,60 +217,45 @@ class FlowEval:
         )
 
 
-@metric("floweval.v2")
-@dataclass(frozen=True)
-class ScaledFlowEval(FlowEval):
-    """Likeness of a dialogue to the nearest conversation of a corpus, its two parts brought to one scale.
+class _OnePart:
+    """A metric that is one part of FlowEval, with the settings of `_whole`."""
 
-    As `floweval.v1`, but `acts` and `content` are counted in standard deviations from what the corpus's own
-    dialogues of the same length have when each is compared with the others (`scale` of them), and segments
-    are spans of their turns, cut by a segmenter that needs no punctuation (`splitter`). `overall` is near 0
-    for a dialogue like those of the corpus.
+    dimensions: ClassVar[tuple[str, ...]]
+    _whole: FlowEval
 
-    >>> from dialeval.dialogues import dialogue
-    >>> chat = dialogue([("user", "Hi, how are you?"), ("assistant", "Fine, thanks. And you?")], "d1")
-    >>> [(row.dimension, round(row.value, 2)) for row in ScaledFlowEval(corpus="examples").score([chat])]
-    [('overall', -2.91), ('acts', 0.0), ('content', 0.28)]
-    """
+    def score(self, dialogues: Iterable[Dialogue]) -> Scores:
+        """Compare each dialogue with its references."""
+        rows = Rows(self)
+        for one in self._whole.judge(dialogues):
+            rows.add(one.dialogue, None, self.dimensions[0], one.overall, one.note)
+        return rows.scores()
 
-    w: float = 0.85
-    splitter: str = segment_spans.LEARNED
-    acts: str = segment_spans.DEFAULT
-    scale: int = 200
-    tuned_on: ClassVar[tuple[str, ...]] = ("dbdc3", "dailydialog/dev")
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.scale < 1:
-            raise UsageError(f"scale={self.scale}: at least one dialogue is needed")
+    def explain(self, dialogues: Sequence[Dialogue]) -> list[Explanation]:
+        """Show each dialogue beside the reference that decided."""
+        (part,) = self.dimensions
+        return [
+            replace(one, dimension=part, parts={part: one.parts[part]})
+            for one in self._whole.explain(dialogues)
+        ]
 
     def provenance(self) -> dict[str, str]:
-        """Name models and corpus by their contents, and the scale by its numbers."""
-        found = super().provenance()
-        return {**found, "scale": f"{self.scale}@{self._scale}"} if found else found
+        """Name models and corpus by their contents, not by where they lie."""
+        return {name: mark for name, mark in self._whole.provenance().items() if hasattr(self, name)}
 
-    @functools.cached_property
-    def _scale(self) -> Scale:
-        corpus, _ = open_corpus(self.corpus, self._description())
-        matcher = Matcher(Encoder.load(self.encoder), self.l, corpus.idf if self.idf else None)
-        made = f"{self.ka}|{self.kc}|{self.idf}|{self.smoothing}|{self.w == 1}"
-        return corpus_scale(corpus, self.scale, made, lambda asked: self._compare(corpus, matcher, asked))
-
-    def _weigh(self, acts: Doubles, content: Doubles, tokens: int) -> Doubles:
-        """Weigh the two parts on the corpus's scale."""
-        by_acts, by_content = self._scale.acts.count(acts, tokens), self._scale.content.count(content, tokens)
-        return self.w * by_acts + (1 - self.w) * by_content
+    def needs(self) -> list[Need]:
+        """Open the corpus and all models; return what they read of encoders."""
+        return self._whole.needs()
 
 
-@metric("floweval-seg.v1")
+@metric("floweval-seg.v2")
 @dataclass(frozen=True)
-class FlowEvalSeg:
+class FlowEvalSeg(_OnePart):
     """FlowEval by segment acts alone: references by acts, likeness of the flows (the paper's FlowEval_seg).
 
     >>> from dialeval.dialogues import dialogue
     >>> chat = dialogue([("user", "Hi, how are you?"), ("assistant", "Fine, thanks. And you?")], "d1")
     >>> [(row.dimension, round(row.value, 2)) for row in FlowEvalSeg(corpus="examples").score([chat])]
-    [('acts', 0.02)]
+    [('acts', 0.01)]
     """
 
     corpus: str | None = None
@@ -257,64 +263,25 @@ class FlowEvalSeg:
     h: int = 1
     l: int = 6  # noqa: E741
     smoothing: Smoothing = "method4"
-    splitter: str = DEFAULT_SPLITTER
+    splitter: str = segment_spans.LEARNED
     encoder: str = encoder.DEFAULT
-    acts: str = segment_acts.DEFAULT
+    acts: str = segment_spans.DEFAULT
     actbert: str = act_flows.DEFAULT
     language: Language = known_language()
     dimensions: ClassVar[tuple[str, ...]] = ("acts",)
 
-    def score(self, dialogues: Iterable[Dialogue]) -> Scores:
-        """Compare the flow of each dialogue with those of its references."""
-        return _one_dimension(self, self._whole, dialogues)
-
-    def explain(self, dialogues: Sequence[Dialogue]) -> list[Explanation]:
-        """Show each dialogue beside the reference that decided."""
-        return _of_one_dimension("acts", self._whole.explain(dialogues))
-
-    def provenance(self) -> dict[str, str]:
-        """Name models and corpus by their contents, not by where they lie."""
-        return self._whole.provenance()
-
-    def needs(self) -> list[Need]:
-        """Open the corpus and all models; return what they read of encoders."""
-        return self._whole.needs()
-
     @functools.cached_property
-    def _whole(self) -> FlowEval:
-        return FlowEval(
-            corpus=self.corpus,
-            ka=self.k,
-            kc=0,
-            w=1.0,
-            h=self.h,
-            l=self.l,
-            smoothing=self.smoothing,
-            splitter=self.splitter,
-            encoder=self.encoder,
-            acts=self.acts,
-            actbert=self.actbert,
-        )
+    def _whole(self) -> FlowEval:  # type: ignore[override]
+        same = {name: getattr(self, name) for name in _FLOW}
+        return FlowEval(ka=self.k, kc=0, w=1.0, scale=0, **same)
 
 
-@metric("floweval-seg.v2")
-@dataclass(frozen=True)
-class SpanFlowEvalSeg(FlowEvalSeg):
-    """FlowEval by segment acts alone, the segments being spans of their turns (the paper's FlowEval_seg).
-
-    >>> from dialeval.dialogues import dialogue
-    >>> chat = dialogue([("user", "Hi, how are you?"), ("assistant", "Fine, thanks. And you?")], "d1")
-    >>> [(row.dimension, round(row.value, 2)) for row in SpanFlowEvalSeg(corpus="examples").score([chat])]
-    [('acts', 0.01)]
-    """
-
-    splitter: str = segment_spans.LEARNED
-    acts: str = segment_spans.DEFAULT
+_FLOW = ("corpus", "h", "l", "smoothing", "splitter", "encoder", "acts", "actbert")
 
 
 @metric("consensus-bertscore.v1")
 @dataclass(frozen=True)
-class ConsensusBertScore:
+class ConsensusBertScore(_OnePart):
     """BERTScore without references of one's own: those most alike in content stand in, the best counts.
 
     >>> from dialeval.dialogues import dialogue
@@ -331,49 +298,11 @@ class ConsensusBertScore:
     language: Language = known_language()
     dimensions: ClassVar[tuple[str, ...]] = ("content",)
 
-    def score(self, dialogues: Iterable[Dialogue]) -> Scores:
-        """Compare each dialogue with its references."""
-        return _one_dimension(self, self._whole, dialogues)
-
-    def explain(self, dialogues: Sequence[Dialogue]) -> list[Explanation]:
-        """Show each dialogue beside the reference that decided."""
-        return _of_one_dimension("content", self._whole.explain(dialogues))
-
-    def provenance(self) -> dict[str, str]:
-        """Name encoder and corpus by their contents, not by where they lie."""
-        found = self._whole.provenance()
-        return {name: found[name] for name in ("corpus", "encoder") if name in found}
-
-    def needs(self) -> list[Need]:
-        """Open the corpus and all models; return what they read of encoders."""
-        return self._whole.needs()
-
     @functools.cached_property
-    def _whole(self) -> FlowEval:
+    def _whole(self) -> FlowEval:  # type: ignore[override]
         return FlowEval(
-            corpus=self.corpus,
-            ka=0,
-            kc=self.k,
-            w=0.0,
-            l=self.l,
-            idf=self.idf,
-            encoder=self.encoder,
-            splitter=segment_spans.LEARNED,
-            acts=segment_spans.DEFAULT,
+            self.corpus, ka=0, kc=self.k, w=0.0, l=self.l, idf=self.idf, encoder=self.encoder, scale=0
         )
-
-
-def _one_dimension(
-    made: FlowEvalSeg | ConsensusBertScore, whole: FlowEval, dialogues: Iterable[Dialogue]
-) -> Scores:
-    rows = Rows(made)
-    for one in whole._last.keep(whole._judge(dialogues)):
-        rows.add(one.dialogue, None, made.dimensions[0], one.overall, one.note)
-    return rows.scores()
-
-
-def _of_one_dimension(name: str, found: Iterable[Explanation]) -> list[Explanation]:
-    return [replace(one, dimension=name, parts={name: one.parts[name]}) for one in found]
 
 
 def _explained(one: BestReference, corpus: Corpus) -> Explanation:

@@ -110,7 +110,8 @@ def metric(name: str) -> Callable[[type[M]], type[M]]:
         if not same or (short in _MODULES and cls.__module__ != f"dialeval.metrics.{_MODULES[short]}"):
             raise UsageError(f"there is a metric called {name} already; choose another name")
         cls.name = name  # type: ignore[attr-defined]
-        if "language" in {item.name for item in dataclasses.fields(cls)} and "score" in vars(cls):
+        fields = {item.name for item in dataclasses.fields(cls)}
+        if "language" in fields and not hasattr(cls.score, "__wrapped__"):  # type: ignore[attr-defined]
             _keep_to_languages(cls)
         _REGISTERED[name] = cls
         return cls

@@ -172,6 +172,9 @@ def resolve(name: str | Path) -> Path:
         folder, is_folder = Path(name), False
     if is_folder and _has_config(folder):
         return folder
+    for called, place in _shipped():
+        if called == text:
+            return place
     known = names()
     for called, _, place in known:
         if called == text:
@@ -200,16 +203,24 @@ def names() -> list[tuple[str, str, Path]]:
 
     Shipped goes first: nothing that was pulled takes the place of what came with the package.
     """
-    places = [("shipped", Path(__file__).parent / "shipped")]
+    found = {name: (name, "shipped", folder) for name, folder in _shipped()}
     with contextlib.suppress(UsageError):  # no home: what is shipped works all the same
-        places.append(("pulled", home() / "models"))
-    found: dict[str, tuple[str, str, Path]] = {}
-    for where, place in places:
-        with contextlib.suppress(OSError):  # not there, or not ours to read
-            for folder in sorted(place.iterdir()):
-                if _CALLED.fullmatch(folder.name) and _has_config(folder):
-                    found.setdefault(folder.name, (folder.name, where, folder))
+        for name, folder in _artefacts(home() / "models"):
+            found.setdefault(name, (name, "pulled", folder))
     return list(found.values())
+
+
+@functools.cache
+def _shipped() -> list[tuple[str, Path]]:
+    """List what came with the package, which nobody changes meanwhile."""
+    return _artefacts(Path(__file__).parent / "shipped")
+
+
+def _artefacts(place: Path) -> list[tuple[str, Path]]:
+    with contextlib.suppress(OSError):  # not there, or not ours to read
+        found = [one for one in sorted(place.iterdir()) if _CALLED.fullmatch(one.name) and _has_config(one)]
+        return [(one.name, one) for one in found]
+    return []
 
 
 class Model:

@@ -29,6 +29,8 @@ from dialeval.errors import DataError, UsageError
 from dialeval.files import locked
 
 Array: TypeAlias = npt.NDArray[np.floating[Any]]
+Key: TypeAlias = bytes | tuple[str, str]
+"""What names an entry: what `key` returns, or its two arguments as they are, which costs no hash."""
 
 _TYPES: dict[int, np.dtype[Any]] = {4: np.dtype("<f4"), 2: np.dtype("<f2")}
 _KNOWN = frozenset(_TYPES.values())
@@ -82,7 +84,7 @@ class Cache:
             raise UsageError(f"a cache of {limit} bytes: the limit must be 0 or more")
         self.limit, self.disk = limit, disk
         self.held = 0  # bytes, an estimate that includes what each entry costs beside its numbers
-        self._kept: OrderedDict[bytes, Array] = OrderedDict()
+        self._kept: OrderedDict[Key, Array] = OrderedDict()
         _live.add(self)
 
     def clear(self) -> None:
@@ -91,7 +93,7 @@ class Cache:
             self._kept.clear()
             self.held = 0
 
-    def fetch(self, keys: Sequence[bytes]) -> list[Array | None]:
+    def fetch(self, keys: Sequence[Key]) -> list[Array | None]:
         """Return the array of each key, or None."""
         find, refresh = self._kept.get, self._kept.move_to_end
         with _lock:
@@ -101,21 +103,21 @@ class Cache:
                     refresh(one)
         missing = [place for place, array in enumerate(found) if array is None]
         if self.disk is not None and missing:
-            some = self.disk.fetch([keys[place] for place in missing])
+            some = self.disk.fetch([_on_disk(keys[place]) for place in missing])
             for place, array in zip(missing, some, strict=True):
                 if array is not None:
                     found[place] = array
                     self._keep([keys[place]], [array])
         return found
 
-    def store(self, keys: Sequence[bytes], arrays: Sequence[Array] | Array) -> None:
+    def store(self, keys: Sequence[Key], arrays: Sequence[Array] | Array) -> None:
         """Keep a copy of each array (the rows of a matrix, for one) under its key."""
         _check_arrays(keys, arrays)
         self._keep(keys, arrays)
         if self.disk is not None:
-            self.disk.store(keys, arrays)
+            self.disk.store([_on_disk(one) for one in keys], arrays)
 
-    def _keep(self, keys: Sequence[bytes], arrays: Sequence[Array] | Array) -> None:
+    def _keep(self, keys: Sequence[Key], arrays: Sequence[Array] | Array) -> None:
         kept = self._kept
         with _lock:
             for one, array in zip(keys, arrays, strict=True):
@@ -128,6 +130,10 @@ class Cache:
                     self.held += size
                     while self.held > self.limit:
                         self.held -= kept.popitem(last=False)[1].nbytes + _OVERHEAD
+
+
+def _on_disk(one: Key) -> bytes:
+    return one if isinstance(one, bytes) else key(*one)
 
 
 def forget() -> None:
@@ -375,7 +381,7 @@ def _warn(message: str) -> None:
 # --- entries ------------------------------------------------------------------------------------------------
 
 
-def _check_arrays(keys: Sequence[bytes], arrays: Sequence[Array] | Array) -> None:
+def _check_arrays(keys: Sequence[Key], arrays: Sequence[Array] | Array) -> None:
     """Refuse what no entry can be: other types, other dimensions, other numbers of keys."""
     if len(keys) != len(arrays):
         raise UsageError(f"{len(keys)} keys for {len(arrays)} arrays")

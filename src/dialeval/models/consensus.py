@@ -168,10 +168,14 @@ class Corpus:
                 f"dialeval index … -o {index.folder} --overwrite"
             )
         self.ids: Sequence[str] = index.ids
-        self._read: dict[int, tuple[Dialogue, Flow]] = {}
+        self._read: dict[int, tuple[Dialogue, Flow, Fingerprints]] = {}
 
     def __len__(self) -> int:
         return len(self.index)
+
+    def mark(self, note: str | None) -> str:
+        """Return what a signature says of the corpus: name (of the bundled one, `note`) and contents."""
+        return f"{'examples' if note else self.index.folder.name}@{self.index.sha[:12]}"
 
     def dialogue(self, row: int) -> Dialogue:
         """Return a dialogue of the corpus, with the acts of its segments."""
@@ -181,10 +185,10 @@ class Corpus:
         """Return the flow of a dialogue of the corpus."""
         return self._at(row)[1]
 
-    def _at(self, row: int) -> tuple[Dialogue, Flow]:
+    def _at(self, row: int) -> tuple[Dialogue, Flow, Fingerprints]:
         if row not in self._read:
             found = self.index.dialogues([row])[0]
-            self._read[row] = found, flow_of(found)
+            self._read[row] = found, flow_of(found), Fingerprints.of([found])
         return self._read[row]
 
     def states(self, rows: Sequence[int]) -> list[TokenStates]:
@@ -241,7 +245,7 @@ class Corpus:
             row for sentence in _personas(dialogue) for row in self._by_persona.get(sentence, ())
         )
         best = sorted(shared, key=lambda row: (-shared[row], row))
-        return list(islice((row for row in best if not known.match(self.dialogue(row))), k))
+        return list(islice((row for row in best if not known.overlaps(self._at(row)[2])), k))
 
     @functools.cached_property
     def _by_persona(self) -> dict[str, list[int]]:
@@ -259,7 +263,7 @@ class Corpus:
             best = best[np.lexsort((best, -scores[best]))]
             found = []
             for row in best.tolist():
-                if not known.match(self.dialogue(row)):
+                if not known.overlaps(self._at(row)[2]):
                     found.append(row)
                 if len(found) == k:
                     return found

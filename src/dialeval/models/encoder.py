@@ -19,7 +19,7 @@ import numpy as np
 
 from dialeval.errors import DialevalError, UsageError
 from dialeval.models.artefact import Artefact, Model, recorded
-from dialeval.models.cache import Cache, DiskCache, key
+from dialeval.models.cache import Cache, DiskCache
 from dialeval.models.network import EncoderNetwork, Floats
 from dialeval.models.shape import EncoderShape, read_weights
 from dialeval.models.tokenization import BATCH_TOKENS, Ints, Tokenizer, default_threads
@@ -53,7 +53,9 @@ class Reading:
         """Read it of each text of a batch, from the states of its layer."""
         if self.form == "tokens":
             kind = np.float16 if self.half else np.float32
-            return [one[:length].astype(kind) for one, length in zip(states, lengths, strict=True)]
+            return [
+                one[:length].astype(kind, copy=False) for one, length in zip(states, lengths, strict=True)
+            ]
         found = _pool(states, lengths, self.form)
         if self.unit:
             found /= np.maximum(np.linalg.norm(found, axis=1, keepdims=True), 1e-12)
@@ -140,7 +142,7 @@ class Encoder(Model):
             for reading in readings:
                 if reading.form == "tokens" and self._bytes(distinct) > self._memory // 2:
                     continue
-                found = self._cache.fetch([self._key(reading, text) for text in distinct])
+                found = self._cache.fetch(self._keys(reading, distinct))
                 for text, known in zip(distinct, found, strict=True):
                     if known is None:
                         wanted.setdefault(text, []).append(reading)
@@ -176,12 +178,13 @@ class Encoder(Model):
             raise UsageError(f"{self.name} has no layer {layer}; it has 0 to {self.layers}")
         return depth
 
-    def _key(self, reading: Reading, text: str) -> bytes:
-        return key(f"{self.sha}|{reading.name}", text)
+    def _keys(self, reading: Reading, texts: Iterable[str]) -> list[tuple[str, str]]:
+        namespace = f"{self.sha}|{reading.name}"
+        return [(namespace, text) for text in texts]
 
     def _read(self, texts: Sequence[str], reading: Reading) -> list[Floats]:
         """Read each text from the cache, or else encode it."""
-        stored = zip(texts, self._cache.fetch([self._key(reading, text) for text in texts]), strict=True)
+        stored = zip(texts, self._cache.fetch(self._keys(reading, texts)), strict=True)
         known: dict[str, Floats] = {text: value for text, value in stored if value is not None}
         missing = {text: (reading,) for text in texts if text not in known}
         known |= {text: value for text, _, value in self._encode(missing)}
@@ -196,7 +199,7 @@ class Encoder(Model):
             for start in range(0, len(texts), _BLOCK):
                 found = self._run({text: wanted[text] for text in texts[start : start + _BLOCK]})
                 for reading, values in found.items():
-                    self._cache.store([self._key(reading, text) for text in values], list(values.values()))
+                    self._cache.store(self._keys(reading, values), list(values.values()))
                     yield from ((text, reading, value) for text, value in values.items())
 
     def _run(self, wanted: Wanted) -> dict[Reading, dict[str, Floats]]:

@@ -16,7 +16,7 @@ from dialeval.dialogues import Dialogue, takes_part
 from dialeval.dialogues.signals import next_turns
 from dialeval.errors import DataError
 from dialeval.models.artefact import Artefact, Model
-from dialeval.models.cache import Cache, key
+from dialeval.models.cache import Cache
 from dialeval.models.encoder import Encoder, recorded_encoder
 from dialeval.models.heads import Head, VectorHead
 from dialeval.models.needs import Need, spoken_turns
@@ -82,7 +82,7 @@ class Reactions(Model):
 
     def shares(self, exchanges: Sequence[Exchange]) -> npt.NDArray[np.float64]:
         """Return the probability of each reaction, a row for each exchange."""
-        keys = [key(f"{self.sha}|reaction", "\x1f".join(one)) for one in exchanges]
+        keys = [(self.sha, "\x1f".join(one)) for one in exchanges]
         known = dict(zip(keys, self._cache.fetch(keys), strict=True))
         missing = {name: one for name, one in zip(keys, exchanges, strict=True) if known[name] is None}
         if missing:

@@ -6,8 +6,10 @@ marks, as well. A *classifier* reads the mean state of a segment's tokens, that 
 few plain facts. Neither encodes anything that other metrics of a run have not asked for anyway.
 """
 
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -94,12 +96,12 @@ class Segmenter(Model):
         if CUT not in self._head.heads:
             raise DataError(f"has no head {CUT.name!r}", file=place, field="heads")
 
-    def cut(self, texts: Sequence[str]) -> list[list[str]]:
+    def cut(self, texts: Sequence[str], offsets: "TokenOffsets | None" = None) -> list[list[str]]:
         """Cut each text; what is blank, or a mark alone, is no segment."""
         found: list[list[str]] = []
         for start in range(0, len(texts), _TURNS):
             some = [plain(text) for text in texts[start : start + _TURNS]]
-            features, gaps = gap_features(some, self.encoder)
+            features, gaps = gap_features(some, self.encoder, offsets)
             ends: list[list[int]] = [[] for _ in some]
             if gaps:
                 said = self._head.answers(features)[CUT.name]
@@ -108,20 +110,29 @@ class Segmenter(Model):
             found += [list(_pieces(text, where)) for text, where in zip(some, ends, strict=True)]
         return found
 
-    def segment(self, dialogue: Dialogue) -> Dialogue:
-        """Return the dialogue with the segments of its turns in their meta; a cut that is there is kept."""
+    def segments(
+        self, dialogues: Sequence[Dialogue], offsets: "TokenOffsets | None" = None
+    ) -> list[list[Segment]]:
+        """Return the segments of each dialogue; a cut that is there is kept."""
         parts = dict.fromkeys(
-            turn.text for turn in dialogue.turns if takes_part(turn) and annotations(turn) is None
+            turn.text
+            for one in dialogues
+            for turn in one.turns
+            if takes_part(turn) and turn.text.strip() and annotations(turn) is None
         )
-        pieces = dict(zip(parts, self.cut(list(parts)), strict=True))
+        pieces = dict(zip(parts, self.cut(list(parts), offsets), strict=True))
         found = []
-        for number, turn in enumerate(dialogue.turns):
-            if takes_part(turn):
-                known = annotations(turn)
-                given = [(one.text, one.act) for one in known] if known is not None else None
-                cut = given if given is not None else [(one, None) for one in pieces[turn.text]]
-                found += [Segment(number, turn.speaker, text, act) for text, act in cut if text.strip()]
-        return with_acts(dialogue, found)
+        for one in dialogues:
+            cut = list[Segment]()
+            for number, turn in enumerate(one.turns):
+                if takes_part(turn):
+                    known = annotations(turn)
+                    own: list[tuple[str, str | None]] = [(text, None) for text in pieces.get(turn.text, ())]
+                    if known is not None:
+                        own = [(one.text, one.act) for one in known]
+                    cut += [Segment(number, turn.speaker, text, act) for text, act in own if text.strip()]
+            found.append(cut)
+        return found
 
 
 def _pieces(text: str, ends: Sequence[int]) -> Iterator[str]:
@@ -131,25 +142,48 @@ def _pieces(text: str, ends: Sequence[int]) -> Iterator[str]:
             yield piece
 
 
-def gap_features(texts: Sequence[str], encoder: Encoder) -> tuple[Floats, list[tuple[int, int]]]:
+class TokenOffsets:
+    """Where the tokens of texts begin and end; a text that is asked for again is not tokenised again."""
+
+    def __init__(self, encoder: Encoder) -> None:
+        self.encoder = encoder
+        self._known: dict[str, list[tuple[int, int]]] = {}
+
+    def of(self, texts: Sequence[str]) -> list[list[tuple[int, int]]]:
+        """Return first and last character of each token, of each text."""
+        fresh = [text for text in dict.fromkeys(texts) if text not in self._known]
+        self._known.update(zip(fresh, self.encoder.tokenizer.offsets(fresh), strict=True))
+        return [self._known[text] for text in texts]
+
+
+def gap_features(
+    texts: Sequence[str], encoder: Encoder, offsets: TokenOffsets | None = None
+) -> tuple[Floats, list[tuple[int, int]]]:
     """Describe the gaps between the words of turns: the states before and after each.
 
     Returns:
         A row for each gap, and its place: the number of the text, and the character where the word ends.
     """
     layer = read_layers(encoder)[0]
-    rows, gaps = list[Floats](), list[tuple[int, int]]()
-    offsets = encoder.tokenizer.offsets(texts)
+    rows, gaps = [np.zeros((0, 2 * encoder.width), np.float32)], list[tuple[int, int]]()
+    known = _offsets(encoder, offsets).of(texts)
     for number, (text, states, where) in enumerate(
-        zip(texts, encoder.tokens(texts, layer=layer), offsets, strict=True)
+        zip(texts, encoder.tokens(texts, layer=layer), known, strict=True)
     ):
-        for before in range(len(where) - 1):
-            end = where[before][1]
-            if where[before + 1][0] > end or not text[end - 1].isalnum():
-                rows.append(np.concatenate([states[before + 1], states[before + 2]]))
-                gaps.append((number, end))
-    width = 2 * encoder.width
-    return (np.stack(rows) if rows else np.zeros((0, width), np.float32)), gaps
+        before = [
+            place
+            for place, (one, other) in enumerate(pairwise(where))
+            if other[0] > one[1] or not text[one[1] - 1].isalnum()
+        ]
+        if before:
+            place = np.array(before)
+            rows.append(np.concatenate([states[place + 1], states[place + 2]], axis=1))
+            gaps += [(number, where[place][1]) for place in before]
+    return np.concatenate(rows), gaps
+
+
+def _offsets(encoder: Encoder, known: TokenOffsets | None) -> TokenOffsets:
+    return known if known is not None and known.encoder is encoder else TokenOffsets(encoder)
 
 
 class SpanActs(Model):
@@ -183,14 +217,18 @@ class SpanActs(Model):
 
         `splitter` is one of the rules, or names a segmenter. An act that is known already is kept.
         """
-        cut = [segments_by(one, splitter) for one in dialogues]
+        offsets = TokenOffsets(self.encoder)
+        if splitter in SPLITTERS:
+            cut = [segments_of(one, splitter) for one in dialogues]
+        else:
+            cut = Segmenter.load(splitter).segments(dialogues, offsets)
         places = [
             place
             for one, segments in zip(dialogues, cut, strict=True)
             if any(segment.act is None for segment in segments)
             for place in places_of(one, segments)
         ]
-        said = iter(self.shares(places))
+        said = iter(self.shares(places, offsets))
         labelled = []
         for dialogue, segments in zip(dialogues, cut, strict=True):
             acts = [one.act for one in segments]
@@ -201,26 +239,20 @@ class SpanActs(Model):
             labelled.append(with_acts(dialogue, known))
         return labelled
 
-    def shares(self, places: Sequence[Place]) -> Floats:
+    def shares(self, places: Sequence[Place], offsets: TokenOffsets | None = None) -> Floats:
         """Return the probability of each act for each segment, a row each."""
         if not places:
             return np.zeros((0, len(ACTS)), np.float32)
-        return np.asarray(self._head.answers(span_features(places, self.encoder))[ACT.name], np.float32)
+        features = span_features(places, self.encoder, offsets)
+        return np.asarray(self._head.answers(features)[ACT.name], np.float32)
 
 
-def segments_by(dialogue: Dialogue, splitter: str) -> list[Segment]:
-    """Return the segments of a dialogue, cut by a rule or by the segmenter of that name."""
-    if splitter in SPLITTERS:
-        return segments_of(dialogue, splitter)
-    return segments_of(Segmenter.load(splitter).segment(dialogue))
-
-
-def span_features(places: Sequence[Place], encoder: Encoder) -> Floats:
+def span_features(places: Sequence[Place], encoder: Encoder, offsets: TokenOffsets | None = None) -> Floats:
     """Describe segments, a row each: their mean states, those of the segment before, and plain facts.
 
     The segment before is read if it is the place before in `places`, as `places_of` gives them.
     """
-    means = span_means(places, encoder)
+    means = span_means(places, encoder, offsets)
     width = means.shape[1]
     facts = np.array([segment_facts(one.segments, one.number) for one in places], np.float32)
     rows = np.zeros((len(places), 2 * width + facts.shape[1]), np.float32)
@@ -232,25 +264,23 @@ def span_features(places: Sequence[Place], encoder: Encoder) -> Floats:
     return rows
 
 
-def span_means(places: Sequence[Place], encoder: Encoder) -> Floats:
+def span_means(places: Sequence[Place], encoder: Encoder, offsets: TokenOffsets | None = None) -> Floats:
     """Return the mean state of each segment's tokens in two layers; zeros where it has no token."""
-    layers = read_layers(encoder)
-    turns = list(dict.fromkeys(one.turn for one in places))
-    rows = np.zeros((len(places), len(layers) * encoder.width), np.float32)
+    layers, known = read_layers(encoder), _offsets(encoder, offsets)
+    rows = np.zeros((len(places), len(layers), encoder.width), np.float32)
     by_turn: dict[str, list[int]] = {}
     for number, one in enumerate(places):
         by_turn.setdefault(one.turn, []).append(number)
+    turns = list(by_turn)
     for start in range(0, len(turns), _TURNS):
         some = turns[start : start + _TURNS]
-        offsets = encoder.tokenizer.offsets(some)
         encoder.prepare([(some, [Reading(layer, "tokens") for layer in layers])])
-        for order, layer in enumerate(layers):
-            part = slice(order * encoder.width, (order + 1) * encoder.width)
-            for turn, where, states in zip(some, offsets, encoder.tokens(some, layer=layer), strict=True):
-                ends = np.array([end for _, end in where])
-                for number in by_turn[turn]:
-                    one = places[number]
-                    first, last = np.searchsorted(ends, (one.start, one.end), side="right")
-                    if last > first:
-                        rows[number, part] = states[1 + first : 1 + last].mean(axis=0)
-    return rows
+        states = zip(*(encoder.tokens(some, layer=layer) for layer in layers), strict=True)
+        for turn, where, each in zip(some, known.of(some), states, strict=True):
+            ends = [end for _, end in where]
+            for number in by_turn[turn]:
+                one = places[number]
+                first, last = bisect_right(ends, one.start), bisect_right(ends, one.end)
+                for layer, found in enumerate(each if last > first else ()):
+                    rows[number, layer] = found[1 + first : 1 + last].mean(axis=0)
+    return rows.reshape(len(places), -1)

@@ -100,7 +100,7 @@ def dialogue_states(
     >>> [one.tokens.tolist() for one in dialogue_states(chats, Encoder.load(), form="whole")]
     [[101, 2204, 2851, 999, 2204, 2851, 999, 102], []]
     """
-    marks = np.array(encoder.tokenizer.special()[0]) if form == "turns" else None
+    marks = len(encoder.tokenizer.special()[0]) if form == "turns" else 0
 
     def pieces(turns: Sequence[str]) -> list[str]:
         spoken = [text for text in turns if text.strip()]
@@ -109,7 +109,7 @@ def dialogue_states(
     for block in blocks(dialogues, pieces, lambda text: taken(text, encoder), ROOM):
         distinct = list(dict.fromkeys(text for turns in block for text in pieces(turns)))
         known = dict(zip(distinct, text_states(distinct, encoder, layer), strict=True))
-        if marks is not None:
+        if marks:
             known = {text: _without(states, marks) for text, states in known.items()}
         for turns in block:
             yield joined([known[text] for text in pieces(turns)], encoder.width)
@@ -154,8 +154,9 @@ def blocks(
         yield block
 
 
-def _without(states: TokenStates, marks: npt.NDArray[Any]) -> TokenStates:
-    kept = ~np.isin(states.tokens, marks)
+def _without(states: TokenStates, marks: int) -> TokenStates:
+    """Leave out the marks around a text, of which half stand in front."""
+    kept = slice(marks // 2, len(states) - (marks - marks // 2))
     return TokenStates(states.tokens[kept], states.numbers[kept], states.scales[kept])
 
 
