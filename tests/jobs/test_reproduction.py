@@ -36,7 +36,9 @@ def test_no_table_or_figure_is_absent(paper: str) -> None:
 @pytest.mark.parametrize(
     ("ours", "mark"),
     [
-        (Estimate(0.30, 90, 0.1, 0.5), "reproduced"),
+        (Estimate(0.28, 90, 0.1, 0.5), "reproduced"),
+        (Estimate(0.31, 60, 0.1, 0.5), "differs"),  # an interval that wide contains anything
+        (Estimate(0.21, 9000, 0.205, 0.215), "differs"),
         (Estimate(0.45, 90, 0.4, 0.5), "differs"),
         (Estimate(0.22, 90), "reproduced"),
         (Estimate(0.24, 90), "differs"),
@@ -46,6 +48,13 @@ def test_no_table_or_figure_is_absent(paper: str) -> None:
 def test_marks(ours: Estimate, mark: str) -> None:
     row = PaperRow("Table 1", "r", 0.2, {"way": "correlation"})
     assert reproduction._marked(row, ours, "").mark == mark
+
+
+def test_a_row_may_say_how_near_is_near() -> None:
+    row = PaperRow("Table 1", "r", 87.8, {"way": "task"}, near=2.0, far=10.0)
+    marks = [Estimate(86.0, 9, 85.0, 87.0), Estimate(83.0, 9, 78.0, 88.0), Estimate(83.0, 9, 80.0, 86.0)]
+    told = [reproduction._marked(row, one, "").mark for one in marks]
+    assert told == ["reproduced", "reproduced", "differs"]
 
 
 def test_a_run_goes_on_where_it_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -101,7 +101,8 @@ def test_scoring_reads_what_training_reads() -> None:
     chats = [chat(10, "one"), *example_dialogues()[:5]]
     for bare in (0.0, 1.0):
         for history in (0, 3):
-            made = window_examples(Contrasts(("random",), bare, history=history), chats)
+            figures = tuple(f"{direction}{history}" for direction in DIRECTIONS)
+            made = window_examples(Contrasts(("random",), bare, figures=figures), chats)
             examples = [one for one in made if one.targets[HEAD.name] == 1]
             learned = PreparedWindows(examples).features(np.arange(len(examples)))
             read = [delexicalised(one) for one in chats] if bare else chats
@@ -134,9 +135,9 @@ def test_a_reply_looks_the_same_to_both_questions() -> None:
 def test_one_figure_alone_is_the_same() -> None:
     scorer = CoherenceScorer.load(DialogueScore().model)
     every, alone = scorer.score([chat(12)])[0], scorer.score([chat(12)], asked=[("ur", 2)])[0]
-    assert [one.values["ur"][2] for one in every if len(one.values["ur"]) > 2] == pytest.approx(
-        [one.values["ur"][0] for one in alone if one.values]
-    )
+    told = [one.values["ur"][2] for one in alone if one.values["ur"]]
+    assert [one.values["ur"][2] for one in every if 2 in one.values["ur"]] == pytest.approx(told)
+    assert all(set(one.values["ur"]) <= {2} and not one.values["ru"] for one in alone[:-1])
 
 
 def test_delexicalised_replies_are_judged_alike() -> None:
@@ -155,6 +156,7 @@ def test_delexicalised_replies_are_judged_alike() -> None:
     [
         ({"negatives": "session+odd"}, "no negatives 'odd'"),
         ({"figure": "ur9"}, "no figure 'ur9'"),
+        ({"figure": "ur1+ur9"}, "no figure 'ur9'"),
         ({"figure": "ur1"}, "for --encoder"),
         ({"bare": "2"}, "no share"),
         ({"bare": "x"}, "no share"),
@@ -237,6 +239,35 @@ def test_the_papers_way_one_cross_encoder_or_ten(encoder: Path, tmp_path: Path) 
     assert ten.keys() == rows.keys()
     assert ten[11, "ur3"][0] == pytest.approx(rows[11, "ur3"][0])
     assert ten[11, "ur1"][0] != rows[11, "ur1"][0]
+
+
+def test_a_scorer_for_some_figures_is_used_for_those(encoder: Path, tmp_path: Path) -> None:
+    from dialeval.training import Provenance, TrainingSettings, train
+
+    chats = [chat(20, f"c{number}") for number in range(6)]
+    settings = TrainingSettings(batch=16, epochs=1, max_length=32, threads=1, precision="bf16")
+    some = recipe(str(encoder), negatives="session", figure="ru0+ru2")
+    learned = train(
+        some, chats[:4], tmp_path / "some", Provenance("mit", "a test"), dev=chats[4:], settings=settings
+    )
+    assert learned.artefact.config["training"]["settings"]["precision"] == "bf16"
+    rows = found(DialogueScore(model=str(tmp_path / "some")), chats[0])
+    assert rows[11, "ru0"][0] is not None
+    assert rows[11, "ru2"][0] is not None
+    lacking = (None, "the model has ru0, ru2 only")
+    assert {rows[place, name] for place in (11, None) for name in ("ru", "ru1", "ru3", "ur", "ur0")} == {
+        lacking
+    }
+    assert rows[1, "ru2"] == (rows[1, "ru0"][0], "exchanges of history: 0, not 2")
+    assert rows[3, "ru2"] == (None, "exchanges of history: 1, not 2")  # which only ru1 could read
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "ru2").symlink_to(tmp_path / "some")
+    alone = found(DialogueScore(model=str(tmp_path / "folder")), chats[0])
+    assert alone[11, "ru2"] == rows[11, "ru2"]
+    assert alone[11, "ru0"] == (None, "the model has ru2 only")
+    with pytest.raises(DataError, match="has no head 'ur1'"):
+        (tmp_path / "folder" / "ur1").symlink_to(tmp_path / "some")
+        DialogueScore(model=str(tmp_path / "folder")).score([chats[0]])
 
 
 def test_a_model_of_another_kind_is_refused(tmp_path: Path) -> None:

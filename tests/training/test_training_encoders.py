@@ -42,6 +42,33 @@ def test_outputs_are_those_of_transformers(family: str, home: Path) -> None:
         assert value == pytest.approx(expected, abs=1e-5)
 
 
+def test_what_was_trained_before_goes_on(home: Path, tmp_path: Path) -> None:
+    """A cross-encoder, exported and read again, has the states that it had; so has a shipped encoder."""
+    from dialeval.models.card import Card
+    from dialeval.models.encoder import Encoder
+    from dialeval.training.export import export
+
+    for family in ("encoder", "roberta"):
+        first = PairNetwork(home / family, toy.HEADS, QUICK)
+        fit(first, toy.pair_examples(10), settings=QUICK)
+        card = Card("toy", "A test.", licence="mit", command="a test")
+        made = export(first, tmp_path / family, card, name=family)
+        again = PairNetwork(made.folder, toy.HEADS, QUICK)
+        assert (again.layout, again.shape) == (first.layout, first.shape)
+        with torch.no_grad():
+            again.tops.load_state_dict(first.tops.state_dict())
+        examples = toy.pair_examples(20)
+        np.testing.assert_allclose(
+            predict(again, examples)["quality"], predict(first, examples)["quality"], atol=1e-5
+        )
+    shipped = PairNetwork("dialeval-encoder-small", HEADS, QUICK)
+    ids = shipped.tokenizer.bare(["Is there a train at noon?"])[0]
+    whole = torch.tensor([[shipped.layout.cls, *ids, shipped.layout.sep]])
+    states = shipped.model.eval()(input_ids=whole).last_hidden_state[0].detach().numpy()
+    known = Encoder.load().tokens(["Is there a train at noon?"])[0]
+    np.testing.assert_allclose(states, known, atol=1e-4)
+
+
 def test_predictions_do_not_depend_on_company(home: Path) -> None:
     network = PairNetwork(home / "roberta", toy.HEADS, QUICK)
     examples = toy.pair_examples(30)

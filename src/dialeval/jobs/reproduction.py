@@ -2,9 +2,10 @@
 
 A paper is a TOML file in `jobs/papers`: its tables and figures in their order, and for every row the
 published number, how ours is computed, and what stands in where data are not public. A row that can be
-computed is *reproduced* if the published number lies in our interval or within `near` of our value, else it
-*differs*; a row that names its own mark has that. What was computed is kept in the folder, row by row and the
-scores of each metric and set, so that the same command goes on where it stopped.
+computed is *reproduced* if the published number lies in our interval and less than `far` from our value, or
+within the row's own `near` (.03 where there is no interval); else it *differs*. A row that names its own mark
+has that. What was computed is kept in the folder, row by row and the scores of each metric and set, so that
+the same command goes on where it stopped.
 """
 
 import hashlib
@@ -28,7 +29,8 @@ PAPERS = ("floweval", "voted-appropriateness", "next-user-sentiment", "dialogues
 REPRODUCED, DIFFERS, NOT_PUBLIC, NOT_HERE = "reproduced", "differs", "data not public", "not at hand"
 ILLUSTRATION = "illustration"
 MARKS = (REPRODUCED, DIFFERS, NOT_PUBLIC, NOT_HERE, ILLUSTRATION)
-_NEAR = 0.03  # a published figure this near to ours is reproduced
+_NEAR = 0.03  # a published figure this near to ours is reproduced, where there is no interval
+_FAR = 0.10  # one this far from ours is not, however wide the interval
 
 
 @dataclass(frozen=True)
@@ -40,7 +42,8 @@ class PaperRow:
     published: float | None
     how: Mapping[str, Any] = field(default_factory=dict)
     note: str = ""
-    near: float = _NEAR
+    near: float | None = None
+    far: float = _FAR
     mark: str | None = None
 
     @property
@@ -95,9 +98,9 @@ def paper_tables(paper: str) -> tuple[str, list[PaperTable]]:
 
 def _rows(table: Mapping[str, Any]) -> Iterator[PaperRow]:
     for row in table.get("row", ()):
-        known = {"what", "published", "note", "near", "mark"}
-        how = {key: value for key, value in row.items() if key not in known}
-        more = {key: row[key] for key in ("note", "near", "mark") if key in row}
+        told = ("note", "near", "far", "mark")
+        how = {key: value for key, value in row.items() if key not in ("what", "published", *told)}
+        more = {key: row[key] for key in told if key in row}
         yield PaperRow(table["name"], row["what"], row.get("published"), how, **more)
 
 
@@ -169,10 +172,15 @@ def _marked(row: PaperRow, ours: Estimate, signature: str) -> Reproduced:
     elif row.published is None:
         mark = REPRODUCED
     else:
-        low, high = (ours.value if end is None else end for end in (ours.low, ours.high))
-        inside = min(low, ours.value - row.near) <= row.published <= max(high, ours.value + row.near)
-        mark = REPRODUCED if inside else DIFFERS
+        mark = REPRODUCED if _agrees(row, row.published, ours, ours.value) else DIFFERS
     return Reproduced(row, ours, mark, signature)
+
+
+def _agrees(row: PaperRow, published: float, ours: Estimate, value: float) -> bool:
+    away = abs(value - published)
+    if ours.low is None or ours.high is None:
+        return away <= (_NEAR if row.near is None else row.near)
+    return away <= (row.near or 0.0) or (ours.low <= published <= ours.high and away < row.far)
 
 
 def _kept(path: Path) -> dict[str, tuple[Estimate, str]]:

@@ -66,7 +66,7 @@ class DialogueScore:
         for some in encoded_chunks(self, dialogues):
             read = [delexicalised(one, self.speaker) for one in some] if self.delexicalise else some
             for dialogue, found in zip(some, scorer.score(read, self.speaker), strict=True):
-                _add(rows, dialogue, found, self.dimensions, self.aggregate)
+                _add(rows, dialogue, found, self, scorer.figures)
         return rows.scores()
 
     def needs(self) -> list[Need]:
@@ -108,7 +108,7 @@ class OpenCoherence:
         rows, scorer = Rows(self), coherence_scorer(self.model)
         for some in encoded_chunks(self, dialogues):
             for dialogue, found in zip(some, scorer.score(some, self.speaker), strict=True):
-                _add(rows, dialogue, found, self.dimensions, self.aggregate)
+                _add(rows, dialogue, found, self, scorer.figures)
         return rows.scores()
 
     def needs(self) -> list[Need]:
@@ -128,36 +128,52 @@ def _provenance(model: str) -> dict[str, str]:
 
 
 def _add(
-    rows: Rows, dialogue: Dialogue, found: list[Coherence], dimensions: tuple[str, ...], how: Aggregate
+    rows: Rows,
+    dialogue: Dialogue,
+    found: list[Coherence],
+    asked: DialogueScore | OpenCoherence,
+    figures: tuple[str, ...],
 ) -> None:
-    known: dict[str, list[tuple[float, int]]] = {name: [] for name in dimensions}
+    known: dict[str, list[tuple[float, int]]] = {name: [] for name in asked.dimensions}
     for one in found:
         words = len(dialogue.turns[one.turn].text.split())
-        for name, value, note in _figures(dialogue, one):
+        for name, value, note in _figures(dialogue, one, figures):
             if name in known:
                 rows.add(dialogue, one.turn, name, value, note)
                 known[name] += [] if value is None else [(value, words)]
     for name, some in known.items():
-        figure = aggregate([value for value, _ in some], [words for _, words in some], how) if some else None
-        rows.add(dialogue, None, name, figure, None if some else "no reply to score")
+        values, words_of = [value for value, _ in some], [words for _, words in some]
+        figure = aggregate(values, words_of, asked.aggregate) if some else None
+        missing = None if some else _absent(name, figures) or "no reply to score"
+        rows.add(dialogue, None, name, figure, missing)
 
 
-def _figures(dialogue: Dialogue, one: Coherence) -> Iterator[Row]:
+def _absent(name: str, figures: tuple[str, ...]) -> str | None:
+    """Say what a model lacks for a figure, or for the mean of five."""
+    wanted = [f"{name}{history}" for history in HISTORIES] if name in DIRECTIONS else [name]
+    return None if set(wanted) <= set(figures) else f"the model has {', '.join(figures)} only"
+
+
+def _figures(dialogue: Dialogue, one: Coherence, figures: tuple[str, ...]) -> Iterator[Row]:
     """Return all figures of a reply; what there is of history stands in for what there is not."""
     empty = not dialogue.turns[one.turn].text.strip()
     means: list[Row] = []
     for direction in DIRECTIONS:
-        values = one.values.get(direction)
-        if not values:
-            missing = "empty reply" if empty else _MISSING[direction]
-            yield from ((f"{direction}{history}", None, missing) for history in HISTORIES)
-            means.append((direction, None, missing))
-            continue
-        there = len(values) - 1
-        each = [values[min(history, there)] for history in HISTORIES]
-        for history, value in zip(HISTORIES, each, strict=True):
-            yield f"{direction}{history}", value, _note(one.cut, there, history)
-        means.append((direction, sum(each) / len(each), _note(one.cut, there, MOST)))
+        there = one.there.get(direction)
+        missing = "empty reply" if empty else _MISSING[direction]
+        each = list[float | None]()
+        for history in HISTORIES:
+            name = f"{direction}{history}"
+            if there is None or (lacking := _absent(name, figures)):
+                yield name, None, missing if there is None else lacking
+            else:
+                each.append(one.values[direction].get(min(history, there)))
+                yield name, each[-1], _note(one.cut, there, history)
+        values = [value for value in each if value is not None]
+        if there is None or len(values) < len(HISTORIES):
+            means.append((direction, None, missing if there is None else _absent(direction, figures)))
+        else:
+            means.append((direction, sum(values) / len(values), _note(one.cut, there, MOST)))
     yield from means
 
 

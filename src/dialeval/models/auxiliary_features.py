@@ -211,4 +211,4 @@ def _needed(blocks: Sequence[str]) -> dict[str, _Auxiliary]:
 
 def _fits(found: Sequence[Any]) -> dict[int, float]:
     """Take the mean over what there is of history."""
-    return {one.turn: float(np.mean(one.values["ur"])) for one in found if one.values.get("ur")}
+    return {one.turn: float(np.mean(list(one.values["ur"].values()))) for one in found if "ur" in one.values}

@@ -5,8 +5,9 @@ does what the user said *next* fit it, what it answered, and N exchanges before 
 turn that is judged to follow, and what came before it, newest first. One head answers for both questions and
 all N; which is asked is part of what it reads.
 
-The same ten questions can be answered by cross-encoders, one with ten heads or ten with one each. They read
-the words of a window together and are given every window anew, so ten figures cost ten times one.
+The same questions can be answered by cross-encoders, one with a head for each or several with one each, and
+by some that answer only a few of them. They read the words of a window together and are given every window
+anew, so ten figures cost ten times one.
 """
 
 import hashlib
@@ -42,6 +43,8 @@ from dialeval.models.window_features import (
 )
 
 HEAD = Head("coherent", "binary")
+FIGURES = tuple(f"{direction}{history}" for direction in DIRECTIONS for history in HISTORIES)
+_TRAIN = "train it by dialoguescore:figure={} --encoder …"
 _BEFORE = {"ur": 1, "ru": 2}  # turns that are no history: what is answered; that and the reply
 _FIGURES = (len(DIRECTIONS), len(HISTORIES))
 _CACHE = 16 << 20  # bytes of figures kept, since several metrics of a run ask for the same
@@ -96,8 +99,10 @@ class Coherence:
     """The figures of one reply: a probability by direction and exchanges of history that there are."""
 
     turn: int
-    values: dict[Direction, list[float]]
-    """Values for 0, 1, … exchanges, as many as the dialogue has; no direction that cannot be asked."""
+    values: dict[Direction, dict[int, float]]
+    """By exchanges of history, as many as the dialogue has and of those that were asked for."""
+    there: dict[Direction, int]
+    """How many exchanges of history there are; no direction that cannot be asked."""
     cut: bool
     """Whether a turn of its windows was too long for the encoder."""
 
@@ -106,6 +111,7 @@ class CoherenceScorer(Model):
     """A head over windows of turn vectors, and the encoder it was trained on."""
 
     kinds: ClassVar[tuple[str, ...]] = (KIND,)
+    figures = FIGURES
 
     def __init__(self, artefact: Artefact) -> None:
         super().__init__(artefact)
@@ -154,7 +160,8 @@ class CoherenceScorer(Model):
         return [
             Coherence(
                 turn,
-                {one.direction: said for one in some.values() if (said := _asked_for(table, one, wanted))},
+                {one.direction: _asked_for(table, one, wanted) for one in some.values()},
+                {one.direction: one.histories for one in some.values()},
                 any(found.cut[one] for window in some.values() for one in window.turns),
             )
             for turn, some, table in zip(turns, asked, tables, strict=True)
@@ -177,19 +184,17 @@ def _window_key(sha: str, some: dict[Direction, Window], texts: Sequence[str]) -
     return key(f"{sha}|windows", "\x1f".join(read))
 
 
-def _asked_for(table: Floats, window: Window, wanted: set[tuple[Direction, int]]) -> list[float]:
+def _asked_for(table: Floats, window: Window, wanted: set[tuple[Direction, int]]) -> dict[int, float]:
     row = table[DIRECTIONS.index(window.direction)]
     there = range(window.histories + 1)
-    return [float(row[history]) for history in there if (window.direction, history) in wanted]
-
-
-FIGURES = tuple(f"{direction}{history}" for direction in DIRECTIONS for history in HISTORIES)
+    return {history: float(row[history]) for history in there if (window.direction, history) in wanted}
 
 
 class Scorer(Protocol):
-    """A scorer of replies."""
+    """A scorer of replies, and the figures that it has."""
 
     sha: str
+    figures: tuple[str, ...]
 
     def needs(self) -> list[Need]:
         """Return what it reads of an encoder that others may read as well."""
@@ -204,28 +209,31 @@ class Scorer(Protocol):
 
 
 def coherence_scorer(name: str | Path) -> Scorer:
-    """Open a scorer: a head over turn vectors, a cross-encoder, or a folder of ten, `ur0` to `ru4`."""
-    if Path(name).is_dir() and (Path(name) / FIGURES[0]).is_dir():
-        return PairCoherence({figure: load(resolve(Path(name) / figure)) for figure in FIGURES})
+    """Open a scorer: a head over turn vectors, a cross-encoder, or a folder of them, `ur0` to `ru4`."""
+    parts = [figure for figure in FIGURES if (Path(name) / figure).is_dir()]
+    if parts:
+        return PairCoherence({figure: load(resolve(Path(name) / figure)) for figure in parts})
     artefact = load(resolve(name))
     if artefact.kind == KIND:
         return CoherenceScorer.load(name)
     if artefact.kind == "pair-scorer.v1":
-        return PairCoherence(dict.fromkeys(FIGURES, artefact))
+        heads = [head.name for head in PairScorer.load(artefact.folder).heads]
+        return PairCoherence(dict.fromkeys([one for one in FIGURES if one in heads], artefact))
     raise DataError(f"this is {artefact.kind}, no scorer of coherence", file=artefact.folder)
 
 
 class PairCoherence:
-    """Cross-encoders that have among them a head for each figure."""
+    """Cross-encoders with a head for each of some figures, in the order of all."""
 
     def __init__(self, artefacts: dict[str, Artefact]) -> None:
         self._scorers = {figure: PairScorer.load(found.folder) for figure, found in artefacts.items()}
+        self.figures = tuple(artefacts)
         for figure, scorer in self._scorers.items():
             if figure not in [head.name for head in scorer.heads]:
-                place = artefacts[figure].folder / "config.json"
-                raise DataError(
-                    f"has no head {figure!r}", file=place, field="heads", fix="train it for all ten figures"
-                )
+                place, fix = artefacts[figure].folder / "config.json", _TRAIN.format(figure)
+                raise DataError(f"has no head {figure!r}", file=place, field="heads", fix=fix)
+        if not artefacts:
+            raise DataError("a cross-encoder without a figure of coherence", fix=_TRAIN.format(FIGURES[0]))
         shas = sorted({found.sha for found in artefacts.values()})
         self.sha = shas[0] if len(shas) == 1 else hashlib.sha256("".join(shas).encode()).hexdigest()
 
@@ -239,17 +247,17 @@ class PairCoherence:
         speaker: str | None = None,
         asked: Sequence[tuple[Direction, int]] | None = None,
     ) -> list[list[Coherence]]:
-        """Judge the scored turns of each dialogue, by the figures asked for, or by all."""
-        wanted = {f"{direction}{history}" for direction, history in asked or ()} or set(FIGURES)
+        """Judge the scored turns of each dialogue, by the figures asked for, or by all that it has."""
+        wanted = {f"{direction}{history}" for direction, history in asked or ()} or set(self.figures)
         return [self._dialogue(one, scored_turns(one, speaker), wanted) for one in dialogues]
 
     def _dialogue(self, dialogue: Dialogue, turns: list[int], wanted: set[str]) -> list[Coherence]:
         texts = [turn.text for turn in dialogue.turns]
         spoken = [takes_part(turn) and bool(turn.text.strip()) for turn in dialogue.turns]
         asked = windows(dialogue, spoken, turns)
-        values: list[dict[Direction, list[float]]] = [{} for _ in turns]
+        values: list[dict[Direction, dict[int, float]]] = [{one: {} for one in some} for some in asked]
         cut = [False] * len(turns)
-        for figure in (one for one in FIGURES if one in wanted):
+        for figure in (one for one in self.figures if one in wanted):
             direction, history = DIRECTIONS[FIGURES.index(figure) // len(HISTORIES)], int(figure[-1])
             rows = [
                 (place, some[direction].cut(history))
@@ -260,6 +268,7 @@ class PairCoherence:
                 [([texts[one] for one in window[:0:-1]], texts[window[0]]) for _, window in rows]
             )
             for number, (place, _) in enumerate(rows):
-                values[place].setdefault(direction, []).append(float(said.values[figure][number]))
+                values[place][direction][history] = float(said.values[figure][number])
                 cut[place] |= said.history_cut[number] or said.response_cut[number]
-        return [Coherence(*one) for one in zip(turns, values, cut, strict=True)]
+        there: list[dict[Direction, int]] = [{d: one.histories for d, one in some.items()} for some in asked]
+        return [Coherence(*one) for one in zip(turns, values, there, cut, strict=True)]

@@ -108,6 +108,35 @@ def canonical(
     return shape, {name: found[name] for name in wanted}
 
 
+def as_bert(shape: EncoderShape, weights: Mapping[str, Floats]) -> tuple[dict[str, Any], dict[str, Floats]]:
+    """Write canonical weights as transformers' BERT has them: the way back, from whatever family."""
+    theirs = {ours: name for name, ours in _BERT.items()}
+    named = {f"embeddings.{ours}": f"embeddings.{name}" for name, ours in _EMBEDDINGS.items()}
+    found: dict[str, Floats] = {}
+    for name, value in weights.items():
+        if name in named:
+            found[named[name]] = value
+            continue
+        _, number, part, kind = (*name.split(".", 2)[:2], *name.split(".", 2)[2].rsplit(".", 1))
+        split = {"query": 0, "key": 1, "value": 2} if part == "attention" else {part: None}
+        for one, third in split.items():
+            own = value if third is None else np.split(value, 3)[third]
+            found[f"encoder.layer.{number}.{theirs[one]}.{kind}"] = own
+    config = {
+        "model_type": "bert",
+        "vocab_size": shape.vocabulary,
+        "hidden_size": shape.width,
+        "num_hidden_layers": shape.layers,
+        "num_attention_heads": shape.heads,
+        "intermediate_size": shape.inner,
+        "max_position_embeddings": shape.positions,
+        "type_vocab_size": shape.segments,
+        "hidden_act": next(name for name, ours in _ACTIVATIONS.items() if ours == shape.activation),
+        "layer_norm_eps": shape.epsilon,
+    }
+    return config, found
+
+
 def _first_position(config: Mapping[str, Any], file: str | Path) -> int:
     padding = config.get("pad_token_id", 1)
     if type(padding) is not int or padding < 0:

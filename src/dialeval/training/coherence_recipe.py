@@ -10,7 +10,7 @@ share, and its features are computed when a batch is read.
 import functools
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -108,14 +108,13 @@ class Contrasts:
     """How true replies are paired with negatives.
 
     `kinds` of negatives, one of each for every reply, so one named twice is drawn twice; `bare` is the share
-    of pairs whose replies have no values; `history` fixes the exchanges of history, otherwise they are drawn.
+    of pairs whose replies have no values; the exchanges of history are drawn among those of `figures`.
     """
 
     kinds: tuple[str, ...]
     bare: float = 0.0
     seed: int = 0
-    history: int | None = None
-    directions: tuple[Direction, ...] = ("ur", "ru")
+    figures: tuple[str, ...] = FIGURES
 
     def cases(self, dialogues: Sequence[Dialogue]) -> Iterator[CoherenceCase]:
         """Make the cases of dialogues, true and false by turns."""
@@ -139,9 +138,10 @@ class Contrasts:
         chance = draws_of(f"{self.seed}|window|{kind}|{name}|{place.turn}|{count}")
         bare = chance.random() < self.bare
         for direction, window in asked.items():
-            history = int(chance.integers(window.histories + 1)) if self.history is None else self.history
-            if direction not in self.directions or history > window.histories:
+            allowed = [one for one in range(window.histories + 1) if f"{direction}{one}" in self.figures]
+            if not allowed:
                 continue
+            history = allowed[int(chance.integers(len(allowed)))]
             for chosen in (place, other):
                 texts = _texts(drawn, window.cut(history), place, chosen, bare)
                 yield CoherenceCase(texts, direction, history, chosen is place)
@@ -172,11 +172,13 @@ def window_examples(contrasts: Contrasts, dialogues: Iterable[Dialogue]) -> Iter
         yield WindowExample(table, turns, case.direction, case.history, {HEAD.name: float(case.true)})
 
 
-def _network(examples: Sequence[WindowExample], settings: TrainingSettings) -> VectorNetwork:
+def window_network(
+    examples: Sequence[WindowExample], settings: TrainingSettings, head: Head = HEAD, hidden: int = 256
+) -> VectorNetwork:
     """Make layers of the right size, with the mean and scale of a sample of the examples."""
     sample = examples[:: max(1, len(examples) // _SAMPLE)]
     return VectorNetwork.fitting(
-        sample, (HEAD,), settings, hidden=(256,), activation="gelu", read=PreparedWindows
+        sample, (head,), settings, hidden=(hidden,), activation="gelu", read=PreparedWindows
     )
 
 
@@ -209,7 +211,8 @@ def recipe(
             Hub id, such as `bert-base-uncased`, is fine-tuned as a whole, with the paper's settings.
         negatives: Kinds joined by `+`, see `training.negatives`; one named twice is drawn twice. `mixed`, as
             in the paper: session, domain and state, most of which would have been right answers.
-        figure: `all` ten, or one of them (`ur2`) as in the paper, which trains a model for each.
+        figure: `all` ten, one of them (`ur2`) as in the paper, which trains a model for each, or several
+            joined by `+`.
         bare: The share of replies that are read without their values.
     """
     return _recipe("dialoguescore", encoder, negatives, figure, bare)
@@ -221,7 +224,7 @@ def open_recipe(encoder: str | None = None, negatives: str = "mixed", figure: st
     Args:
         encoder: As for `dialoguescore`.
         negatives: Kinds joined by `+`; `mixed` is session, topic and random.
-        figure: `all` ten, or one of them.
+        figure: As for `dialoguescore`.
     """
     return _recipe("coherence", encoder, negatives, figure, "0")
 
@@ -231,12 +234,10 @@ def _recipe(name: str, encoder: str | None, negatives: str, figure: str, bare: s
     for kind in kinds:
         if kind not in KINDS:
             raise UsageError(f"{name}: no negatives {kind!r}; known: mixed, {', '.join(KINDS)}, joined by +")
-    if figure not in ("all", *FIGURES):
-        raise UsageError(f"{name}: no figure {figure!r}; known: all, {', '.join(FIGURES)}")
-    contrasts = Contrasts(kinds, _share(name, bare))
-    if figure != "all":
-        directions = tuple(one for one in DIRECTIONS if figure.startswith(one))
-        contrasts = replace(contrasts, history=int(figure[-1]), directions=directions)
+    figures = FIGURES if figure == "all" else tuple(figure.split("+"))
+    if unknown := [one for one in figures if one not in FIGURES]:
+        raise UsageError(f"{name}: no figure {unknown[0]!r}; known: all, {', '.join(FIGURES)}, joined by +")
+    contrasts = Contrasts(kinds, _share(name, bare), figures=figures)
     about = f"Says how well a reply fits what surrounds it; negatives: {', '.join(kinds)}."
     if encoder is None:
         if figure != "all":
@@ -244,8 +245,8 @@ def _recipe(name: str, encoder: str | None, negatives: str, figure: str, bare: s
         frozen = Encoder.load(DEFAULT)
         fields = {"encoder": {"name": frozen.name, "sha": frozen.sha}, "negatives": list(kinds)}
         made = functools.partial(window_examples, contrasts)
-        return Recipe(name, made, _network, "accuracy", WINDOWS, about, fields, KIND)
-    heads = tuple(Head(one, "binary") for one in FIGURES if figure in ("all", one))
+        return Recipe(name, made, window_network, "accuracy", WINDOWS, about, fields, KIND)
+    heads = tuple(Head(one, "binary") for one in FIGURES if one in figures)
     paper = TrainingSettings(batch=64, learning_rate=2e-5, epochs=3)
     examples = functools.partial(pair_examples, contrasts)
     return pair_recipe(name, heads, examples, "accuracy", paper, encoder, about=about)

@@ -183,7 +183,7 @@ class TrainingRun:
             group["lr"] = rate
         whole, total, norm = totals(self.targets, self.weights, places), 0.0, 0.0
         for part in parts(places, self.settings):
-            outputs = self.network.outputs(_on(self.train.tensors(part), self.device))
+            outputs = self._outputs(_on(self.train.tensors(part), self.device))
             targets = {name: values[part] for name, values in self.targets.items()}
             loss = batch_loss(outputs, targets, self.weights[part], self.network.heads, whole)
             if loss is not None:
@@ -198,6 +198,13 @@ class TrainingRun:
             )
         self.optimiser.step()
         return total
+
+    def _outputs(self, batch: "Mapping[str, torch.Tensor]") -> "dict[str, torch.Tensor]":
+        """Run the network in the precision of the settings; what comes out is fp32."""
+        import torch
+
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.settings.precision == "bf16"):
+            return {name: values.float() for name, values in self.network.outputs(batch).items()}
 
     def _count(self, loss: float) -> DevResult | None:
         """Count a step, and evaluate on the dev set if it is due."""

@@ -16,10 +16,12 @@ import numpy as np
 import numpy.typing as npt
 
 from dialeval.errors import DataError, UsageError
-from dialeval.models.conversion import canonical
+from dialeval.manifests import SUMS
+from dialeval.models import artefact
+from dialeval.models.conversion import as_bert, canonical
 from dialeval.models.heads import Head
 from dialeval.models.pairs import PairLayout, pair_input
-from dialeval.models.shape import EncoderShape
+from dialeval.models.shape import EncoderShape, read_weights
 from dialeval.models.tensors import Storage
 from dialeval.models.tokenization import Tokenizer
 from dialeval.training.checkpoint import module_arrays
@@ -189,6 +191,7 @@ def head_outputs(heads: Sequence[Head], tops: Any, states: "torch.Tensor") -> "d
 class PairNetwork:
     """Any encoder that `conversion` knows, from the Hub or a folder, with one linear head for each question.
 
+    A shipped or pulled encoder, and a cross-encoder that was trained before, begin with what they learned.
     Weights are read from safetensors only, and no code that comes with a model is run.
     """
 
@@ -196,7 +199,7 @@ class PairNetwork:
         import torch
 
         self.encoder, self.heads = str(encoder), tuple(heads)
-        model, self.tokenizer_json = _load(self.encoder, settings)
+        model, self.tokenizer_json = _load_artefact(self.encoder, settings) or _load(self.encoder, settings)
         self.config: dict[str, Any] = model.config.to_dict()
         self.shape = self._shape(model)
         self.limit = min(settings.max_length, self.shape.positions)
@@ -298,6 +301,26 @@ class Pairs:
             batch[2, number, : len(one.ids)] = 1
         ids, segments, mask = torch.from_numpy(batch)
         return {"ids": ids, "segments": segments, "mask": mask}
+
+
+def _load_artefact(encoder: str, settings: TrainingSettings) -> tuple[Any, bytes] | None:
+    """Load an artefact with an encoder as a BERT; None if this is none."""
+    named = {called: place for called, _, place in artefact.names()}
+    folder = Path(encoder) if (Path(encoder) / SUMS).is_file() else named.get(encoder)
+    if folder is None:
+        return None
+    import torch
+    from transformers import BertConfig, BertModel
+
+    found = artefact.load(folder)
+    shape = EncoderShape.of(found.config, folder / "config.json")
+    config, weights = as_bert(shape, read_weights(found.path("model.safetensors"), shape))
+    dropouts = {} if settings.dropout is None else dict.fromkeys(_DROPOUTS[:2], settings.dropout)
+    with torch.random.fork_rng(devices=[]):
+        model = BertModel(BertConfig(**(config | dropouts)), add_pooling_layer=False)
+    tensors = {name: torch.tensor(value) for name, value in weights.items()}
+    model.load_state_dict(tensors)
+    return model, found.path("tokenizer.json").read_bytes()
 
 
 def _load(encoder: str, settings: TrainingSettings) -> tuple[Any, bytes]:

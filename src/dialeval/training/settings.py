@@ -43,6 +43,8 @@ class TrainingSettings:
     """Evaluations without a better figure before the run ends early; 0: never."""
     group: int = 50
     """Batches of how many steps are sorted by length together; 1: all lengths mixed."""
+    precision: Literal["fp32", "bf16"] = "fp32"
+    """Of products of matrices; bf16 is faster on processors that have it, and its weights are fp32 still."""
     seed: int = 0
     save_every: int = 200
     """Steps between two checkpoints; one is also written at each evaluation and at the end."""
@@ -62,6 +64,7 @@ class TrainingSettings:
             ("clip", 0 <= self.clip < math.inf),
             ("dropout", self.dropout is None or 0 <= self.dropout < 1),
             ("schedule", self.schedule in ("constant", "linear")),
+            ("precision", self.precision in ("fp32", "bf16")),
         ):
             if not fine:
                 raise UsageError(f"{name} cannot be {getattr(self, name)!r}")
