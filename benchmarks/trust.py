@@ -1,10 +1,10 @@
 """How far trust can be trusted: verified outcomes of tau-bench, 19 raters of STC-3, votes of MT-Bench.
 
-    DIALEVAL_DATA=… python benchmarks/trust.py [--draws 200] [--scores FOLDER]
+    DIALEVAL_DATA=… python benchmarks/trust.py [--draws 1000] [--scores FOLDER]
 
 *tau*: 1,265 retail dialogues of 11 agents with a verified outcome. Labels are outcomes of random dialogues,
 the rest is hidden; how often does the interval hold the true success rate, and how wide is it? For `quality`,
-for the triage rules (share of replies that none of them finds fault with), for "fewer messages", and for
+for `rules` (share of replies that none of them finds fault with), for "fewer messages", and for
 GPT-4o as a judge of turns where it was asked. Tasks are clusters: all agents did the same ones.
 *stc3*: what is `user-reaction` worth in labels of helpdesk dialogues, and may it replace one of 19 raters?
 The power that `plan` predicts and the share of draws that find a difference; how often `check` cries wolf.
@@ -18,21 +18,20 @@ import gzip
 import json
 import os
 import re
+from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 
-from dialeval.dialogues import Dialogue, dialogue, scored_turns
+from dialeval.dialogues import Dialogue, dialogue
 from dialeval.dialogues.datasets import public_set
 from dialeval.metrics import score
 from dialeval.scores import Scores
 from dialeval.statistics.alternative_annotator import alternative_annotator, floor
 from dialeval.statistics.power import Precision
 from dialeval.statistics.prediction_powered import calibrated, mean_of, prediction_powered, worth_in_labels
-from dialeval.studies.failures import RULES
 from dialeval.studies.units import align, human_columns
-from dialeval.studies.utterances import EarlierTurns, Utterance
 
 DATA = Path(os.environ.get("DIALEVAL_DATA", "../shared/data"))
 
@@ -82,16 +81,14 @@ def tau() -> tuple[list[Dialogue], np.ndarray, np.ndarray]:
     return chats, np.array(rewards), np.array(verdicts)
 
 
-def faultless(chat: Dialogue) -> float:
-    """Return the share of replies that no triage rule finds fault with."""
-    before, turns, found = EarlierTurns(), [Utterance(one.speaker, one.text) for one in chat.turns], []
-    replies = set(scored_turns(chat))
-    for number, turn in enumerate(turns):
-        after = turns[number + 1] if number + 1 < len(turns) else None
-        if number in replies:
-            found.append(not any(rule.finds and rule.finds(before, turn, after) for rule in RULES))
-        before.add(turn)
-    return float(np.mean(found)) if found else np.nan
+def faultless(scores: Scores, chats: list[Dialogue]) -> np.ndarray:
+    """Return the share of replies of each dialogue that no rule finds fault with."""
+    units = align(scores.where(level="turn"), "turn")
+    fine = np.max(list(units.columns.values()), axis=0) < 0.5
+    found = defaultdict(list)
+    for key, value in zip(units.keys, fine, strict=True):
+        found[key[:2]].append(value)
+    return np.array([np.mean(found.get((one.id, one.system), [np.nan])) for one in chats])
 
 
 def kept(folder: Path | None, name: str, chats: list[Dialogue], metric: str) -> Scores:
@@ -123,7 +120,7 @@ def measure_tau(draws: int, folder: Path | None) -> None:
     tasks = np.unique([one.id for one in chats], return_inverse=True)[1]
     sources = {
         "quality": by_dialogue(kept(folder, "tau-quality", chats, "quality"), chats),
-        "rules": np.array([faultless(one) for one in chats]),
+        "rules": faultless(kept(folder, "tau-rules", chats, "rules"), chats),
         "fewer messages": -np.array([len(one.turns) for one in chats], dtype=float),
         "gpt-4o": judge,
     }

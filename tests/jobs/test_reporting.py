@@ -76,7 +76,7 @@ def test_several_run_folders_are_one_study_and_one_report(folder: Path) -> None:
     shown = page.partition('id="dialogues"')[2]
     assert set(re.findall(r'<span class="of"><bdi>(\w)</bdi>', shown)) == {"a", "b", "c"}
     failures = (folder / "out.md").read_text(encoding="utf-8").partition("Recurring failures")[2]
-    assert re.search(r"repetition\*\*[^|]*\| 10 \| 16.7 % of 60", failures)
+    assert re.search(r"rules/repeats\*\*[^|]*\| 10 \| 16.7 % of 60", failures)
 
 
 def test_the_folders_may_move_together_and_one_may_go(folder: Path) -> None:
@@ -116,3 +116,28 @@ def test_a_study_of_another_version_is_made_again(folder: Path) -> None:
     here("study", "run-a", "ratings.csv", *QUICK, cwd=folder)
     assert report_run(folder / "run-a") == [folder / "run-a" / "report.html"]
     assert isinstance(Run(folder / "run-a").study(), Study)
+
+
+def test_languages_are_counted_where_not_everything_is_english(tmp_path: Path) -> None:
+    """In the study, its JSON, on the terminal and on the page; with what metrics left unscored for them."""
+    german = "Wo ist mein Paket? Es sollte gestern schon ankommen, und niemand antwortet mir."
+    english = "Where is my parcel? It should have come yesterday, and nobody answers me."
+    talked = [
+        Dialogue(f"d{n}", (Turn("user", text), Turn("assistant", f"{text} {n}")), "bot")
+        for n, text in enumerate([german] * 4 + [english] * 8)
+    ]
+    score_to(talked, ["turn-quality"], tmp_path / "run", name="two languages")
+    told = here("study", "run", *QUICK, "--json", cwd=tmp_path)
+    languages = json.loads(told.stdout)["languages"]
+    assert languages == [
+        {"language": "en", "n": 8, "n_unscored": 0},
+        {"language": "de", "n": 4, "n_unscored": 4},
+    ]
+    assert "left unscored because of it" in " ".join(
+        here("study", "run", *QUICK, cwd=tmp_path).stdout.split()
+    )
+    here("report", "run", "-o", "out.md", cwd=tmp_path)
+    assert "**de** | 4 | 4" in (tmp_path / "out.md").read_text(encoding="utf-8")
+    score_to(talked[4:], ["length"], tmp_path / "plain", name="one language")
+    here("report", "plain", "-o", "plain.md", cwd=tmp_path)
+    assert "Languages" not in (tmp_path / "plain.md").read_text(encoding="utf-8")

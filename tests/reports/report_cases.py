@@ -7,6 +7,7 @@ import numpy as np
 
 from dialeval.dialogues import Dialogue, Turn
 from dialeval.metrics.explanation import Explanation
+from dialeval.metrics.rules import Rules
 from dialeval.reports import explain, to_html
 from dialeval.scores import Score, Scores, Signature
 from dialeval.studies import Study, inspect, study
@@ -112,4 +113,5 @@ def rendered(
     **options: Any,
 ) -> str:
     """Inspect the dialogues of a study and draw the page."""
-    return to_html(found, inspect(found, scores, dialogues), why=explain(explanations, scores), **options)
+    seen = inspect(found, scores, dialogues, Rules().score)
+    return to_html(found, seen, why=explain(explanations, scores), **options)

@@ -430,7 +430,7 @@ def test_dialogues_are_read_once_and_not_kept(found: Study, scores: Scores) -> N
             yield Counted(one.id, one.turns, one.system)
 
     rendered(found, scores, stream())
-    assert most < 30
+    assert most < 200  # two chunks, and what is shown
 
 
 @pytest.mark.parametrize("start", range(0, 40, 8))

@@ -2,7 +2,7 @@
 
 import re
 import xml.etree.ElementTree as ET
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import pytest
@@ -13,12 +13,12 @@ from test_page import Outline
 
 from dialeval.dialogues import Dialogue, Turn
 from dialeval.jobs.reporting import write_report
+from dialeval.metrics.rules import Rules
 from dialeval.reports import to_latex, to_markdown
 from dialeval.reports.contents import all_tables
 from dialeval.reports.pictures import triage_picture
 from dialeval.scores import Score, Scores, Signature
 from dialeval.studies import Inspection, study
-from dialeval.studies.failures import RULES
 from dialeval.studies.triage import MOST, triage
 
 
@@ -33,6 +33,10 @@ def quality(values: dict[tuple[str, int], float | None], system: str | None = "b
 def chat(name: str, *texts: str, system: str | None = "bot") -> Dialogue:
     turns = [Turn("assistant" if place % 2 else "user", text) for place, text in enumerate(texts)]
     return Dialogue(name, tuple(turns), system)
+
+
+def looked_at(scores: Scores, talked: Iterable[Dialogue]) -> Inspection:
+    return Inspection(triage=triage(scores, talked, find_faults=Rules().score))
 
 
 def test_the_figure_says_in_words_what_it_shows_and_is_the_same_every_time() -> None:
@@ -62,7 +66,10 @@ def test_written_reports_hold_the_tables(suffix: str, tmp_path: Path) -> None:
 def test_text_from_logs_is_no_markup_in_tables(payload: str) -> None:
     talked = chat("d", f"{payload}?", payload, payload, payload)
     scores = quality({("d", 1): 0.0, ("d", 3): 1.0})
-    made, result = study(scores, **QUICK), Inspection(triage=triage(scores, [talked]))
+    made, result = (
+        study(scores, **QUICK),
+        Inspection(triage=triage(scores, [talked], find_faults=Rules().score)),
+    )
     tokens = MarkdownIt("commonmark").enable("table").parse(to_markdown(made, result))
     kinds = {child.type for token in tokens for child in token.children or []} | {t.type for t in tokens}
     assert not kinds & {"html_inline", "html_block", "link_open", "image", "code_inline", "em_open"}
@@ -82,7 +89,7 @@ def test_the_page_has_the_section_only_if_turns_were_scored() -> None:
     assert 'class="t-failures"' in page and 'class="t-over-turns"' in page
     assert page.count('aria-labelledby="bad-') == MOST
     assert "at most two of one dialogue" in page and "<b>said next</b>" in page
-    assert all(rule.explanation in page for rule in RULES)
+    assert all(name in page for name in Rules.dimensions)
     outline = Outline(page)
     assert outline.open == [] and len(outline.ids) == len(set(outline.ids))
     without = page_of(scores.where(level="dialogue"), list(talks(20)))
@@ -128,9 +135,9 @@ def test_the_section_stays_small_however_long_the_turns() -> None:
 def test_tables_for_markdown_and_latex() -> None:
     scores = ordinary(20)
     made = study(scores, **QUICK)
-    names = [table.name for table in all_tables(made, Inspection(triage=triage(scores, talks(20))))]
+    names = [table.name for table in all_tables(made, looked_at(scores, talks(20)))]
     of_triage = ["faults", "failures", "worst-turns", "over-turns"]
     assert [name for name in names if name in of_triage] == of_triage
     assert len(all_tables(made)) == len(names) - 4
-    for table in all_tables(made, Inspection(triage=triage(scores, talks(20)))):
+    for table in all_tables(made, looked_at(scores, talks(20))):
         assert all(len(row) == len(table.columns) for row in table.rows)

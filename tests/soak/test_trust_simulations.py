@@ -6,6 +6,7 @@ two systems; labels are whole dialogues drawn at random. Counts and seeds stand 
 
 import numpy as np
 import pytest
+from scipy import special
 
 from dialeval.errors import UsageError
 from dialeval.statistics import agreement_interval, gwet_ac
@@ -83,6 +84,35 @@ def test_estimates_cover(judge: str, n: int) -> None:
     if judge == "useless":
         for name in ("PPI++ mean", "PPI++ difference"):
             assert np.mean(widths[name]) <= 1.03 * np.mean(widths[f"labels {name.split()[-1]}"])
+
+
+@pytest.mark.parametrize("judge", ("useless", "good"))
+@pytest.mark.parametrize("share", (0.2, 0.5))
+@pytest.mark.parametrize("n", (30, 50, 100))
+def test_rates_cover(judge: str, share: float, n: int) -> None:
+    """3,000 draws, seed 24,000 + n: a yes or no of 1,000 dialogues, two of a task, covers in 93 to 97 %."""
+    rng, draws = np.random.default_rng(24_000 + n), 3_000
+    hits: dict[str, list[bool]] = {"labels": [], "PPI++": []}
+    widths: dict[str, list[float]] = {name: [] for name in hits}
+    task = np.repeat(np.arange(500), 2)
+    for _ in range(draws):
+        chance = rng.normal(0, 0.7, 500)[task] + rng.normal(0, 1, 1_000)
+        passed = (chance < 1.49**0.5 * special.ndtri(share)).astype(float)
+        scores = rng.normal(0, 1, 1_000) - (0.0 if judge == "useless" else chance)
+        given = np.full(1_000, np.nan)
+        chosen = rng.choice(1_000, n, replace=False)
+        given[chosen] = passed[chosen]
+        found = {"labels": mean_of(given, task), "PPI++": prediction_powered(given, scores, task)}
+        for name, one in found.items():
+            made = one.estimate()
+            if made.low is not None:  # labels that are all the same: said, not guessed
+                hits[name].append(made.low <= share <= made.high)
+                widths[name].append(made.high - made.low)
+    against = np.mean(widths["PPI++"]) / np.mean(widths["labels"])
+    covered = {name: float(np.mean(hit)) for name, hit in hits.items()}
+    print(f"rate {share} {judge} n={n}: coverage {covered}, width x {against:.3f}")
+    assert all(0.93 <= one <= 0.97 for one in covered.values())
+    assert judge != "useless" or against <= 1.03
 
 
 @pytest.mark.parametrize("judge", JUDGES)

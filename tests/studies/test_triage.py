@@ -1,4 +1,4 @@
-"""Triage: rules that fire where they should, the worst turns, means worked out by hand."""
+"""Triage: the worst turns, faults that metrics found, means worked out by hand."""
 
 import random
 import time
@@ -12,22 +12,14 @@ import pytest
 from dialeval import statistics
 from dialeval.dialogues import Dialogue, Turn
 from dialeval.dialogues.datasets import public_set
+from dialeval.metrics.rules import Rules
 from dialeval.reports.record_tables import failure_table, fault_table, index_table
 from dialeval.scores import Score, Scores, Signature
-from dialeval.studies import failures
 from dialeval.studies.excerpts import Excerpt
-from dialeval.studies.failures import RULES
-from dialeval.studies.triage import EACH, MOST, MOST_CHARACTERS, Triage, triage
+from dialeval.studies.triage import EACH, MOST, MOST_CHARACTERS, triage
 from dialeval.studies.turn_scores import choose_score, clustered_difference, clustered_mean
-from dialeval.studies.utterances import LOOK_BACK, EarlierTurns, Utterance, is_english
 
-CITY = ("user", "I moved to a small town by the sea last spring.")
-
-
-def found(before: Sequence[tuple[str, str]], reply: str, after: str | None = None) -> set[str]:
-    """Name the rules that fire on a reply."""
-    said, answer = Utterance("bot", reply), None if after is None else Utterance("user", after)
-    return {r.name for r in RULES if r.finds is not None and r.finds(EarlierTurns.of(*before), said, answer)}
+RULES = Rules().score
 
 
 def quality(values: dict[tuple[str, int], float | None], system: str | None = "bot") -> Scores:
@@ -45,133 +37,6 @@ def value(bad: Excerpt) -> float | None:
 def chat(name: str, *texts: str, system: str | None = "bot") -> Dialogue:
     turns = [Turn("assistant" if place % 2 else "user", text) for place, text in enumerate(texts)]
     return Dialogue(name, tuple(turns), system)
-
-
-@pytest.mark.parametrize(
-    ("before", "reply", "after", "rule"),
-    [
-        (
-            [("bot", "I sell fresh fish on the pier."), CITY],
-            "I sell fresh fish, on the pier!",
-            None,
-            "repetition",
-        ),
-        (
-            [("bot", "My boat is called Wanda and she is twelve years old."), CITY],
-            "Well, my boat is called Wanda and she is twelve years.",
-            None,
-            "repetition",
-        ),
-        ([("user", "When does the ferry leave?")], "My uncle paints tiny houses.", None, "ignored question"),
-        ([("user", "Is the bakery open?")], "Who won the tennis match?", None, "ignored question"),
-        ([CITY], "Batteries usually contain lithium and cobalt.", None, "off-topic"),
-        ([("bot", "I own a red bicycle."), CITY], "I do not own a bicycle.", None, "contradiction cue"),
-        ([("bot", "I never eat cheese."), CITY], "I eat cheese every morning.", None, "contradiction cue"),
-        ([CITY], "I hate boats.", "But you said you loved boats", "contradiction cue"),
-        ([CITY], "Do you own a boat?", "that's not what I asked", "user objects"),
-        ([CITY], "Do you own a boat?", "You already said that", "user objects"),
-        ([CITY], "Do you own a boat?", "huh?", "user objects"),
-        ([CITY], "Do you own a boat?", "please stop", "user objects"),
-        ([CITY], "Do you own a boat?", "That doesn\u2019t make any sense.", "user objects"),
-        (
-            [("user", "Where can I rent a boat?")],
-            "Boats float.",
-            "where can i rent a boat?!",
-            "user says it again",
-        ),
-        ([CITY], "  ", None, "empty or cut off"),
-        ([CITY], "...", None, "empty or cut off"),
-        ([CITY], "The town has a harbour and a", None, "empty or cut off"),
-        ([CITY], "The town has a harbour,", None, "empty or cut off"),
-    ],
-)
-def test_a_rule_fires(before: list[tuple[str, str]], reply: str, after: str | None, rule: str) -> None:
-    assert rule in found(before, reply, after)
-
-
-@pytest.mark.parametrize(
-    ("before", "reply", "after", "rule"),
-    [
-        ([("bot", "Yes, sure."), CITY], "Yes, sure.", None, "repetition"),  # too short to be a failure
-        ([("user", "I sell fresh fish."), CITY], "I sell fresh fish.", None, "repetition"),  # another speaker
-        ([("user", "Do you like boats?")], "No, water scares me terribly.", None, "ignored question"),
-        ([("user", "When does the ferry leave?")], "At 8:15, then every hour.", None, "ignored question"),
-        ([("user", "Where is the bakery?")], "Behind our church, on the corner.", None, "ignored question"),
-        ([("user", "What do you do for a living?")], "I paint tiny houses.", None, "ignored question"),
-        ([("user", "Is the bakery open?")], "What do you mean?", None, "ignored question"),
-        ([CITY], "Small towns have the friendliest harbours.", None, "off-topic"),
-        ([CITY], "It must have been a cold winter for it.", None, "off-topic"),
-        ([CITY], "That sounds really great, good for you!", None, "off-topic"),
-        ([("bot", "I own a red bicycle."), CITY], "You do not own a bicycle.", None, "contradiction cue"),
-        ([("bot", "Do you own a bicycle?"), CITY], "I do not own a bicycle.", None, "contradiction cue"),
-        ([("bot", "I love dogs."), CITY], "No, I love dogs.", None, "contradiction cue"),
-        ([CITY], "I hate boats.", "You said that before", "contradiction cue"),
-        ([CITY], "Do you own a boat?", "no", "user objects"),
-        ([CITY], "Do you own a boat?", "I sold it at the bus stop", "user objects"),
-        ([CITY], "Do you own a boat?", "What a nice question!", "user objects"),
-        ([("user", "yes")], "Boats float.", "yes", "user says it again"),
-        ([CITY], "I would love to", None, "empty or cut off"),
-        ([CITY], "Me too :-)", None, "empty or cut off"),
-        ([CITY], "\U0001f600", None, "empty or cut off"),
-        ([CITY], "?", None, "empty or cut off"),
-    ],
-)
-def test_a_rule_keeps_quiet(before: list[tuple[str, str]], reply: str, after: str | None, rule: str) -> None:
-    assert rule not in found(before, reply, after)
-
-
-def test_an_exact_copy_is_found_at_any_distance_and_a_near_one_nearby() -> None:
-    first = ("bot", "My boat is called Wanda and she is twelve years old.")
-    filler = [("user" if n % 2 else "bot", f"Number {n} is said once.") for n in range(LOOK_BACK)]
-    near = "Well, my boat is called Wanda and she is twelve years."
-    assert "repetition" in found([first, *filler], first[1])
-    assert "repetition" in found([first, *filler[1:]], near)
-    assert "repetition" not in found([first, *filler], near)
-
-
-def test_every_rule_says_what_it_is() -> None:
-    assert len({rule.name for rule in RULES}) == len(RULES) == 8
-    assert sum(rule.finds is None for rule in RULES) == 1
-    for rule in RULES:
-        assert rule.explanation[0].islower() and "\n" not in rule.explanation
-        assert rule.finds is None or ">>>" in (rule.finds.__doc__ or "")
-    assert all(callable(getattr(failures, rule.finds.__name__)) for rule in RULES if rule.finds)
-
-
-@pytest.mark.parametrize(
-    ("texts", "english"),
-    [
-        (["Table for two at seven, please. We would like to sit outside if it is warm enough."], True),
-        (["Ich möchte gern einen Tisch für zwei Personen um sieben, wenn möglich draußen im Garten."], False),
-        (["Quisiera una mesa para dos personas a las siete, en la terraza si es posible, por favor."], False),
-        (["\u6211\u60f3\u8ba2\u4e00\u5f20\u4e24\u4eba\u684c"], False),
-        (["\u041f\u0440\u0438\u0432\u0435\u0442, \u043a\u0430\u043a \u0434\u0435\u043b\u0430?"], False),
-        (["Hi", "Hello"], True),
-        (["", "1234"], False),
-    ],
-)
-def test_what_looks_english(texts: list[str], english: bool) -> None:
-    assert is_english(texts) is english
-
-
-def test_another_language_gets_only_rules_that_need_no_words() -> None:
-    asked, said = (
-        "\u8bf7\u95ee\u8f66\u7ad9\u5728\u54ea\u91cc\uff1f",
-        "\u6211\u5f88\u559c\u6b22\u8d85\u5927\u7684\u8001\u864e",
-    )
-    talked = chat("zh", asked, said, asked, said + "\u3002", "no", "the")
-    result = triage(quality({("zh", 1): 0.0, ("zh", 3): 0.0, ("zh", 5): 1.0}), [talked])
-    assert result is not None
-    assert {f.rule.name: f.found for f in result.failures if f.found} == {
-        "repetition": 1, "user says it again": 1,
-    }  # fmt: skip
-    assert (result.dialogues, result.english) == (1, 0)
-    assert {f.read for f in result.failures if f.rule.english} == {0}
-    table = failure_table(result)
-    assert table is not None
-    assert "1 of 1 dialogues do not look English" in table.notes[1]
-    shares = {row[0].text: row[2].text for row in table.rows}
-    assert shares["off-topic"] == "\N{EN DASH}" and shares["repetition"] == "33.3 %"
 
 
 def test_the_score_is_quality_if_there_is_one_else_the_first_with_a_direction() -> None:
@@ -209,11 +74,11 @@ def test_the_worst_come_first_at_most_two_of_one_dialogue() -> None:
 
 def test_of_equal_scores_the_one_with_more_failures_comes_first() -> None:
     fine = [chat(f"a{n}", "I like trains.", "Trains are lovely in winter.") for n in range(50)]
-    bad = chat("z", "Which train is fastest?", "Soup contains carrots and the")
-    result = triage(quality({(one.id, 1): 0.0 for one in [*fine, bad]}), [*fine, bad])
+    bad = chat("z", "Which train is fastest?", "Error: 502 Bad Gateway, I cannot help with the", "Never mind")
+    result = triage(quality({(one.id, 1): 0.0 for one in [*fine, bad]}), [*fine, bad], find_faults=RULES)
     assert result is not None
     assert result.worst[0].dialogue_id == "z"
-    assert set(result.worst[0].faults) >= {"ignored question", "empty or cut off"}
+    assert set(result.worst[0].faults) >= {"rules/error-text", "rules/cut-off"}
     assert [one.dialogue_id for one in result.worst[1:4]] == ["a0", "a1", "a2"]
 
 
@@ -249,51 +114,45 @@ def test_how_often_and_what_the_score_says_there() -> None:
         chat("c", "Fish?", "Fish is tasty."),
     ]
     scores = quality({("a", 1): 4.0, ("a", 3): 1.0, ("b", 1): 5.0, ("b", 3): 2.0, ("c", 1): None})
-    result = triage(scores, talked)
+    result = triage(scores, talked, find_faults=RULES)
     assert result is not None
-    by_name = {failure.rule.name: failure for failure in result.failures}
-    copied = by_name["repetition"]
+    by_name = {failure.name: failure for failure in result.failures}
+    assert by_name.keys() == {f"rules/{name}" for name in Rules.dimensions}
+    copied = by_name["rules/repeats"]
     assert (copied.found, copied.read, copied.here.value, copied.here.n) == (1, 5, 1.0, 1)
     assert copied.elsewhere.value == pytest.approx(11 / 3) and copied.elsewhere.n == 3
     assert copied.difference.value == pytest.approx(1 - 11 / 3)
     assert copied.example == ("a", 3, again)
-    objected = by_name["user objects"]
-    assert (objected.found, objected.read, objected.here.value) == (1, 4, 2.0)  # nobody answers in c
-    assert by_name["same reply to everything"].found == 0  # in two dialogues only
-    assert (result.n, result.n_unscored, result.dialogues, result.english) == (4, 1, 3, 3)
+    assert (result.n, result.n_unscored, result.dialogues) == (4, 1, 3)
     assert [failure.found for failure in result.failures] == sorted(
         (failure.found for failure in result.failures), reverse=True
     )
     table = failure_table(result)
     assert table is not None
-    row = next(row for row in table.rows if row[0].text == "repetition")
+    row = next(row for row in table.rows if row[0].text == "rules/repeats")
     assert [cell.text for cell in row[1:5]] == ["1", "20.0 %", "1.00", "3.67"]
     assert row[3].small == "n 1\nunscored 0" and row[4].small == "n 3\nunscored 1"
 
 
-def test_the_same_reply_to_everything_is_told_by_system() -> None:
-    def run(replies: list[tuple[str, str | None]]) -> Triage:
-        talked = [
-            chat(f"d{n}", f"Question {n}?", text, system=system) for n, (text, system) in enumerate(replies)
-        ]
-        rows = [Score(one.id, 1, one.system, "m", "quality", float(n)) for n, one in enumerate(talked)]
-        result = triage(Scores.of(rows), talked)
-        assert result is not None
-        return result
+def test_faults_are_looked_for_in_chunks_and_only_where_the_scores_have_none() -> None:
+    """Systems named on one side only, turns that were not scored, and more dialogues than a chunk has."""
+    talked = [chat(f"d{n}", "Hi", "" if n % 3 == 0 else "Hello.", system=None) for n in range(600)]
+    scores = quality({(one.id, 1): 1.0 for one in talked[:500]})
+    chunks: list[int] = []
 
-    def count(result: Triage) -> int:
-        return next(f.found for f in result.failures if f.rule.name == "same reply to everything")
+    def find(some: Sequence[Dialogue]) -> Scores:
+        chunks.append(len(some))
+        return RULES(some)
 
-    sorry, thanks = "Sorry, I cannot say.", "Thank you!"
-    many = run(
-        [(sorry, "x"), ("Sorry I cannot say", "x"), (sorry, "x"), (sorry, "x"), ("Ask Bob again.", "x")]
-    )
-    assert count(many) == 4
-    assert "same reply to everything" in many.worst[0].faults  # the first one, too
-    assert next(f.example for f in many.failures if f.found == 4) == ("d3", 1, sorry)
-    assert count(run([(sorry, "x"), (sorry, "x"), (sorry, "y")])) == 0
-    assert count(run([(thanks, "x")] * 5)) == 0
-    assert count(run([(sorry, None)] * 3)) == 3
+    result = triage(scores, talked, find_faults=find)
+    assert result is not None and chunks == [64] * 7 + [52]
+    empty = next(one for one in result.failures if one.name == "rules/empty")
+    assert (empty.found, empty.read, empty.example) == (167, 500, ("d0", 1, ""))
+    assert empty.by_system["bot"].value == pytest.approx(33.4)
+    known = Scores.concat([scores, Scores.of([Score("d1", 1, "bot", "faults", "off-topic", 1.0)])])
+    told = triage(known, talked, find_faults=find)
+    assert told is not None and [one.name for one in told.failures] == ["faults/off-topic"]
+    assert chunks == [64] * 7 + [52]
 
 
 def test_faults_that_a_metric_found_take_the_place_of_the_rules() -> None:
@@ -310,7 +169,7 @@ def test_faults_that_a_metric_found_take_the_place_of_the_rules() -> None:
     result = triage(Scores.of(rows, {"rules": Signature.parse("rules.v1|better:lower")}), talked)
     assert result is not None and result.score.label == "mine / quality"
     (loop,) = result.failures
-    assert (loop.rule.name, loop.found, loop.read) == ("rules/loop", 3, 8)
+    assert (loop.name, loop.found, loop.read) == ("rules/loop", 3, 8)
     assert {name: one.value for name, one in loop.by_system.items()} == pytest.approx({"x": 50.0, "y": 20.0})
     assert [bad.faults for bad in result.worst[:4]] == [("rules/loop",)] * 3 + [()]
     assert loop.example is not None and loop.example[0] in ("x0", "x3")
@@ -413,9 +272,9 @@ def test_a_dialogue_of_fifty_thousand_turns_is_read_in_one_go() -> None:
     for turns in (5_000, 50_000):
         scores, said = long(turns)
         began = time.process_time()
-        result = triage(scores, [said])
+        result = triage(scores, [said], find_faults=RULES)
         taken.append(time.process_time() - began)
-        assert result is not None and len(result.worst) == EACH and result.english
+        assert result is not None and len(result.worst) == EACH
         assert max(failure.read for failure in result.failures) == turns // 2
     assert taken[1] < 25 * max(taken[0], 0.1)  # 10 if linear, 100 if quadratic
 
@@ -423,7 +282,7 @@ def test_a_dialogue_of_fifty_thousand_turns_is_read_in_one_go() -> None:
 def test_a_turn_of_a_million_characters_is_looked_at_in_part() -> None:
     said = chat("d", "a " * 500_000 + "?", "b, " * 300_000, "((((" * 200_000)
     began = time.process_time()
-    result = triage(quality({("d", 1): 0.0}), [said])
+    result = triage(quality({("d", 1): 0.0}), [said], find_faults=RULES)
     assert time.process_time() - began < 2
     assert result is not None
     assert sum(len(turn.text) for turn in result.worst[0].turns) == 3 * MOST_CHARACTERS
@@ -437,9 +296,9 @@ def test_rules_point_at_what_people_call_breakdowns(
     for row in public_set("dbdc3").ratings():
         given[row[:3]] += [] if row.value is None else [row.value]
     rows = [Score(*key, "people", "no-breakdown", float(np.mean(values))) for key, values in given.items()]
-    result = triage(Scores.of(rows), public_set("dbdc3").dialogues())
-    assert result is not None and result.english == result.dialogues == 415
-    by_name = {failure.rule.name: failure for failure in result.failures}
-    for name in ("repetition", "ignored question", "off-topic", "user objects", "empty or cut off"):
-        assert by_name[name].found > 30
-        assert (by_name[name].difference.high or 0) < 0, name
+    result = triage(Scores.of(rows), public_set("dbdc3").dialogues(), find_faults=RULES)
+    assert result is not None and result.dialogues == 415
+    by_name = {failure.name: failure for failure in result.failures}
+    for name in ("repeats", "loop", "refusal", "empty"):
+        assert by_name[f"rules/{name}"].found > 25
+        assert (by_name[f"rules/{name}"].difference.high or 0) < 0, name

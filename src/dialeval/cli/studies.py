@@ -107,7 +107,7 @@ def study(
     )
     found = replace(found, runs=given.runs)
     if run is not None:
-        run.add(found, given.joined)
+        found = run.add(found, given.joined)
         output.say(f"written: {run.path / runs.STUDY}")
     if out:
         found.save(out)  # last: it may be the same file

@@ -47,6 +47,9 @@ def show_study(study: "Study", against: str | None = None, *, classes: bool = Fa
     lines = ("line", "through", "intercept", "slope", "p of the slope", "R squared", "n")
     _show_further("Lines, fitted to all ratings", lines, rows)
     show_subsets(study)
+    if study.foreign:
+        languages = [(one.language or "cannot be told", one.n, one.n_unscored) for one in study.languages]
+        _show_further("Languages", ("language", "dialogues", "left unscored because of it"), languages)
     for note in study.notes:
         output.say(note)
     say_signatures(study.signatures)

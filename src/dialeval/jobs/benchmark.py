@@ -92,7 +92,7 @@ def benchmark(
     scores = Scores.concat([own, rest])
     found = study(scores, level=level, dimension=dimension, **settings)
     if out is not None:
-        runs.Run(out).add(found, rest)
+        found = runs.Run(out).add(found, rest)
     seen = {source: seen_sets(made, name, part) for source, made in metrics.items()}
     return Benchmark(found, scores, _published(name, level, dimension), seen)
 

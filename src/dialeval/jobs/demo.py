@@ -66,7 +66,7 @@ def run_demo(out: str | Path, *, overwrite: bool = True, watch: Callable[[str], 
     ratings.write(run.path / "ratings.csv")
     say("studying")
     found = study(Scores.concat([run.own_scores(), ratings]), by="system")
-    run.add(found, ratings)
+    found = run.add(found, ratings)
     say("reporting")
     report_run(out, title=TITLE)
     return found

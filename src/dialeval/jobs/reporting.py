@@ -11,6 +11,7 @@ from dialeval.dialogues import Dialogue
 from dialeval.errors import UsageError
 from dialeval.jobs import runs
 from dialeval.metrics.explanation import Explanation
+from dialeval.metrics.rules import Rules
 from dialeval.reports.page import TITLE
 from dialeval.scores import Scores
 from dialeval.studies import Study, inspect, study
@@ -42,7 +43,7 @@ def write_report(
         UsageError: If the name has another ending.
     """
     _refuse_endings([Path(path)])
-    found = inspect(study, scores, dialogues)
+    found = inspect(study, scores, dialogues, Rules().score)
     why = reports.explain(explanations, scores)
     reports.write_report(study, found, path, title=title, illustrative=illustrative, why=why)
 
@@ -69,13 +70,14 @@ def report_run(
     run = runs.Run(path)
     written = list(out) or [run.path / runs.REPORT]
     scores = run.scores()
-    found = run.study() or study(scores)
+    found = run.study() or run.with_languages(study(scores), scores)
     parts, gone = run.together(found)
     notes = [f"the run folder {one} has gone: its dialogues are not shown" for one in gone]
     for note in notes if say else ():
         say(note)  # type: ignore[misc]
     found = replace(found, notes=(*found.notes, *notes))
-    inspection = inspect(found, scores, chain.from_iterable(part.dialogues() for part in parts))
+    dialogues = chain.from_iterable(part.dialogues() for part in parts)
+    inspection = inspect(found, scores, dialogues, Rules().score)
     why = reports.explain(chain.from_iterable(part.explanations() for part in parts), scores)
     title = title or f"dialeval report: {run.info().get('input') or run.path.name}"
     for one in written:

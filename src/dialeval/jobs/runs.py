@@ -21,8 +21,11 @@ import json
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Any
+
+from msgspec.structs import replace
 
 from dialeval import files
 from dialeval.dialogues import Dialogue, formats
@@ -31,6 +34,7 @@ from dialeval.manifests import check_listed, write_listed
 from dialeval.metrics.explanation import Explanation, read_explanations
 from dialeval.scores import ColumnMap, Scores, read_columns
 from dialeval.studies import Study
+from dialeval.studies.notes import language_counts
 from dialeval.studies.trust_findings import Trust
 
 DIALOGUES, SCORES, RUN, EXPLANATIONS, JOINED, STUDY, TRUST, REPORT = (
@@ -123,8 +127,21 @@ class Run:
     def _beside(self, name: str) -> Path:
         return Path(os.path.normpath(self.path / name))
 
-    def add(self, study: Study, joined: Scores) -> None:
-        """Keep a study beside the scores it was made of; an older report no longer fits and goes."""
+    def with_languages(self, study: Study, scores: Scores) -> Study:
+        """Count the languages of the dialogues that a study kept here was made of, unless they have gone."""
+        parts, _ = self.together(study)
+        with contextlib.suppress(DataError):
+            dialogues = chain.from_iterable(part.dialogues() for part in parts)
+            return replace(study, languages=language_counts(dialogues, scores))
+        return study
+
+    def add(self, study: Study, joined: Scores) -> Study:
+        """Keep a study beside the scores it was made of; an older report no longer fits and goes.
+
+        Returns:
+            The study as it is kept, with the languages of its dialogues.
+        """
+        study = self.with_languages(study, Scores.concat([self.own_scores(), joined]))
         table = io.BytesIO()
         joined.write_parquet(table)
         made = {
@@ -133,6 +150,7 @@ class Run:
         }
         write_listed(self.path, made)
         (self.path / REPORT).unlink(missing_ok=True)
+        return study
 
     def add_trust(self, found: Trust) -> None:
         """Keep how far its scores can be trusted; an older report no longer fits and goes."""

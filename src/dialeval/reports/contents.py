@@ -18,6 +18,7 @@ def study_tables(study: Study) -> dict[str, Table]:
         {
             "systems": summary.system_table(study),
             "verdicts": summary.verdict_table(study),
+            "languages": record_tables.language_table(study),
             "correlations": source_tables.correlation_table(study),
             "differences": source_tables.difference_table(study),
             "subsets": source_tables.subset_table(study),

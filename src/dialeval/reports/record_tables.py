@@ -119,6 +119,19 @@ def note_table(study: Study) -> Table | None:
     )
 
 
+def language_table(study: Study) -> Table | None:
+    """Return how many dialogues are in each language, unless all of them are English."""
+    return tabulate(
+        "languages",
+        "Languages of the dialogues",
+        study.languages if study.foreign else (),
+        named("Language", lambda row: row.language or undefined("cannot be told"), strong=True),
+        number("Dialogues", "n"),
+        number("Left unscored because of it", "n_unscored"),
+        notes=("Left unscored: by a metric whose models do not know the language; see the notes on scores.",),
+    )
+
+
 def fault_table(found: Triage) -> Table | None:
     """Return how many in a hundred replies of each system have each fault that occurs."""
     rows = [failure for failure in found.failures if any(one.value for one in failure.by_system.values())]
@@ -129,7 +142,7 @@ def fault_table(found: Triage) -> Table | None:
         "faults",
         "Faults in a hundred replies",
         rows,
-        named("Fault", lambda row: TableCell(row.rule.name, small=row.rule.explanation), strong=True),
+        named("Fault", "name", strong=True),
         *numbers(
             [name or "all replies" for name in systems],
             lambda row, place: _rate(row.by_system.get(systems[place])),
@@ -153,8 +166,8 @@ def failure_table(found: Triage) -> Table | None:
     return tabulate(
         "failures",
         f"Recurring failures, and what {found.score.label} says of them",
-        found.failures,
-        named("Failure", lambda one: TableCell(one.rule.name, small=_explanation(one)), strong=True),
+        [one for one in found.failures if one.found],
+        named("Failure", "name", strong=True),
         number("Replies", "found"),
         number("Share", _share),
         number("Score there", lambda one: _mean(one.here, one.found, found)),
@@ -177,10 +190,6 @@ def _share(failure: Failure) -> TableCell:
     return TableCell(f"{100 * failure.found / failure.read:.1f} %", small=f"of {failure.read:,}")
 
 
-def _explanation(failure: Failure) -> str:
-    return f"{failure.rule.explanation}{' (English)' if failure.rule.english else ''}"
-
-
 def _mean(estimate: Estimate, rows: int, found: Triage) -> TableCell:
     if estimate.value is None:
         return undefined(estimate.reason if rows else "none")
@@ -190,19 +199,14 @@ def _mean(estimate: Estimate, rows: int, found: Triage) -> TableCell:
 
 
 def _failure_notes(found: Triage) -> tuple[str, ...]:
+    absent = [one.name for one in found.failures if not one.found]
     way = "Lower" if found.score.lower_is_better else "Higher"
-    notes = [
+    return (
         f"{way} is better. Rules look at words, not at meaning: a cue, not a verdict. If the score is no "
-        "worse where a rule fires, one of the two is mistaken: read some. Brackets: 95 % interval over "
-        "dialogues."
-    ]
-    others = found.dialogues - found.english
-    if others and any(failure.rule.english for failure in found.failures):
-        notes.append(
-            f"{others:,} of {found.dialogues:,} dialogues do not look English: rules marked English passed "
-            "them over."
-        )
-    return tuple(notes)
+        "worse where a fault is found, one of the two is mistaken: read some. Brackets: 95 % interval over "
+        "dialogues.",
+        *([f"Looked for and not found: {', '.join(absent)}."] if absent else []),
+    )
 
 
 def worst_turn_table(found: Triage) -> Table | None:

@@ -370,6 +370,14 @@ class NoteCount(Finding, frozen=True):
     n_scored: int
 
 
+class LanguageCount(Finding, frozen=True):
+    """The dialogues in one language (None: cannot be told), and those left unscored because of it."""
+
+    language: str | None
+    n: int
+    n_unscored: int
+
+
 class StudyUnits(Finding, frozen=True):
     """The aligned units behind the findings: the same place in every list is the same unit.
 
@@ -430,6 +438,7 @@ class Study(Finding, frozen=True, kw_only=True):
         letters: By label, the letters of the compact display: two sources share one exactly if no test
             (Holm-corrected) tells their correlations apart.
         lowest: The units of each system that the gold, or else the first source, puts lowest.
+        languages: In how many dialogues what is spoken, if the dialogues were at hand.
         runs: The run folders it was made of, relative to the folder in which it is kept.
     """
 
@@ -455,6 +464,7 @@ class Study(Finding, frozen=True, kw_only=True):
     lines: tuple[FittedLine, ...] = ()
     coverage: tuple[ColumnCoverage, ...] = ()
     score_notes: tuple[NoteCount, ...] = ()
+    languages: tuple[LanguageCount, ...] = ()
     units: StudyUnits = msgspec.field(default_factory=StudyUnits)
     runs: tuple[str, ...] = ()
     schema: EvaluationSchema | None = None
@@ -480,6 +490,11 @@ class Study(Finding, frozen=True, kw_only=True):
     def illustrative(self) -> bool:
         """Whether ratings in it were made up to show what the tools do; their signature says so."""
         return any("|illustrative:true" in made for made in self.signatures.values())
+
+    @property
+    def foreign(self) -> bool:
+        """Whether it has dialogues in another language than English."""
+        return any(one.language not in ("en", None) for one in self.languages)
 
     def as_good_as(self, label: str) -> list[str]:
         """Return the sources that no test tells apart from one, in the order of the ranking."""

@@ -14,7 +14,7 @@ from dialeval.dialogues import Dialogue
 from dialeval.scores import Scores
 from dialeval.studies.excerpts import Excerpt, ShownTurn
 from dialeval.studies.findings import NotableUnit, Study
-from dialeval.studies.triage import Triage, TriageReader
+from dialeval.studies.triage import FaultFinder, Triage, TriageReader
 from dialeval.studies.turn_scores import TurnScale, TurnValues, colouring_scale, turn_values
 from dialeval.studies.units import with_systems
 
@@ -49,19 +49,22 @@ class Inspection:
     triage: Triage | None = None
 
 
-def inspect(study: Study, scores: Scores, dialogues: Iterable[Dialogue]) -> Inspection:
+def inspect(
+    study: Study, scores: Scores, dialogues: Iterable[Dialogue], find_faults: FaultFinder | None = None
+) -> Inspection:
     """Read the dialogues of a study once.
 
     Args:
         study: What was found; it names the units to look at.
         scores: The table it was made from, for the scores of single turns.
         dialogues: What was said.
+        find_faults: Finds the faults of replies where the scores have none.
 
     Raises:
         DataError: If a score does not say which of several systems it is about.
     """
     scores = with_systems(scores)
-    reader = TriageReader(scores)
+    reader = TriageReader(scores, find_faults=find_faults)
     scale = colouring_scale(study, scores)
     found = _collect(choose(study), reader.reading(dialogues), scores, scale)
     return Inspection(scale, found, reader.findings())

@@ -6,18 +6,21 @@ about is also said by the signatures of ratings that were collected here.
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from dialeval.dialogues import Dialogue
 from dialeval.dialogues.contexts import conversation_of
+from dialeval.dialogues.languages import dialogue_language
 from dialeval.scores import Scores, is_human
 from dialeval.scores.signature import FOREIGN, PARTICIPANT, EvaluationSchema, Setting, setting_in
 from dialeval.studies.findings import (
     ColumnCoverage,
     FittedLine,
+    LanguageCount,
     NoteCount,
     StudySettings,
     SystemComparison,
@@ -28,6 +31,7 @@ from dialeval.studies.units import Column, Floats, Units
 
 _MOST_COLUMNS = 1_000  # of which the coverage is told
 _MOST_NOTES = 200
+_UNKNOWN_LANGUAGE = r"^language \w+: "  # the note of a metric whose models do not know it
 
 
 def silent_sources(scores: Scores, units: Units, settings: StudySettings) -> list[str]:
@@ -154,6 +158,25 @@ def note_counts(scores: Scores) -> tuple[NoteCount, ...]:
         )
         for row in found[:_MOST_NOTES]
     )
+
+
+def language_counts(dialogues: Iterable[Dialogue], scores: Scores) -> tuple[LanguageCount, ...]:
+    """Count the languages of dialogues, the most frequent first, and those a metric left unscored for it.
+
+    >>> from dialeval.dialogues import dialogue
+    >>> said = [dialogue([("user", "Wo ist mein Paket? Es sollte gestern schon kommen.")], "d1")]
+    >>> [(one.language, one.n, one.n_unscored) for one in language_counts(said, Scores.of([]))]
+    [('de', 1, 0)]
+    """
+    table = scores.table.filter(pc.is_null(scores.table["value"]))
+    names = table["dialogue_id"].filter(pc.match_substring_regex(table["note"], _UNKNOWN_LANGUAGE))
+    passed_over = set(names.unique().to_pylist())
+    found, unscored = Counter[str | None](), Counter[str | None]()
+    for dialogue in dialogues:
+        language = dialogue_language(dialogue)
+        found[language] += 1
+        unscored[language] += dialogue.id in passed_over
+    return tuple(LanguageCount(language, n, unscored[language]) for language, n in found.most_common())
 
 
 def schema_of(

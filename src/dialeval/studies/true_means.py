@@ -108,6 +108,7 @@ def _together(parts: Sequence[MeanFigures]) -> MeanFigures:
             np.sum([s * one.pulls for s, one in zip(shares, each, strict=True)], axis=0),
             sum(one.n for one in each),
             sum(one.df for one in each),
+            rate=all(one.rate for one in each),
         )
 
     names = ("labels", "powered", "calibrated", "naive", "corrected")
