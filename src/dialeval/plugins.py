@@ -8,6 +8,7 @@
 | `sets` | a `PublicSet` of that name |
 | `systems` | a function of messages that returns a reply |
 | `schemes` | the path of a TOML file |
+| `exporters` | a function of a run folder and a name |
 
 A name that dialeval has itself is never taken by another package.
 """

@@ -16,9 +16,13 @@ from typing import Any
 import pytest
 from model_files import GGUF, entries, left_over, models, sha, shelf, tiny_model
 
+from dialeval.dialogues import dialogue
 from dialeval.errors import DataError, DialevalError, UsageError
+from dialeval.jobs.exporting import export
+from dialeval.jobs.scoring import score_to
 from dialeval.models import artefact, downloads
 from dialeval.models.card import Card
+from dialeval.scores import Scores
 
 __all__ = ["models", "shelf"]  # fixtures
 
@@ -75,7 +79,7 @@ class Answer(http.server.BaseHTTPRequestHandler):
             return self.send(200, {})
         if path == "/api/repos/create":
             return self.create(json.loads(body))
-        if match := re.fullmatch(r"/api/models/([^/]+/[^/]+)(?:/(\w+)/(.+))?", path):
+        if match := re.fullmatch(r"/api/(?:models|datasets)/([^/]+/[^/]+)(?:/(\w+)/(.+))?", path):
             repo, verb, revision = match.groups()
             if repo not in hub.repos:
                 return self.send(404, {}, X_Error_Code="RepoNotFound")
@@ -396,3 +400,18 @@ def test_the_hub_refuses_a_push(hub: Hub, mine: artefact.Artefact) -> None:
     hub.down = True
     with pytest.raises(DataError, match=r"org/new: the Hub did not do it: .*403"):
         downloads.push(mine.folder, "org/new")
+
+
+def test_scores_of_a_run_are_a_private_data_set(hub: Hub, tmp_path: Path) -> None:
+    chat = dialogue([("user", "Is it secret?"), ("assistant", "It is a secret that I keep.")], "d1")
+    score_to([chat], ["length"], tmp_path / "run")
+    assert export(tmp_path / "run", "hub", "org/scores").startswith(hub.address("org/scores/commit/"))
+    held = hub.repos["org/scores"]
+    assert set(held) == {"README.md", "scores.parquet"} and hub.private["org/scores"]
+    assert ("POST", "/api/datasets/org/scores/commit/main") in hub.asked
+    assert "| length/words/turn | 7 |" in held["README.md"].decode()
+    (tmp_path / "pulled.parquet").write_bytes(held["scores.parquet"])
+    assert [row.value for row in Scores.read(tmp_path / "pulled.parquet")] == [7.0]
+    assert not any(b"secret" in content for content in held.values())
+    with pytest.raises(UsageError, match="'dialeval' is not the id of a repository"):
+        export(tmp_path / "run", "hub")

@@ -85,7 +85,7 @@ def test_what_stays_here_is_left_alone() -> None:
 
 CONNECTING = re.compile(
     r"(socket|ssl|socketserver|http\.(client|server)|urllib\.request|ftplib|smtplib|poplib|imaplib|xmlrpc|webbrowser"
-    r"|pyarrow\.fs|huggingface_hub|transformers|ray|uvicorn|requests|httpx2?|aiohttp|urllib3|boto3|pip)(\.|$)"
+    r"|pyarrow\.fs|huggingface_hub|transformers|ray|uvicorn|requests|httpx2?|aiohttp|urllib3|boto3|pip|mlflow|wandb)(\.|$)"
 )
 """What can open a connection, or can be told to: modules, and names that are imported or run as strings."""
 
@@ -97,7 +97,7 @@ def connecting(tree: ast.AST) -> bool:
             names += [one.name for one in node.names]
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
             names += [node.module, *(f"{node.module}.{one.name}" for one in node.names)]
-        elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith("import_module"):
+        elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith(("import_module", "_library")):
             names += [one.value for one in node.args if isinstance(one, ast.Constant)]
         elif isinstance(node, ast.Constant) and "run_module(" in str(node.value):  # code for another process
             names += re.findall(r'run_module\("(.+?)"', str(node.value))

@@ -10,6 +10,7 @@ from dialeval.cli import (
     catalogue,
     contrast,
     corpora,
+    exporting,
     models,
     output,
     reproduction,
@@ -161,6 +162,7 @@ app.command(cls=Verb)(studies.report)
 app.command(cls=Verb)(studies.benchmark)
 app.command(cls=Verb)(studies.compare)
 app.command(cls=Verb)(studies.check)
+app.command(cls=Verb)(exporting.export)
 app.command(cls=Verb)(trust.trust)
 app.command(cls=Verb)(trust.plan)
 app.command(cls=Verb)(trust.pairs)

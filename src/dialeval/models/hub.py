@@ -114,26 +114,42 @@ def push(
     them. What the repository holds besides stays. A repository that is public already is not pushed to
     while `private` is asked for.
     """
-    if not REPOSITORY.fullmatch(repo):
-        raise UsageError(f"{repo!r} is not the id of a repository on the Hub: organisation/name")
+    _check_id(repo)
     found = artefact.verify(Path(folder))
     names = [SUMS, *found.files]
     if refused := [name for name in names if name.lower().endswith(_CODE)]:
         raise UsageError(
             f"{refused[0]} has an ending that is never pulled: nobody could use this from the Hub"
         )
+    if on_progress:
+        on_progress(f"uploading {len(names)} files to {repo}")
+    return _upload(found.folder, names, repo, "model", f"Upload {found.kind} {found.sha[:12]}", private)
+
+
+def push_dataset(folder: str | Path, repo: str) -> str:
+    """Upload the files of a folder as a private data set and return the address of the commit."""
+    _check_id(repo)
+    names = [path.name for path in Path(folder).iterdir()]
+    return _upload(Path(folder), names, repo, "dataset", "Upload scores", private=True)
+
+
+def _check_id(repo: str) -> None:
+    if not REPOSITORY.fullmatch(repo):
+        raise UsageError(f"{repo!r} is not the id of a repository on the Hub: organisation/name")
+
+
+def _upload(folder: Path, names: list[str], repo: str, kind: str, message: str, private: bool) -> str:
     library = _library()
     with _reaching(repo), _quiet():
         api = library.HfApi(endpoint=_endpoint(), library_name="dialeval", library_version=__version__)
-        api.create_repo(repo, private=private, exist_ok=True)
-        if private and not api.model_info(repo).private:
+        api.create_repo(repo, private=private, exist_ok=True, repo_type=kind)
+        if private and not api.repo_info(repo, repo_type=kind).private:
             raise UsageError(f"{repo} is public; say that this is what you want, or choose another name")
-        if on_progress:
-            on_progress(f"uploading {len(names)} files to {repo}")
         commit = api.upload_folder(
             repo_id=repo,
-            folder_path=found.folder,
-            commit_message=f"Upload {found.kind} {found.sha[:12]}",
+            repo_type=kind,
+            folder_path=folder,
+            commit_message=message,
             allow_patterns=[glob.escape(name) for name in names],
         )
     return str(commit.commit_url)

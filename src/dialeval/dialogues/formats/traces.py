@@ -70,6 +70,7 @@ def conversations(calls: Iterable[Call], lost: Lost) -> Joined:
         kind, _, name = key.partition(" ")
         made = _conversation(name, several, lost)
         if made.turns and kind == "trace":
+            made.meta["trace"] = name
             made.meta.setdefault("note", "no session: the trace is a dialogue of its own")
         line = min(call.line for some in several for call in some)
         if made.turns:
@@ -91,6 +92,8 @@ def _conversation(name: str, several: list[list[Call]], lost: Lost) -> Dialogue:
         last = next(
             (place for place in reversed(range(len(turns))) if turns[place].speaker == "assistant"), None
         )
+        if last is not None:
+            turns[last] = _of_trace(turns[last], calls[0].trace)
         if given and last is not None:
             turns[last] = msgspec.structs.replace(turns[last], feedback={**turns[last].feedback, **given})
         elif given:
@@ -100,6 +103,11 @@ def _conversation(name: str, several: list[list[Call]], lost: Lost) -> Dialogue:
         models += [turn.model for turn in new if turn.model]
     system = models[-1] if models else None
     return Dialogue(name, tuple(checked_calls(turns)), system, {}, meta, None, (), found)
+
+
+def _of_trace(turn: Turn, name: str) -> Turn:
+    """Keep which trace a reply is of, so that its scores find the way back."""
+    return msgspec.structs.replace(turn, meta={**turn.meta, "trace": name})
 
 
 def _answer(calls: list[Call], lost: Lost) -> list[Turn]:
