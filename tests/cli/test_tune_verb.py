@@ -46,7 +46,7 @@ def test_tables_record_and_json(tmp_path: Path) -> None:
 
 def test_words_numbers_levels_and_dimensions(tmp_path: Path) -> None:
     words = ("tune", "similarity", CHATS, RATINGS, "--try", "speaker=none,assistant", "--of", "self")
-    words += ("--level", "turn", "--statistic", "pearson", "--fix", "encoder=dialeval-encoder-small")
+    words += ("--level", "turn", "--method", "pearson", "--fix", "encoder=dialeval-encoder-small")
     found = json.loads(here(*words, "--resamples", "200", "--json", cwd=tmp_path).stdout)
     assert found["gold"] == {"dimension": "quality", "level": "turn", "raters": 3}
     assert found["dimension"] == "self"

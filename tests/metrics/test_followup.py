@@ -123,12 +123,12 @@ def test_the_signature_names_what_was_asked(model: Path, sets: Path) -> None:
     ("text", "said"),
     [
         ("", "no dimension"),
-        ("a = 1", "expected a table"),
-        ("[a]\npositive = 'x'", "a.positive: expected a list"),
-        ("[a]\npositive = ['']", "a.positive: expected a list"),
+        ("a = 1", "a: Expected `object`"),
+        ("[a]\npositive = 'x'", "a.positive: Expected `array`"),
+        ("[a]\npositive = [' ']", r"a\.positive\[0\]: Expected `str` matching"),
         ("[a]\n", "neither positive nor negative"),
-        ("[a]\npositive = ['x']\nlevel = 'system'", "a.level: expected turn or dialogue"),
-        ("[a]\nhappy = ['x']", "a.happy: not known"),
+        ("[a]\npositive = ['x']\nlevel = 'system'", "a.level: Invalid enum value 'system'"),
+        ("[a]\nhappy = ['x']", "a: Object contains unknown field `happy`"),
         ("[a", "not TOML"),
     ],
 )

@@ -437,13 +437,13 @@ def test_strange_names_are_folders_that_are_not_there(name: str, house: Path) ->
 def test_hub_ids_are_downloaded(name: str, house: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
 
-    def from_hub(wanted: str) -> Path:
+    def pull(wanted: str) -> artefact.Artefact:
         asked.append(wanted)
-        return house / "home" / "models" / "zeta"
+        return load(house / "home" / "models" / "zeta")
 
-    monkeypatch.setattr(downloads, "from_hub", from_hub)
+    monkeypatch.setattr(downloads, "pull", pull)
     assert load(name).folder.name == "zeta"
-    assert asked == [name]
+    assert asked == [f"hub:{name}"]
 
 
 def test_home(monkeypatch: pytest.MonkeyPatch) -> None:

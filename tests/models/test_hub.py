@@ -214,13 +214,13 @@ def test_a_model_of_the_hub_is_converted(
     assert capfd.readouterr() == ("", "")
     assert left_over(models) == []
     before = len(hub.asked)
-    assert downloads.from_hub("org/tiny") == found.folder
+    assert downloads.pull("hub:org/tiny").folder == found.folder
     assert artefact.load("org/tiny") == found
     assert len(hub.asked) == before
     small = downloads.pull("hub:org/tiny@v1", storage="int8")
     assert small.folder.name == "org--tiny--v1-int8"
     assert small.config["storage"] == "int8"
-    assert downloads.from_hub("org/tiny", "v1").name == "org--tiny--v1"
+    assert downloads.pull("hub:org/tiny@v1").folder.name == "org--tiny--v1"
 
 
 def test_files_are_real_and_nothing_of_the_hub_stays(
@@ -247,11 +247,11 @@ def test_content_that_the_hub_does_not_stand_for(name: str, hub: Hub, models: Pa
     hub.serve[name] = parts[name][:-1] + b" "
     for _ in range(2):
         with pytest.raises(DataError, match=rf"org/tiny: {name}: is not what the Hub has"):
-            downloads.from_hub("org/tiny")
+            downloads.pull("hub:org/tiny")
         assert entries(models) == []
         assert left_over(models) == []
     hub.serve.clear()
-    assert downloads.from_hub("org/tiny").is_dir()
+    assert downloads.pull("hub:org/tiny").folder.is_dir()
 
 
 @pytest.mark.parametrize("unlisted", [False, True])
@@ -300,7 +300,7 @@ def test_an_artefact_that_lists_what_it_must_not(
     before = entries(tmp_path)
     for _ in range(2):
         with pytest.raises(DataError, match=message):
-            downloads.from_hub("org/mine")
+            downloads.pull("hub:org/mine")
     assert entries(tmp_path) == sorted({*before, "home"})
     assert entries(tmp_path / "home" / "models") == []
     assert not any("evil" in path or "bashrc" in path for _, path in hub.asked)
@@ -312,7 +312,7 @@ def test_a_model_whose_names_lead_elsewhere(hub: Hub, tmp_path: Path) -> None:
         "../../evil.safetensors": b"x",
         "/a.safetensors": b"x",
     }
-    downloads.from_hub("org/tiny")
+    downloads.pull("hub:org/tiny")
     assert not any("evil" in path for _, path in hub.asked)
     assert list(tmp_path.rglob("evil*")) == []
 
@@ -321,7 +321,7 @@ def test_a_damaged_artefact_on_the_hub(hub: Hub, mine: artefact.Artefact, models
     hub.repos["org/mine"] = {**as_repo(mine), "m.gguf": GGUF[::-1]}
     for _ in range(2):
         with pytest.raises(DataError, match=r"m.gguf: does not match SHA256SUMS"):
-            downloads.from_hub("org/mine")
+            downloads.pull("hub:org/mine")
         assert entries(models) == []
 
 
@@ -350,7 +350,10 @@ def test_the_hub_says_no(hub: Hub, models: Path, monkeypatch: pytest.MonkeyPatch
 
 def test_without_the_library(monkeypatch: pytest.MonkeyPatch, mine: artefact.Artefact) -> None:
     monkeypatch.setitem(sys.modules, "huggingface_hub", None)
-    for call in (lambda: downloads.from_hub("org/tiny"), lambda: downloads.push(mine.folder, "org/tiny")):
+    for call in (
+        lambda: downloads.pull("hub:org/tiny").folder,
+        lambda: downloads.push(mine.folder, "org/tiny"),
+    ):
         with pytest.raises(UsageError, match=r"pip install 'dialeval\[hub\]'"):
             call()
 
@@ -359,12 +362,10 @@ def test_push_and_pull_back(hub: Hub, mine: artefact.Artefact) -> None:
     (mine.folder / ".secret").write_text("mine alone")
     (mine.folder / ".git").mkdir()
     (mine.folder / ".git" / "config").write_text("mine alone")
-    said: list[str] = []
-    address = downloads.push(mine.folder, "org/new", on_progress=said.append)
+    address = downloads.push(mine.folder, "org/new")
     assert address == hub.address(f"org/new/commit/{hub.commit('org/new')}")
     assert hub.private == {"org/new": True}
     assert set(hub.repos["org/new"]) == {"config.json", "README.md", "m.gguf", "tokenizer.json", "SHA256SUMS"}
-    assert said == ["uploading 5 files to org/new"]
     assert artefact.load("org/new").sha == mine.sha
     hub.repos["org/new"]["picture.png"] = b"x"
     downloads.push(mine.folder, "org/new")  # again, and what else is there stays

@@ -22,7 +22,7 @@ from dialeval.models.index import Index
 from dialeval.models.index.features import said
 from dialeval.models.index.layout import IndexConfig
 from dialeval.models.matching import Idf, Matcher
-from dialeval.models.token_states import Form, TokenStates, dialogue_states, text_states
+from dialeval.models.token_states import TokenStates, dialogue_states, text_states
 
 WIDTH = 8
 EXAMPLES = Path(dialogues.__file__).parent / "examples" / "dialogues.jsonl"
@@ -285,18 +285,6 @@ def test_turns_stand_one_after_the_other_without_marks(encoder: Encoder) -> None
     assert not np.isin(found.tokens, encoder.tokenizer.special()[0]).any()
 
 
-def test_a_whole_dialogue_is_one_text(encoder: Encoder, chats: list[list[str]]) -> None:
-    turns = [" ", *chats[0]]
-    (found,) = dialogue_states([turns], encoder, 4, form="whole")
-    assert same(found, text_states([" ".join(chats[0])], encoder, 4)[0])
-    long = ["word " * 400] * 3
-    lengths = {form: len(next(dialogue_states([long], encoder, 0, form=form))) for form in FORMS}
-    assert lengths == {"turns": 1200, "whole": 512}
-
-
-FORMS: tuple[Form, ...] = ("turns", "whole")
-
-
 def test_turns_are_encoded_once_and_blocks_change_nothing(
     chats: list[list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -319,14 +307,13 @@ def test_turns_are_encoded_once_and_blocks_change_nothing(
         assert np.abs(one.vectors - other.vectors).max(initial=0) <= 1e-5
 
 
-@pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("weighed", [False, True])
 def test_stored_states_score_as_fresh_ones(
-    form: Form, weighed: bool, encoder: Encoder, chats: list[list[str]], tmp_path: Path
+    weighed: bool, encoder: Encoder, chats: list[list[str]], tmp_path: Path
 ) -> None:
     idf = Idf.of((text for chat in chats for text in chat), encoder.tokenizer) if weighed else None
     matcher, draw = Matcher(encoder, 6, idf), random.Random(3)
-    fresh = list(dialogue_states(chats, encoder, 6, form=form))
+    fresh = list(dialogue_states(chats, encoder, 6))
     index = Index.build(tmp_path / "index", names(len(chats)), {"states": fresh}, encoder=encoder)
     lists = [draw.sample(range(len(chats)), 8) for _ in chats]
     exact = np.array(list(matcher.compare(fresh, [[fresh[row] for row in rows] for rows in lists])))
@@ -334,12 +321,6 @@ def test_stored_states_score_as_fresh_ones(
     assert found.shape == (len(chats), 8, 3)
     assert 0 < np.abs(found - exact).max() <= 1e-3
     assert 0.3 < exact.mean() < 0.9
-    if form == "whole":  # the same as texts
-        texts = [" ".join(chat) for chat in chats]
-        plain = list(matcher.compare(texts, [[texts[row] for row in rows] for rows in lists]))
-        mixed = list(matcher.compare(texts, [index.states(rows) for rows in lists]))
-        assert np.abs(np.array(plain) - exact).max() <= 1e-6
-        assert np.abs(np.array(mixed) - found).max() <= 1e-6
 
 
 def test_nothing_said_scores_0_and_a_dialogue_itself_1(encoder: Encoder, tmp_path: Path) -> None:

@@ -108,7 +108,7 @@ def test_answers_are_kept_between_runs(
 
 
 def test_a_tree_without_inner_nodes(both: tuple[Path, Path]) -> None:
-    llama = Llama.open(both[1])
+    llama = Llama(Gguf(both[1]))
     found = llama.log_likelihoods([5, 6, 7], [(3, Tree.of([[token] for token in range(llama.vocabulary)]))])
     assert np.exp(np.concatenate(found[0])).sum() == pytest.approx(1, abs=1e-5)
 
@@ -154,7 +154,7 @@ def test_damaged_files_are_refused(both: tuple[Path, Path], tmp_path: Path) -> N
         file = tmp_path / f"{name}.gguf"
         file.write_bytes(content)
         with pytest.raises(DataError, match=str(file)):
-            Llama.open(file)
+            Llama(Gguf(file))
 
 
 @pytest.mark.parametrize(

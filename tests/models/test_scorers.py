@@ -250,10 +250,10 @@ def test_long_turns_are_noted(turns: artefact.Artefact) -> None:
     ("change", "message"),
     [
         ({"encoder": {"name": DEFAULT, "sha": "0" * 64}}, "trained on another"),
-        ({"encoder": DEFAULT}, "expected name and sha"),
+        ({"encoder": DEFAULT}, "encoder: Expected `object`, got `str`"),
         ({"acts": {"name": segment_acts.DEFAULT, "sha": "0" * 64}}, "trained on another"),
         ({"acts": {"name": "org/model", "sha": "0" * 64}}, "is not here"),
-        ({"acts": None}, "expected name and sha of the acts"),
+        ({"acts": None}, "acts: Expected `object`, got `null`"),
         ({"features": ["reply", "future"]}, "unknown feature 'future'"),
         ({"features": None}, "features: .*got `null`"),
         ({"hidden": [0]}, "hidden.*>= 1"),

@@ -222,8 +222,8 @@ def test_resume_false_begins_afresh(begun: Path, home: Path, unbroken: dict) -> 
     [
         ("state.json", b"{"),
         ("state.json", b"[]"),
-        ("state.json", b'{"format": 1}'),
-        ("state.json", b'{"format": 2, "state": {"other": 1}, "fingerprint": {}}'),
+        ("state.json", b'{"state": {}}'),
+        ("state.json", b'{"state": {"step": "1"}, "fingerprint": {}}'),
         ("model.safetensors", b"\xff" * 20),
         ("optimiser.safetensors", b""),
     ],

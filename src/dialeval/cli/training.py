@@ -172,7 +172,7 @@ def tune(
     map: Map = None,
     method: Annotated[
         Literal["pearson", "spearman", "kendall"],
-        typer.Option("--method", "--statistic", help="Correlation that is compared."),
+        typer.Option("--method", help="Correlation that is compared."),
     ] = "spearman",
     flat: Annotated[
         float,

@@ -49,19 +49,18 @@ def example_ratings() -> Scores:
     return Scores(ratings.table, dict.fromkeys(ratings.sources, made))
 
 
-def run_demo(out: str | Path, *, overwrite: bool = True, watch: Callable[[str], None] | None = None) -> Study:
+def run_demo(out: str | Path, watch: Callable[[str], None] | None = None) -> Study:
     """Write a run folder with scores, study and report of the bundled examples.
 
     Args:
-        out: The folder.
-        overwrite: Whether an earlier demo may be replaced.
+        out: The folder; an earlier demo there is replaced.
         watch: Called with the name of each step.
     """
     say = watch or (lambda _: None)
     if runs.is_run(out) and runs.Run(out).info().get("input") != _INPUT:
         raise UsageError(f"{out} is a run of your own: choose another name for the demo")
     say("scoring")
-    score_to(example_dialogues(), METRICS, out, name=_INPUT, overwrite=overwrite, explain=True)
+    score_to(example_dialogues(), METRICS, out, name=_INPUT, overwrite=True, explain=True)
     run, ratings = runs.Run(out), example_ratings()
     ratings.write(run.path / "ratings.csv")
     say("studying")

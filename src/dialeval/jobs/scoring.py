@@ -20,7 +20,7 @@ from dialeval.metrics import DEFAULT_METRICS, build, chunks, needs_of, parse_spe
 from dialeval.metrics import explanation as why
 from dialeval.metrics.registry import CHUNK_DIALOGUES
 from dialeval.models.needs import encode_ahead
-from dialeval.scores import Scores, Signature
+from dialeval.scores import Score, Scores, Signature
 
 _FIRST = 8  # dialogues of the first chunk
 Watch = Callable[[int], None]
@@ -195,6 +195,31 @@ def score_stream(
         yield chunk, scores
         if watch:
             watch(len(chunk))
+
+
+def score_each(
+    source: str, made: Any, dialogues: Sequence[Dialogue], note: Callable[[Exception], str]
+) -> list[Scores]:
+    """Score dialogues with one metric; one that it fails on is unscored with a note, and the others are not.
+
+    Where all of them together fail, halves are tried, so that a thousand dialogues with one bad one among
+    them cost about twenty passes.
+    """
+    try:
+        return [made.score(dialogues).renamed(source)] if dialogues else []
+    except MemoryError:
+        raise
+    except Exception as error:
+        half = len(dialogues) // 2
+        if half:
+            parts = dialogues[:half], dialogues[half:]
+            return [table for part in parts for table in score_each(source, made, part, note)]
+        one, why = dialogues[0], note(error)
+        return [
+            Scores.of(
+                Score(one.id, None, one.system, source, dimension, None, why) for dimension in made.dimensions
+            )
+        ]
 
 
 def score_to(

@@ -27,7 +27,7 @@ _TOGETHER = 64
 
 
 @dataclass(frozen=True)
-class Line:
+class LengthTrend:
     """What corpus dialogues of some length get: a line in the logarithm of their tokens, and the spread."""
 
     level: float
@@ -35,11 +35,11 @@ class Line:
     spread: float
 
     @classmethod
-    def of(cls, values: Doubles, logs: Doubles) -> "Line":
+    def of(cls, values: Doubles, logs: Doubles) -> "LengthTrend":
         """Fit the line by least squares; where lengths do not vary it is flat.
 
-        >>> Line.of(np.array([1.0, 2.0, 3.0]), np.array([0.0, 1.0, 2.0]))
-        Line(level=1.0, slope=1.0, spread=1e-06)
+        >>> LengthTrend.of(np.array([1.0, 2.0, 3.0]), np.array([0.0, 1.0, 2.0]))
+        LengthTrend(level=1.0, slope=1.0, spread=1e-06)
         """
         apart = logs - logs.mean() if len(logs) else logs
         square = float(apart @ apart)
@@ -62,13 +62,13 @@ class Line:
 class Scale:
     """The lines of the largest `acts` and the largest `content` of corpus dialogues.
 
-    >>> scale = Scale(Line(0.5, 0.0, 0.2), Line(0.2, 0.1, 0.05))
+    >>> scale = Scale(LengthTrend(0.5, 0.0, 0.2), LengthTrend(0.2, 0.1, 0.05))
     >>> scale.acts.count(np.array([0.7]), 20).round(3), str(scale)
     (array([1.]), '0.500+0.000ln±0.200;0.200+0.100ln±0.050')
     """
 
-    acts: Line
-    content: Line
+    acts: LengthTrend
+    content: LengthTrend
 
     def __str__(self) -> str:
         return f"{self.acts};{self.content}"
@@ -96,7 +96,7 @@ def corpus_scale(corpus: Corpus, size: int, made: str, compare: Compare) -> Scal
                 acts.append(float(by_acts.max()))
                 content.append(float(by_content.max()))
                 logs.append(float(np.log(len(states))))
-    scale = Scale(*(Line.of(np.array(some), np.array(logs)) for some in (acts, content)))
+    scale = Scale(*(LengthTrend.of(np.array(some), np.array(logs)) for some in (acts, content)))
     _keep(kept, scale)
     return scale
 
@@ -105,7 +105,7 @@ def _read(path: Path) -> Scale | None:
     """Return a kept scale; one that is not there, or damaged, is computed."""
     try:
         numbers = [float(number) for number in json.loads(path.read_text(encoding="utf-8"))]
-        scale = Scale(Line(*numbers[:3]), Line(*numbers[3:]))
+        scale = Scale(LengthTrend(*numbers[:3]), LengthTrend(*numbers[3:]))
     except (OSError, ValueError, TypeError):
         return None
     sound = all(map(np.isfinite, numbers)) and min(scale.acts.spread, scale.content.spread) >= _LEAST

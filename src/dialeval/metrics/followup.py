@@ -18,7 +18,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from importlib.resources import files as resources
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
+
+import msgspec
 
 from dialeval import files
 from dialeval.dialogues import Dialogue, scored_turns
@@ -28,6 +30,7 @@ from dialeval.metrics.registry import Language, Rows, known_language, metric
 from dialeval.models.language_model import DEFAULT, MISSING, is_here, mark, open_model
 from dialeval.models.likelihood import LanguageModel, Position, Template, spoken, templates
 from dialeval.models.needs import Need
+from dialeval.models.untrusted import read_setting
 from dialeval.scores import Scores
 
 _SHIPPED = ("followups", "fed_followups")
@@ -69,7 +72,7 @@ def load_sets(name: str) -> tuple[ReactionSet, ...]:
         raise DataError(f"not TOML: {error}", file=name) from None
     if not entries:
         raise DataError("no dimension in it", file=name, fix="[quality] with positive and negative")
-    return tuple(_checked(name, dimension, entry) for dimension, entry in entries.items())
+    return tuple(_checked(name, dimension, entries) for dimension in entries)
 
 
 def sets_mark(name: str) -> str:
@@ -85,28 +88,24 @@ def sets_mark(name: str) -> str:
 @functools.cache
 def _shipped(name: str) -> tuple[ReactionSet, ...]:
     text = (resources("dialeval.metrics") / f"{name}.toml").read_text(encoding="utf-8")
-    return tuple(_checked(name, dimension, entry) for dimension, entry in tomllib.loads(text).items())
+    entries = tomllib.loads(text)
+    return tuple(_checked(name, dimension, entries) for dimension in entries)
 
 
-def _checked(file: str, dimension: str, entry: Any) -> ReactionSet:
-    def fail(message: str, field: str = dimension) -> DataError:
-        return DataError(message, file=file, field=field)
+_Text = Annotated[str, msgspec.Meta(pattern=r"\S")]
 
-    if not isinstance(entry, dict):
-        raise fail("expected a table with positive and negative")
-    if unknown := entry.keys() - {"positive", "negative", "level"}:
-        raise fail("not known here", f"{dimension}.{min(unknown)}")
-    sides = []
-    for side in ("positive", "negative"):
-        said = entry.get(side, [])
-        if not isinstance(said, list) or not all(isinstance(one, str) and one.strip() for one in said):
-            raise fail("expected a list of texts", f"{dimension}.{side}")
-        sides.append(tuple(said))
-    if not any(sides):
-        raise fail("neither positive nor negative follow-ups")
-    if entry.get("level") not in (None, "turn", "dialogue"):
-        raise fail("expected turn or dialogue", f"{dimension}.level")
-    return ReactionSet(dimension, sides[0], sides[1], entry.get("level"))
+
+class _SetFields(msgspec.Struct, forbid_unknown_fields=True):
+    positive: tuple[_Text, ...] = ()
+    negative: tuple[_Text, ...] = ()
+    level: Literal["turn", "dialogue"] | None = None
+
+
+def _checked(file: str, dimension: str, entries: dict[str, Any]) -> ReactionSet:
+    found: _SetFields = read_setting(entries, dimension, _SetFields, file)
+    if not (found.positive or found.negative):
+        raise DataError("neither positive nor negative follow-ups", file=file, field=dimension)
+    return ReactionSet(dimension, found.positive, found.negative, found.level)
 
 
 Level = Literal["both", "turn", "dialogue"]
@@ -125,9 +124,43 @@ class _SetDimensions:
             return ("quality",)
 
 
+class _AsksModel:
+    """A metric that contrasts follow-ups by a language model, with the fields of `Followup`."""
+
+    model: str
+    sets: str
+    template: TemplateName
+    normalisation: Normalisation
+    level: Level
+    window: int
+    speaker: str | None
+    overall: ClassVar[str | None] = None
+
+    def score(self, dialogues: Iterable[Dialogue]) -> Scores:
+        """Ask the model what would be said next."""
+        if self.window < 32:
+            raise UsageError(f"window={self.window}: at least 32 tokens are needed")
+        rows, model = Rows(self), open_model(self.model) if is_here(self.model) else None
+        sets, template = load_sets(self.sets), templates()[self.template]
+        contrast = FollowupContrast(model, sets, template, self.normalisation, self.window, self.overall)
+        for dialogue in dialogues:
+            contrast.add(rows, dialogue, self.level, self.speaker)
+        return rows.scores()
+
+    def needs(self) -> list[Need]:
+        """Refuse to begin without a language model, which reads no encoder; an address is asked later."""
+        if not is_here(self.model):
+            raise UsageError(MISSING)
+        return []
+
+    def provenance(self) -> dict[str, str]:
+        """Name model and follow-ups by their contents."""
+        return {"model": mark(self.model), "sets": sets_mark(self.sets)}
+
+
 @metric("followup.v1")
 @dataclass(frozen=True)
-class Followup:
+class Followup(_AsksModel):
     """How much likelier friendly follow-ups are than annoyed ones, after each reply and after the dialogue.
 
     The value is the mean log-likelihood (per token) of the positive follow-ups minus that of the negative
@@ -148,38 +181,6 @@ class Followup:
     speaker: str | None = None
     language: Language = known_language()
     dimensions: ClassVar[Any] = _SetDimensions()
-
-    def score(self, dialogues: Iterable[Dialogue]) -> Scores:
-        """Ask the model what would be said next."""
-        rows, model = Rows(self), opened(self.model, self.window)
-        contrast = FollowupContrast(
-            model, load_sets(self.sets), templates()[self.template], self.normalisation, self.window
-        )
-        for dialogue in dialogues:
-            contrast.add(rows, dialogue, self.level, self.speaker)
-        return rows.scores()
-
-    def needs(self) -> list[Need]:
-        """Open the language model, which reads no encoder; one that is not there is an error."""
-        return model_needs(self.model)
-
-    def provenance(self) -> dict[str, str]:
-        """Name model and follow-ups by their contents."""
-        return {"model": mark(self.model), "sets": sets_mark(self.sets)}
-
-
-def opened(name: str, window: int) -> LanguageModel | None:
-    """Open a language model; none if it is the default, which has to be pulled, and is not there."""
-    if window < 32:
-        raise UsageError(f"window={window}: at least 32 tokens are needed")
-    return open_model(name) if is_here(name) else None
-
-
-def model_needs(name: str) -> list[Need]:
-    """Refuse to begin without a language model; an address is asked with the first dialogue."""
-    if not is_here(name):
-        raise UsageError(MISSING)
-    return []
 
 
 @dataclass(frozen=True)
@@ -268,8 +269,6 @@ def _elsewhere(one: ReactionSet) -> str:
     return f"asked of {'whole dialogues' if one.level == 'dialogue' else 'turns'} only"
 
 
-SETS = "fed_followups"
-OVERALL = "overall"
 TURN = (
     "interesting",
     "engaging",
@@ -296,7 +295,7 @@ DIALOGUE = (
 
 @metric("fed.v1")
 @dataclass(frozen=True)
-class Fed:
+class Fed(_AsksModel):
     """FED's eight qualities of turns and ten of dialogues, each with its follow-ups; `overall` is their mean.
 
     Needs a language model: `dialeval models pull smollm2-135m-instruct`, or one of the Hub.
@@ -314,22 +313,6 @@ class Fed:
     window: int = 1024
     speaker: str | None = None
     language: Language = known_language()
-    dimensions: ClassVar[tuple[str, ...]] = (OVERALL, *TURN, *DIALOGUE)
-
-    def score(self, dialogues: Iterable[Dialogue]) -> Scores:
-        """Ask the model what would be said next."""
-        rows, model = Rows(self), opened(self.model, self.window)
-        contrast = FollowupContrast(
-            model, load_sets(SETS), templates()[self.template], self.normalisation, self.window, OVERALL
-        )
-        for dialogue in dialogues:
-            contrast.add(rows, dialogue, self.level, self.speaker)
-        return rows.scores()
-
-    def needs(self) -> list[Need]:
-        """Open the language model, which reads no encoder; one that is not there is an error."""
-        return model_needs(self.model)
-
-    def provenance(self) -> dict[str, str]:
-        """Name model and follow-ups by their contents."""
-        return {"model": mark(self.model), "sets": sets_mark(SETS)}
+    sets: ClassVar[str] = "fed_followups"  # type: ignore[misc]  # no field of its own
+    overall: ClassVar[str | None] = "overall"
+    dimensions: ClassVar[tuple[str, ...]] = ("overall", *TURN, *DIALOGUE)

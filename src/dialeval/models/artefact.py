@@ -17,12 +17,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, Self, TypeVar
 
+import msgspec
+
 from dialeval import __version__
 from dialeval.errors import DataError, UsageError
 from dialeval.files import replacing, replacing_folder
 from dialeval.manifests import PLAIN_NAME, SUMS, check_sums, list_regular, read_sums, sums_text, write_sums
 from dialeval.models.card import Card
-from dialeval.models.untrusted import LARGE, SMALL, find_fault, parse_object, read_small
+from dialeval.models.untrusted import LARGE, SMALL, find_fault, parse_object, read_setting, read_small
 
 CLASSES = frozenset(
     {
@@ -185,7 +187,7 @@ def resolve(name: str | Path) -> Path:
     if len(parts) == 2 and all(PLAIN_NAME.fullmatch(part) for part in parts):
         from dialeval.models import downloads
 
-        return downloads.from_hub(text)
+        return downloads.pull(f"hub:{text}").folder
     if isinstance(name, Path) or not _CALLED.fullmatch(text):
         raise DataError("no such folder", file=ascii(text[:300])[1:-1], fix="name the folder of an artefact")
     listed = "; ".join(
@@ -252,6 +254,11 @@ if hasattr(os, "register_at_fork"):  # a runtime's threads do not survive a fork
     os.register_at_fork(after_in_child=models.cache_clear)
 
 
+class _Origin(msgspec.Struct):
+    name: str
+    sha: str
+
+
 class _Named(Protocol):
     sha: str
 
@@ -261,16 +268,14 @@ Loaded = TypeVar("Loaded", bound=_Named)
 
 def recorded(config: Mapping[str, Any], field: str, file: Path, load: Callable[[str], Loaded]) -> Loaded:
     """Load what an artefact was trained on, by name and hash in a field of its config; nothing else."""
-    origin = config.get(field)
-    if not isinstance(origin, dict) or [type(origin.get(key)) for key in ("name", "sha")] != [str, str]:
-        raise DataError(f"expected name and sha of the {field}", file=file, field=field)
-    if "/" in origin["name"]:  # what is pulled has no such name: nothing is fetched because a file says so
+    origin: _Origin = read_setting(config, field, _Origin, file)
+    if "/" in origin.name:  # what is pulled has no such name: nothing is fetched because a file says so
         fix = "train again on what is shipped or pulled"
-        raise DataError(f"{origin['name'][:80]!a} is not here", file=file, field=field, fix=fix)
-    found = load(origin["name"])
-    if found.sha != origin["sha"]:
+        raise DataError(f"{origin.name[:80]!a} is not here", file=file, field=field, fix=fix)
+    found = load(origin.name)
+    if found.sha != origin.sha:
         raise DataError(
-            f"trained on another {origin['name']}: {origin['sha'][:12]}, here {found.sha[:12]}",
+            f"trained on another {origin.name}: {origin.sha[:12]}, here {found.sha[:12]}",
             file=file,
             field=field,
             fix="get the version that it was trained on, or train again",

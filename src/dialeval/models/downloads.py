@@ -26,7 +26,7 @@ from dialeval.models.hub import push, snapshot
 from dialeval.models.sources import PullableModel, find, known
 from dialeval.models.tensors import Storage
 
-__all__ = ["PullableModel", "from_hub", "known", "pull", "push"]
+__all__ = ["PullableModel", "known", "pull", "push"]
 
 Say = Callable[[str], None]
 MOST = 4 << 30  # bytes that are taken of a file whose size nobody lists
@@ -113,12 +113,6 @@ def pull(
         found = artefact.verify(place)
         files.write_text(_note(place), json.dumps({**order, "artefact": found.sha}))
     return found
-
-
-def from_hub(name: str, revision: str | None = None, *, on_progress: Say | None = None) -> Path:
-    """Return the folder of a model on the Hub as an artefact, downloaded and converted if need be."""
-    address = f"hub:{name}@{revision}" if revision else f"hub:{name}"
-    return pull(address, on_progress=on_progress).folder
 
 
 def _fetched(source: PullableModel, work: Path, say: Say, most: int) -> tuple[PullableModel, Path]:

@@ -26,6 +26,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+import msgspec
+
 from dialeval import __version__, files
 from dialeval.errors import DataError, UsageError
 from dialeval.models.artefact import home
@@ -307,6 +309,11 @@ def _tokens(choice: Any) -> tuple[tuple[str, dict[str, float]], ...]:
     return tuple(found) if sound else ()
 
 
+class _Kept(msgspec.Struct):
+    name: str
+    answered: Answered
+
+
 class AnswerStore:
     """Answers in a folder, one small file each, named by the hash of what was asked of whom."""
 
@@ -317,22 +324,15 @@ class AnswerStore:
     def fetch(self, name: str) -> Answered | None:
         """Return a kept answer; a file that is damaged counts as none."""
         try:
-            kept = json.loads(self._place(name).read_bytes())
-            if kept["name"] != name:
-                return None
-            tokens = tuple(
-                (str(chosen), {str(key): float(value) for key, value in others.items()})
-                for chosen, others in kept["tokens"]
-            )
-            return Answered(str(kept["text"]), tokens)
-        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            kept = msgspec.json.decode(self._place(name).read_bytes(), type=_Kept)
+        except (OSError, ValueError, RecursionError):
             return None
+        return kept.answered if kept.name == name else None
 
     def store(self, name: str, answered: Answered) -> None:
         """Keep an answer; a full disk is no reason to lose what was paid for."""
-        kept = {"name": name, "text": answered.text, "tokens": answered.tokens}
-        with contextlib.suppress(DataError):
-            files.write_text(self._place(name), json.dumps(kept))
+        with contextlib.suppress(DataError), files.replacing(self._place(name)) as file:
+            file.write(msgspec.json.encode(_Kept(name, answered)))
 
     def _place(self, name: str) -> Path:
         return self.folder / name[:2] / f"{name}.json"

@@ -7,14 +7,15 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
 
 from dialeval.errors import DataError, UsageError
-from dialeval.models.artefact import Artefact
+from dialeval.models.artefact import Artefact, Model
+from dialeval.models.encoder import recorded_encoder
 from dialeval.models.network import multiply
 from dialeval.models.tensors import expand, read_tensors
 from dialeval.models.untrusted import read_setting
@@ -168,6 +169,21 @@ class VectorHead:
                 said = multiply(values, weight) + bias
                 found[head.name] = readable(head, said if head.classes else said[:, 0])
         return found
+
+
+class EncoderHead(Model):
+    """A head over what a frozen encoder says of texts, and the encoder it was trained on."""
+
+    head: ClassVar[Head]
+    """What it must be able to answer."""
+
+    def __init__(self, artefact: Artefact) -> None:
+        super().__init__(artefact)
+        place = artefact.folder / "config.json"
+        self._head, self.encoder = VectorHead(artefact), recorded_encoder(artefact.config, place)
+        if self.head not in self._head.heads:
+            classes = f" with the classes {', '.join(self.head.classes)}" if self.head.classes else ""
+            raise DataError(f"has no head {self.head.name!r}{classes}", file=place, field="heads")
 
 
 def _vector(tensors: Mapping[str, Any], name: str, path: Path) -> Floats:

@@ -101,13 +101,7 @@ def _is_same(path: Path, listed: Any) -> bool:
     return git.hexdigest() == str(listed.blob_id)
 
 
-def push(
-    folder: str | Path,
-    repo: str,
-    *,
-    private: bool = True,
-    on_progress: Callable[[str], None] | None = None,
-) -> str:
+def push(folder: str | Path, repo: str, *, private: bool = True) -> str:
     """Upload an artefact to the Hub and return the address of the commit.
 
     It is verified first. Exactly the files that it lists go up: nothing hidden, nothing that lies beside

@@ -8,7 +8,6 @@ many questions are asked about it. Weights are expanded to fp32 when loaded and 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
-from pathlib import Path
 from typing import TypeAlias
 
 import numpy as np
@@ -48,11 +47,6 @@ class Llama:
         self._head = self.embeddings if tied else file.tensor("output.weight", self.vocabulary, self.width)
         self._norm = file.tensor("output_norm.weight", self.width)
         self._layers = [self._layer(file, number) for number in range(self._depth)]
-
-    @classmethod
-    def open(cls, path: Path) -> "Llama":
-        """Read a file."""
-        return cls(Gguf(path))
 
     def _sizes(self, file: Gguf) -> None:
         def number(name: str) -> int:

@@ -14,11 +14,10 @@ import numpy.typing as npt
 
 from dialeval.dialogues import Dialogue, takes_part
 from dialeval.dialogues.signals import next_turns
-from dialeval.errors import DataError
-from dialeval.models.artefact import Artefact, Model
+from dialeval.models.artefact import Artefact
 from dialeval.models.cache import Cache
-from dialeval.models.encoder import Encoder, recorded_encoder
-from dialeval.models.heads import Head, VectorHead
+from dialeval.models.encoder import Encoder
+from dialeval.models.heads import EncoderHead, Head
 from dialeval.models.needs import Need, spoken_turns
 from dialeval.models.network import Floats
 
@@ -54,7 +53,7 @@ class Exchange(NamedTuple):
     next: str
 
 
-class Reactions(Model):
+class Reactions(EncoderHead):
     """A classifier of what users say next.
 
     >>> from dialeval.models.reactions import Exchange, Reactions
@@ -66,19 +65,16 @@ class Reactions(Model):
 
     kinds: ClassVar[tuple[str, ...]] = ("reactions.v1",)
     default: ClassVar[str] = DEFAULT
+    head: ClassVar[Head] = HEAD
 
     def __init__(self, artefact: Artefact) -> None:
         super().__init__(artefact)
-        place = artefact.folder / "config.json"
-        self._head, self._encoder = VectorHead(artefact), recorded_encoder(artefact.config, place)
         self._cache = Cache(_CACHE)
-        if HEAD not in self._head.heads:
-            raise DataError(f"has no head 'reaction' with the classes {', '.join(REACTIONS)}", file=place)
 
     def needs(self) -> list[Need]:
         """Return what it reads of an encoder."""
-        readings = [self._encoder.reading(layer, "mean") for layer in _layers(self._encoder)]
-        return [Need(self._encoder, spoken_turns, tuple(readings))]
+        readings = [self.encoder.reading(layer, "mean") for layer in _layers(self.encoder)]
+        return [Need(self.encoder, spoken_turns, tuple(readings))]
 
     def shares(self, exchanges: Sequence[Exchange]) -> npt.NDArray[np.float64]:
         """Return the probability of each reaction, a row for each exchange."""
@@ -86,7 +82,7 @@ class Reactions(Model):
         known = dict(zip(keys, self._cache.fetch(keys), strict=True))
         missing = {name: one for name, one in zip(keys, exchanges, strict=True) if known[name] is None}
         if missing:
-            features = reaction_features(list(missing.values()), self._encoder)
+            features = reaction_features(list(missing.values()), self.encoder)
             found = self._head.answers(features)[HEAD.name].astype(np.float32)
             self._cache.store(list(missing), found)
             known.update(zip(missing, found, strict=True))

@@ -17,10 +17,8 @@ import numpy as np
 from dialeval.dialogues import Dialogue, takes_part
 from dialeval.dialogues.acts import ACTS, annotations
 from dialeval.dialogues.segments import SPLITTERS, Segment, segments_of, with_acts
-from dialeval.errors import DataError
-from dialeval.models.artefact import Artefact, Model
-from dialeval.models.encoder import Encoder, Reading, recorded_encoder
-from dialeval.models.heads import Head, VectorHead
+from dialeval.models.encoder import Encoder, Reading
+from dialeval.models.heads import EncoderHead, Head
 from dialeval.models.needs import Need, plain_turns
 from dialeval.models.network import Floats
 from dialeval.models.segment_acts import HEAD as ACT
@@ -79,7 +77,7 @@ def places_of(dialogue: Dialogue, segments: Sequence[Segment]) -> list[Place]:
     return found
 
 
-class Segmenter(Model):
+class Segmenter(EncoderHead):
     """Cuts turns where one thing ends and another begins, whether or not there is a mark.
 
     >>> Segmenter.load().cut(["hey how are you i am fine thanks"])
@@ -88,13 +86,7 @@ class Segmenter(Model):
 
     kinds: ClassVar[tuple[str, ...]] = (SEGMENTER,)
     default: ClassVar[str] = LEARNED
-
-    def __init__(self, artefact: Artefact) -> None:
-        super().__init__(artefact)
-        config, place = artefact.config, artefact.folder / "config.json"
-        self._head, self.encoder = VectorHead(artefact), recorded_encoder(config, place)
-        if CUT not in self._head.heads:
-            raise DataError(f"has no head {CUT.name!r}", file=place, field="heads")
+    head: ClassVar[Head] = CUT
 
     def cut(self, texts: Sequence[str], offsets: "TokenOffsets | None" = None) -> list[list[str]]:
         """Cut each text; what is blank, or a mark alone, is no segment."""
@@ -186,7 +178,7 @@ def _offsets(encoder: Encoder, known: TokenOffsets | None) -> TokenOffsets:
     return known if known is not None and known.encoder is encoder else TokenOffsets(encoder)
 
 
-class SpanActs(Model):
+class SpanActs(EncoderHead):
     """A classifier of segments that reads them where they stand.
 
     >>> from dialeval.dialogues import dialogue
@@ -197,13 +189,7 @@ class SpanActs(Model):
 
     kinds: ClassVar[tuple[str, ...]] = (CLASSIFIER,)
     default: ClassVar[str] = DEFAULT
-
-    def __init__(self, artefact: Artefact) -> None:
-        super().__init__(artefact)
-        config, place = artefact.config, artefact.folder / "config.json"
-        self._head, self.encoder = VectorHead(artefact), recorded_encoder(config, place)
-        if ACT not in self._head.heads:
-            raise DataError(f"has no head 'act' with the classes {', '.join(ACTS)}", file=place)
+    head: ClassVar[Head] = ACT
 
     def needs(self, splitter: str = LEARNED) -> list[Need]:
         """Return what it reads of an encoder; a segmenter reads the first of its layers."""

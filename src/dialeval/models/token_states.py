@@ -1,14 +1,13 @@
 """Token states: where an encoder puts every token of a text, in as few bytes as it takes.
 
-A dialogue has them in one of two forms. *By turn*, every turn is encoded by itself and the tokens of all of
-them stand one after the other, without the marks that the encoder puts around a text: a turn that is said
-again costs nothing, and only a turn can be too long for the encoder, not a dialogue. *Whole*, the dialogue is
-one text, marks and all, and what goes beyond the encoder's limit is not seen.
+Every turn of a dialogue is encoded by itself, and the tokens of all of them stand one after the other,
+without the marks that the encoder puts around a text: a turn that is said again costs nothing, and only a
+turn can be too long for the encoder, not a dialogue.
 """
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +16,6 @@ if TYPE_CHECKING:
     from dialeval.models.encoder import Encoder
 
 Floats = npt.NDArray[np.float32]
-Form = Literal["turns", "whole"]
 T = TypeVar("T")
 K = TypeVar("K", bound=Hashable)
 ROOM = 1 << 18  # characters encoded and held at a time, none counted that an encoder would cut off
@@ -86,7 +84,7 @@ def text_states(
 
 
 def dialogue_states(
-    dialogues: Iterable[Sequence[str]], encoder: "Encoder", layer: int | None = None, *, form: Form = "turns"
+    dialogues: Iterable[Sequence[str]], encoder: "Encoder", layer: int | None = None
 ) -> Iterator[TokenStates]:
     """Encode dialogues, each given as what was said in its turns, as a stream of bounded memory.
 
@@ -97,22 +95,15 @@ def dialogue_states(
     >>> chats = [["Good morning!", "Good morning!"], ["", " "]]
     >>> [one.tokens.tolist() for one in dialogue_states(chats, Encoder.load())]
     [[2204, 2851, 999, 2204, 2851, 999], []]
-    >>> [one.tokens.tolist() for one in dialogue_states(chats, Encoder.load(), form="whole")]
-    [[101, 2204, 2851, 999, 2204, 2851, 999, 102], []]
     """
-    marks = len(encoder.tokenizer.special()[0]) if form == "turns" else 0
-
-    def pieces(turns: Sequence[str]) -> list[str]:
-        spoken = [text for text in turns if text.strip()]
-        return spoken if form == "turns" else [" ".join(spoken)]
-
-    for block in blocks(dialogues, pieces, lambda text: taken(text, encoder), ROOM):
-        distinct = list(dict.fromkeys(text for turns in block for text in pieces(turns)))
-        known = dict(zip(distinct, text_states(distinct, encoder, layer), strict=True))
-        if marks:
-            known = {text: _without(states, marks) for text, states in known.items()}
+    marks = len(encoder.tokenizer.special()[0])
+    spoken = ([text for text in turns if text.strip()] for turns in dialogues)
+    for block in blocks(spoken, iter, lambda text: taken(text, encoder), ROOM):
+        distinct = list(dict.fromkeys(text for turns in block for text in turns))
+        states = zip(distinct, text_states(distinct, encoder, layer), strict=True)
+        known = {text: _without(found, marks) for text, found in states}
         for turns in block:
-            yield joined([known[text] for text in pieces(turns)], encoder.width)
+            yield joined([known[text] for text in turns], encoder.width)
 
 
 def plain(text: str) -> str:

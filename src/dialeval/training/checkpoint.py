@@ -7,13 +7,13 @@ examples and dropout follow from the seed and the number of the step: they need 
 """
 
 import contextlib
-import json
 import shutil
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import numpy as np
 
 from dialeval.errors import DataError
@@ -25,7 +25,6 @@ from dialeval.training.settings import TrainingSettings
 if TYPE_CHECKING:
     import torch
 
-_FORMAT = 2  # 1 had no hashes
 _CHECKPOINT, _STATE = "checkpoint", "state.json"
 _MODEL, _OPTIMISER = "model.safetensors", "optimiser.safetensors"
 _AFRESH = "take another folder, or begin afresh (--fresh, or resume=False)"
@@ -114,17 +113,24 @@ class Fingerprint:
     """A hash of the first weights and of the heads."""
     figure: str
 
-    def refuse(self, stored: Any, file: Path, differences: list[str]) -> None:
+    def refuse(self, stored: "Fingerprint", file: Path, differences: list[str]) -> None:
         """Raise an error that names the differences to a stored fingerprint, if there are any."""
         told = {
             "train": "the training examples are others",
             "dev": "the dev examples are others",
             "network": "encoder or heads are others, or the network was trained already",
-            "figure": f"the dev figure was {stored.get('figure')}, is {self.figure}",
+            "figure": f"the dev figure was {stored.figure}, is {self.figure}",
         }
-        wrong = differences + [text for name, text in told.items() if stored.get(name) != getattr(self, name)]
+        others = [name for name in told if getattr(stored, name) != getattr(self, name)]
+        wrong = differences + [told[name] for name in others]
         if wrong:
             raise DataError(f"a checkpoint of another run: {'; '.join(wrong)}", file=file, fix=_AFRESH)
+
+
+@dataclass(frozen=True)
+class _Stored:
+    state: State
+    fingerprint: Fingerprint
 
 
 class Checkpoints:
@@ -150,12 +156,12 @@ class Checkpoints:
         """Write all that a resumed run needs, in place of the last checkpoint."""
         if self.folder is None:
             return
-        content = {"format": _FORMAT, "state": asdict(state), "fingerprint": asdict(whose)}
+        content = msgspec.json.format(msgspec.json.encode(_Stored(state, whose)), indent=1)
         with replacing_folder(self.folder / _CHECKPOINT) as fresh:
             remembered = {} if state.finished else _remembered(module, optimiser)  # no step will follow
             write_tensors(fresh / _MODEL, module_arrays(module))
             write_tensors(fresh / _OPTIMISER, remembered)
-            write_text(fresh / _STATE, json.dumps(content, indent=1, allow_nan=False))
+            write_text(fresh / _STATE, content.decode())
             write_sums(fresh)
         for old in self.folder.glob("best-*"):
             if old.name != f"best-{state.best_step}":
@@ -184,12 +190,12 @@ class Checkpoints:
         if self.folder is None or not (self.folder / _CHECKPOINT).is_dir():
             return None
         place = self.folder / _CHECKPOINT
-        state, stored = _read(place / _STATE)
-        whose.refuse(stored, place / _STATE, differences(stored.get("settings") or {}))
+        stored = _read(place / _STATE)
+        whose.refuse(stored.fingerprint, place / _STATE, differences(stored.fingerprint.settings))
         check_sums(place, fix=_AFRESH)
         _into(module, read_tensors(place / _MODEL), place / _MODEL)
         _remember(module, optimiser, read_tensors(place / _OPTIMISER), place / _OPTIMISER)
-        return state
+        return stored.state
 
     def load_best(self, state: State, module: "torch.nn.Module") -> None:
         """Load the best weights into the module; the last ones, if no dev figure was ever defined."""
@@ -206,15 +212,10 @@ class Checkpoints:
             shutil.rmtree(old, ignore_errors=True)
 
 
-def _read(file: Path) -> tuple[State, dict[str, Any]]:
+def _read(file: Path) -> _Stored:
     try:
-        content = json.loads(file.read_bytes())
-        if content["format"] != _FORMAT:
-            raise DataError(f"a checkpoint of format {content['format']!r}", file=file, fix=_AFRESH)
-        state = State(**content["state"])
-        state.history = [DevResult(**one) for one in content["state"]["history"]]
-        return state, dict(content["fingerprint"])
-    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        return msgspec.json.decode(file.read_bytes(), type=_Stored)
+    except (OSError, ValueError, RecursionError) as error:
         raise DataError(f"not a checkpoint: {error}", file=file, fix=_AFRESH) from None
 
 

@@ -20,7 +20,7 @@ from typing import Any
 from dialeval.dialogues import Dialogue
 from dialeval.dialogues.acts import ACTS, canonical
 from dialeval.dialogues.dialogue import Turn, takes_part
-from dialeval.dialogues.segments import DEFAULT_SPLITTER, Segment, Splitter, segments_of, split, with_acts
+from dialeval.dialogues.segments import Segment, segments_of, split, with_acts
 from dialeval.models.encoder import DEFAULT, Encoder
 from dialeval.models.segment_acts import HEAD, segment_features, segment_pair
 from dialeval.training import (
@@ -194,7 +194,7 @@ def _fillers() -> re.Pattern[str]:
     return re.compile(_table()["fillers"]["only"])
 
 
-def mapped(dialogue: Dialogue, splitter: Splitter = DEFAULT_SPLITTER) -> Dialogue:
+def mapped(dialogue: Dialogue) -> Dialogue:
     """Return the dialogue with our acts, where its corpus' labels say them; segments it has are kept.
 
     >>> from dialeval.dialogues.dialogue import Turn, dialogue
@@ -208,13 +208,13 @@ def mapped(dialogue: Dialogue, splitter: Splitter = DEFAULT_SPLITTER) -> Dialogu
         segment
         for number, turn in enumerate(dialogue.turns)
         if takes_part(turn)
-        for segment in _mapped_turn(number, turn, splitter)
+        for segment in _mapped_turn(number, turn)
     ]
     return with_acts(dialogue, found)
 
 
-def _mapped_turn(number: int, turn: Turn, splitter: Splitter) -> Iterator[Segment]:
-    pieces = split(turn.text, splitter)
+def _mapped_turn(number: int, turn: Turn) -> Iterator[Segment]:
+    pieces = split(turn.text)
     telling = [
         place
         for place, piece in enumerate(pieces)

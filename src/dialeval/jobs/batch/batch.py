@@ -16,7 +16,7 @@ from dialeval.dialogues.formats import TurnColumns, known_formats
 from dialeval.errors import UsageError
 from dialeval.jobs import runs
 from dialeval.jobs.batch.folder import LOG, SUMMARY, BatchFolder, absolute, done_name, input_files
-from dialeval.jobs.batch.plan import TURNS, Plan, check_plan, load_plan, make_plan, read_shard
+from dialeval.jobs.batch.plan import TURNS, BatchPlan, check_plan, load_plan, make_plan, read_shard
 from dialeval.jobs.batch.ray_workers import RayCrew
 from dialeval.jobs.batch.shard_scores import score_shard
 from dialeval.jobs.batch.workers import Crew, LocalCrew, Outcome, work_off
@@ -36,7 +36,7 @@ class Batch:
     """A batch that is planned: what is done, and what is left to do."""
 
     folder: BatchFolder
-    plan: Plan
+    plan: BatchPlan
     done: dict[int, dict[str, Any]]
     """The records of the shards whose scores are there, whole."""
     note: Callable[[dict[str, Any]], None] = lambda event: None

@@ -73,7 +73,7 @@ class Shard:
 
 
 @dataclass(frozen=True)
-class Plan:
+class BatchPlan:
     """All that a worker has to know."""
 
     version: str
@@ -98,7 +98,7 @@ class Plan:
             write_listed(Path(folder.place), {runs.RUN: data})
 
 
-def load_plan(folder: BatchFolder) -> Plan | None:
+def load_plan(folder: BatchFolder) -> BatchPlan | None:
     """Read the plan of a folder; None if there is none yet."""
     file = folder.path(runs.RUN)
     if not folder.stored:
@@ -116,8 +116,8 @@ def load_plan(folder: BatchFolder) -> Plan | None:
 
 
 @functools.lru_cache(maxsize=1)
-def _decoded(data: bytes) -> Plan:
-    plan = msgspec.json.decode(data, type=Plan)
+def _decoded(data: bytes) -> BatchPlan:
+    plan = msgspec.json.decode(data, type=BatchPlan)
     numbers = [shard.number for shard in plan.shards]
     named = {stretch.file for shard in plan.shards for stretch in shard.stretches}
     if numbers != list(range(len(numbers))) or not named <= set(range(len(plan.inputs))):
@@ -125,7 +125,7 @@ def _decoded(data: bytes) -> Plan:
     return plan
 
 
-def read_shard(plan: Plan, number: int) -> Iterator[Dialogue]:
+def read_shard(plan: BatchPlan, number: int) -> Iterator[Dialogue]:
     """Yield the dialogues of a shard; an input that is no longer what was planned is an error at the end."""
     shard, digest = plan.shards[number], hashlib.sha256()
     nameless = Counter(shard.seen)
@@ -169,7 +169,7 @@ def make_plan(
     format: str | None = None,
     columns: TurnColumns | None = None,
     watch: Watch | None = None,
-) -> Plan:
+) -> BatchPlan:
     """Read all inputs once and cut them into shards.
 
     Raises:
@@ -191,7 +191,7 @@ def make_plan(
     ids.ids.check()
     seen = ids.seen()
     shards = [replace(shard, seen=seen.get(shard.number, {})) for shard in cutter.shards]
-    return Plan(VERSION, name, list(metrics), signatures, turns_per_shard, inputs, shards)
+    return BatchPlan(VERSION, name, list(metrics), signatures, turns_per_shard, inputs, shards)
 
 
 class _Cutter:
@@ -266,7 +266,7 @@ def _places(
 
 
 def check_plan(
-    plan: Plan,
+    plan: BatchPlan,
     paths: Sequence[str],
     signatures: dict[str, str],
     turns_per_shard: int,
@@ -296,7 +296,7 @@ def check_plan(
         )
 
 
-def _changed_inputs(plan: Plan, paths: Sequence[str]) -> Iterator[str]:
+def _changed_inputs(plan: BatchPlan, paths: Sequence[str]) -> Iterator[str]:
     planned = {one.layout.path: one for one in plan.inputs}
     yield from (f"input {path} is new" for path in paths if path not in planned)
     yield from (f"input {path} is no longer given" for path in planned if path not in paths)

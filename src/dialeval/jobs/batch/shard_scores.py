@@ -18,18 +18,16 @@ from dialeval.dialogues import Dialogue
 from dialeval.errors import DataError, DialevalError, UsageError
 from dialeval.jobs.batch.folder import BatchFolder, absolute, done_name, part_name
 from dialeval.jobs.batch.plan import load_plan, read_shard
-from dialeval.jobs.scoring import Summary, build_all
+from dialeval.jobs.scoring import Summary, build_all, score_each
 from dialeval.manifests import FileRecord
 from dialeval.metrics import chunks, needs_of, signature_of
 from dialeval.models.cache import forget
 from dialeval.models.needs import encode_ahead
-from dialeval.scores import SCHEMA, Score, Scores, Signature
+from dialeval.scores import SCHEMA, Scores, Signature
 from dialeval.scores.table import metadata
 
 _ADDRESS = re.compile(r"\b0x[0-9a-fA-F]+")
 Metrics = dict[str, Any]
-Poisoned = dict[str, dict[str, str]]
-"""By source: the ids of dialogues that its metric fails on, and how."""
 
 
 def score_shard(folder: str, number: int) -> dict[str, Any]:
@@ -99,69 +97,28 @@ def to_parquet(table: Scores, signatures: dict[str, Signature]) -> bytes:
     return buffer.getvalue()
 
 
-def _scored(dialogues: Sequence[Dialogue], metrics: Metrics, summary: Summary) -> list[Scores]:
-    """Score all of a shard; where a metric fails, find out on which dialogues, and begin again without."""
-    try:
-        forget()
-        return list(_pass(dialogues, metrics, summary, {}))
-    except MemoryError:
-        raise
-    except Exception as error:
-        poisoned = _find(dialogues, metrics)
-        for source, found in poisoned.items():
-            if len(found) == len(dialogues) > 1:
-                raise DataError(f"{source} fails on every dialogue: {next(iter(found.values()))}") from error
-        fresh = Summary()
-        forget()
-        parts = list(_pass(dialogues, metrics, fresh, poisoned))
-        vars(summary).update(vars(fresh))
-        return parts
-
-
-def _pass(
-    dialogues: Sequence[Dialogue], metrics: Metrics, summary: Summary, poisoned: Poisoned
-) -> Iterator[Scores]:
-    needs = needs_of(metrics.values())
+def _scored(dialogues: Sequence[Dialogue], metrics: Metrics, summary: Summary) -> Iterator[Scores]:
+    """Score all of a shard; a metric that fails on all of it is an error."""
+    forget()
+    needs, failed = needs_of(metrics.values()), dict[str, list[str]]()
     for chunk in chunks(dialogues):
         encode_ahead(chunk, needs)
-        parts = []
-        for source, made in metrics.items():
-            bad = poisoned.get(source, {})
-            good = [one for one in chunk if one.id not in bad]
-            parts.append(made.score(good).renamed(source))
-            rows = (
-                Score(one.id, None, one.system, source, dimension, None, bad[one.id])
-                for one in chunk
-                if one.id in bad
-                for dimension in made.dimensions
-            )
-            parts.append(Scores.of(rows))
+        parts = [
+            table
+            for source, made in metrics.items()
+            for table in score_each(source, made, chunk, functools.partial(_note, failed, source))
+        ]
         scores = Scores.concat(parts)
         summary.add(chunk, scores)
         yield scores
+    for source, why in failed.items():
+        if len(why) == len(dialogues) > 1:
+            raise DataError(f"{source} fails on every dialogue: {why[0]}")
 
 
-def _find(dialogues: Sequence[Dialogue], metrics: Metrics) -> Poisoned:
-    """Find the dialogues that each metric fails on."""
-    found: Poisoned = {source: {} for source in metrics}
-    for chunk in chunks(dialogues):
-        for source, made in metrics.items():
-            found[source] |= _failing(made, chunk)
-    return found
-
-
-def _failing(made: Any, dialogues: list[Dialogue]) -> dict[str, str]:
-    """Halve until the dialogues stand alone that it fails on."""
-    try:
-        made.score(dialogues)
-    except MemoryError:
-        raise
-    except Exception as error:
-        if len(dialogues) == 1:
-            return {dialogues[0].id: failure(error)}
-        middle = len(dialogues) // 2
-        return _failing(made, dialogues[:middle]) | _failing(made, dialogues[middle:])
-    return {}
+def _note(failed: dict[str, list[str]], source: str, error: Exception) -> str:
+    failed.setdefault(source, []).append(failure(error))
+    return failed[source][-1]
 
 
 def failure(error: BaseException) -> str:

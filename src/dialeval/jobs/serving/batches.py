@@ -9,6 +9,7 @@ library fails its own request and no others. Nothing is scored for those who hav
 
 import asyncio
 import contextlib
+import functools
 import logging
 import threading
 import time
@@ -22,6 +23,7 @@ import prometheus_client as prometheus
 from dialeval import __version__
 from dialeval.dialogues import Dialogue
 from dialeval.errors import DialevalError
+from dialeval.jobs.scoring import score_each
 from dialeval.jobs.serving.requests import Limits, ParsedRequest
 from dialeval.scores import Score
 
@@ -240,8 +242,10 @@ def score_together(jobs: Sequence[WaitingRequest], metrics: Mapping[str, Any]) -
         for source, made in metrics.items():
             for part in _parts(job for job in some if source in job.asked.sources):
                 homes = {one.id: job.rows[one.id] for job, one in part if not job.gone}
-                for row in score_each(source, made, [one for _, one in part if one.id in homes]):
-                    homes[row.dialogue_id].append(row)
+                asked = [one for _, one in part if one.id in homes]
+                for table in score_each(source, made, asked, functools.partial(_note, made)):
+                    for row in table:
+                        homes[row.dialogue_id].append(row)
 
 
 def _parts(jobs: Iterable[WaitingRequest]) -> Iterator[list[tuple[WaitingRequest, Dialogue]]]:
@@ -272,25 +276,9 @@ def _without_clashes(jobs: Sequence[WaitingRequest]) -> Iterator[list[WaitingReq
         rest = later
 
 
-def score_each(source: str, made: Any, dialogues: Sequence[Dialogue]) -> list[Score]:
-    """Score dialogues with one metric; one that it fails on is unscored, and the others are not.
-
-    Where all of them together fail, halves are tried, so that a thousand dialogues with one bad one among
-    them cost about twenty passes.
-    """
-    if not dialogues:
-        return []
-    try:
-        return list(made.score(dialogues).renamed(source))
-    except Exception as error:
-        if len(dialogues) > 1:
-            half = len(dialogues) // 2
-            return [*score_each(source, made, dialogues[:half]), *score_each(source, made, dialogues[half:])]
-        one = dialogues[0]
-        known = isinstance(error, DialevalError)
-        note = str(error) if known else f"{made.name} failed: {type(error).__name__}"
-        if not known:
-            _log.warning("%s failed on a dialogue", made.name, exc_info=error)
-        return [
-            Score(one.id, None, one.system, source, dimension, None, note) for dimension in made.dimensions
-        ]
+def _note(made: Any, error: Exception) -> str:
+    """Return why a dialogue is unscored: what dialeval says, and of any other error no more than its kind."""
+    if isinstance(error, DialevalError):
+        return str(error)
+    _log.warning("%s failed on a dialogue", made.name, exc_info=error)
+    return f"{made.name} failed: {type(error).__name__}"

@@ -24,7 +24,7 @@ from dialeval.models.index.layout import (
     REBUILD,
     Approximate,
     Array,
-    Part,
+    IndexPart,
     checked_part,
 )
 
@@ -76,14 +76,14 @@ def build(folder: Path, vectors: VectorColumn) -> Approximate:
             _faiss().write_index(index, str(path))
         except RuntimeError as error:
             raise DataError(f"cannot be written: {error}; nothing was changed", file=folder) from None
-        part = Part(name, rows, FileRecord.of(path))
+        part = IndexPart(name, rows, FileRecord.of(path))
     return Approximate("ivf", rows, round(recall, 4), len(held), effort, part)
 
 
 class Searcher:
     """The index that `build` has written, memory-mapped. Its bytes are checked before faiss sees them."""
 
-    def __init__(self, folder: Path, entry: Approximate, part: Part, width: int) -> None:
+    def __init__(self, folder: Path, entry: Approximate, part: IndexPart, width: int) -> None:
         self.rows, self.effort = entry.rows, entry.effort
         self.index = _read(checked_part(folder, part), entry, width)
 

@@ -10,7 +10,6 @@ import hashlib
 import json
 import os
 import re
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any, Literal, Protocol
@@ -70,7 +69,7 @@ class Origin(ConfigRecord, frozen=True):
     sha: Hex
 
 
-class Part(ConfigRecord, frozen=True):
+class IndexPart(ConfigRecord, frozen=True):
     """A file in `parts/`."""
 
     name: PartName
@@ -90,7 +89,7 @@ class Approximate(ConfigRecord, frozen=True):
     queries: Size = 0
     effort: Annotated[int, msgspec.Meta(ge=0, le=1 << 20)] = 0
     """How many inverted lists are looked at (`nprobe`)."""
-    part: Part | None = None
+    part: IndexPart | None = None
     note: str | None = None
 
 
@@ -103,7 +102,7 @@ class IndexConfig(ConfigRecord, frozen=True, rename={"kind": "class"}):
     columns: Annotated[dict[ColumnName, Kind], msgspec.Meta(min_length=1)]
     documents: bool
     exact_up_to: Size
-    segments: Annotated[list[Part], msgspec.Meta(min_length=1)]
+    segments: Annotated[list[IndexPart], msgspec.Meta(min_length=1)]
     approximate: dict[ColumnName, Approximate]
     sha: Hex
 
@@ -113,7 +112,7 @@ class IndexConfig(ConfigRecord, frozen=True, rename={"kind": "class"}):
         return sum(segment.rows for segment in self.segments)
 
     @property
-    def parts(self) -> list[Part]:
+    def parts(self) -> list[IndexPart]:
         """Every part that is in use."""
         return [*self.segments, *(one.part for one in self.approximate.values() if one.part)]
 
@@ -170,9 +169,7 @@ def read_config(folder: Path) -> IndexConfig:
     found = parse_object(read_small(path), path)
     if found.get("class") != CLASS:
         what = ascii(str(found.get("class"))[:40])
-        old = str(found.get("class")).startswith("index.")
-        fix = f"build it again: dialeval index CORPUS -o {folder} --overwrite" if old else None
-        raise DataError(f"this is {what}, not {CLASS}", file=path, field="class", fix=fix)
+        raise DataError(f"this is {what}, not {CLASS}", file=path, field="class")
     try:
         config = msgspec.convert(found, IndexConfig)
     except msgspec.ValidationError as error:
@@ -196,7 +193,7 @@ def write_config(folder: Path, config: IndexConfig) -> IndexConfig:
     return signed
 
 
-def checked_part(folder: Path, part: Part, *, trust: bool = False) -> Path:
+def checked_part(folder: Path, part: IndexPart, *, trust: bool = False) -> Path:
     """Return where a part is; refuse one that is not, byte for byte, as it was written (`trust`: by size)."""
     place = folder / PARTS
     if place.is_symlink() or not place.is_dir():
@@ -257,9 +254,7 @@ def sweep(folder: Path) -> None:
         except DataError:
             return
     for entry in [*(folder / PARTS).iterdir(), *folder.glob(f".{CONFIG}.*.part")]:
-        if entry.is_dir() and not entry.is_symlink():  # of an earlier version
-            shutil.rmtree(entry, ignore_errors=True)
-        elif entry.name not in kept:
+        if entry.name not in kept:
             entry.unlink(missing_ok=True)
 
 

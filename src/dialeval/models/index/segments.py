@@ -20,7 +20,7 @@ from dialeval.models.index.layout import (
     ROWS,
     DenseKind,
     IndexConfig,
-    Part,
+    IndexPart,
     TokenKind,
     WordKind,
 )
@@ -45,7 +45,7 @@ def schema_of(config: IndexConfig) -> "pa.Schema":
     return pa.schema([pa.field(name, kind, nullable=False) for name, kind in fields.items()])
 
 
-def read_rows(folder: Path, config: IndexConfig, parts: Sequence[Part]) -> "pa.Table":
+def read_rows(folder: Path, config: IndexConfig, parts: Sequence[IndexPart]) -> "pa.Table":
     """Map segments as one table without nulls, and look through its structure."""
     import pyarrow as pa
 
@@ -65,7 +65,7 @@ def read_rows(folder: Path, config: IndexConfig, parts: Sequence[Part]) -> "pa.T
     return pa.concat_tables(tables)
 
 
-def write_segment(folder: Path, config: IndexConfig, batches: "Iterable[pa.RecordBatch]") -> Part:
+def write_segment(folder: Path, config: IndexConfig, batches: "Iterable[pa.RecordBatch]") -> IndexPart:
     """Write rows as they come; the segment is there when all of them are, under a name that is not used yet.
 
     Raises:
@@ -88,7 +88,7 @@ def write_segment(folder: Path, config: IndexConfig, batches: "Iterable[pa.Recor
             raise DataError(f"{text}; nothing was changed", file=folder) from None
         _refuse_duplicates(path)
         file_record = FileRecord.of(path)
-    return Part(name, rows, file_record, {f"{one}.txt": lines.record() for one, lines in texts.items()})
+    return IndexPart(name, rows, file_record, {f"{one}.txt": lines.record() for one, lines in texts.items()})
 
 
 class _Lines:
