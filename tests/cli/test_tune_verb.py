@@ -63,7 +63,7 @@ def test_words_numbers_levels_and_dimensions(tmp_path: Path) -> None:
         (("repetition", CHATS, "--try", "n=1,2"), 2, "no ratings of"),
         (("repetition", CHATS, RATINGS), 2, "nothing to try"),
         (("repetition", CHATS, RATINGS, "--try", "m=1,2"), 2, "repetition has no field 'm'"),
-        (("repetition", CHATS, RATINGS, "--try", "n=1,x"), 2, "repetition:n=x: expected int"),
+        (("repetition", CHATS, RATINGS, "--try", "n=1,x"), 2, "repetition:n=x: expected a whole number"),
         (
             ("repetition", CHATS, RATINGS, "--try", "n=1,2", "--fix", "speaker=a,b"),
             2,

@@ -7,7 +7,7 @@ from dialeval.dialogues import Dialogue, Turn, dialogue
 from dialeval.dialogues.segments import Segment, segments_of, split
 from dialeval.models.encoder import Encoder
 from dialeval.models.needs import encode_ahead
-from dialeval.models.segment_spans import Segmenter, SpanActs, places_of, read_layers, span_means
+from dialeval.models.segment_spans import Segmenter, SpanActs, places_of, span_means
 
 SAID = "Well, I paid 1,000 for it. Do you like it?"
 
@@ -33,7 +33,7 @@ def test_means_are_those_of_the_tokens() -> None:
     means = span_means(places, encoder)
     text = places[0].turn
     offsets = encoder.tokenizer.offsets([text])[0]
-    for order, layer in enumerate(read_layers(encoder)):
+    for order, layer in enumerate(encoder.middle_and_last):
         states = encoder.tokens([text], layer=layer)[0][1:-1]
         for row, place in zip(means, places, strict=True):
             inside = [

@@ -227,7 +227,7 @@ def test_another_dimension_of_the_metric() -> None:
     ("metric", "tried", "options", "said"),
     [
         ("dial", {"speed": "1,2"}, {}, "dial has no field 'speed'"),
-        ("dial", {"w": "0.1,fast"}, {}, "dial:w=fast: expected float"),
+        ("dial", {"w": "0.1,fast"}, {}, "dial:w=fast: expected a number"),
         ("dial", {"w": "0.1,nan"}, {}, "expected a finite number"),
         ("dial", {"w": "0.1,0.10"}, {}, "are the same"),
         ("dial", {"w": "0.1"}, {}, "1 combinations: there must be 2"),

@@ -7,9 +7,10 @@ import shlex
 import typing
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from dialeval.errors import DataError, UsageError
+from dialeval.metrics.registry import read_option
 from dialeval.models.tensors import Storage
 from dialeval.training.data import TestOverlap, read_split, source_of
 from dialeval.training.recipe import Provenance, Result, Watch, train
@@ -170,22 +171,8 @@ def settings_of(recipes: TrainingSettings, given: Mapping[str, str]) -> Training
     for key in given:
         if key not in hints:
             raise UsageError(f"there is no setting {key!r}; there are: {', '.join(hints)}")
-    return dataclasses.replace(recipes, **{key: _typed(key, text, hints[key]) for key, text in given.items()})
-
-
-def _typed(key: str, text: str, hint: Any) -> Any:
-    choices = typing.get_args(hint)
-    if typing.get_origin(hint) is Literal:
-        if text in choices:
-            return text
-        raise UsageError(f"{key}={text}: expected {' or '.join(choices)}")
-    if type(None) in choices and text.lower() == "none":
-        return None
-    try:
-        return int(text) if hint is int else float(text)
-    except ValueError:
-        wanted = ("a whole number" if hint is int else "a number") + (" or none" if choices else "")
-        raise UsageError(f"{key}={text}: expected {wanted}") from None
+    read = {key: read_option(key, text, hints[key]) for key, text in given.items()}
+    return dataclasses.replace(recipes, **read)
 
 
 def command_of(name: str, sources: Sequence[str], out: str | Path, **options: Any) -> str:

@@ -7,11 +7,11 @@ what either part is among good dialogues of the same length.
 
 import contextlib
 import hashlib
-import json
 from collections.abc import Callable, Iterable
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -104,15 +104,12 @@ def corpus_scale(corpus: Corpus, size: int, made: str, compare: Compare) -> Scal
 def _read(path: Path) -> Scale | None:
     """Return a kept scale; one that is not there, or damaged, is computed."""
     try:
-        numbers = [float(number) for number in json.loads(path.read_text(encoding="utf-8"))]
-        scale = Scale(LengthTrend(*numbers[:3]), LengthTrend(*numbers[3:]))
-    except (OSError, ValueError, TypeError):
+        found = msgspec.json.decode(path.read_bytes(), type=Scale)
+    except (OSError, ValueError, RecursionError):
         return None
-    sound = all(map(np.isfinite, numbers)) and min(scale.acts.spread, scale.content.spread) >= _LEAST
-    return scale if sound else None
+    return found if min(found.acts.spread, found.content.spread) >= _LEAST else None
 
 
 def _keep(path: Path, scale: Scale) -> None:
-    numbers = [*astuple(scale.acts), *astuple(scale.content)]
     with contextlib.suppress(DialevalError), files.replacing(path) as file:  # else it is computed again
-        file.write(json.dumps(numbers).encode())
+        file.write(msgspec.json.encode(scale))

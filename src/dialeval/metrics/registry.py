@@ -204,32 +204,40 @@ def build(spec: str) -> Any:
     for key in options:
         if key not in known:
             raise UsageError(f"{name} has no field {key!r}; it has: {', '.join(sorted(known)) or 'none'}")
-    return cls(**{key: _convert(name, key, value, hints[key]) for key, value in options.items()})
+    return cls(**{key: read_option(f"{name}:{key}", value, hints[key]) for key, value in options.items()})
 
 
-def _convert(name: str, key: str, text: str, hint: Any) -> Any:
-    """Read an option's text as the type its field is declared with."""
+_WANTED = {int: "a whole number", float: "a number", bool: "true or false"}
+
+
+def read_option(name: str, text: str, hint: Any) -> Any:
+    """Read an option's text as the type that its field is declared with.
+
+    >>> read_option("idf", "no", bool), read_option("dropout", "none", float | None)
+    (False, None)
+    """
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    or_none = ""
     if origin in (types.UnionType, typing.Union):
-        if text.lower() in ("none", "null", "") and type(None) in arguments:
-            return None
+        if type(None) in arguments:
+            or_none = " or none"
+            if text.lower() in ("none", "null", ""):
+                return None
         hint = next(item for item in arguments if item is not type(None))
         origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if origin is tuple:
+        return tuple(read_option(name, part, arguments[0]) for part in text.split("+"))
     try:
         if origin is Literal:
             return next(item for item in arguments if str(item) == text)
-        if origin is tuple:
-            return tuple(_convert(name, key, part, arguments[0]) for part in text.split("+"))
         if hint is bool:
             return {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}[
                 text.lower()
             ]
         return hint(text)
     except (ValueError, KeyError, StopIteration):
-        wanted = (
-            " or ".join(map(str, arguments)) if origin is Literal else getattr(hint, "__name__", str(hint))
-        )
-        raise UsageError(f"{name}:{key}={text}: expected {wanted}") from None
+        wanted = " or ".join(map(str, arguments)) if origin is Literal else _WANTED.get(hint, str(hint))
+        raise UsageError(f"{name}={text}: expected {wanted}{or_none}") from None
 
 
 def signature_of(made: Any) -> Signature:

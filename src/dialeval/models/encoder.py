@@ -171,6 +171,15 @@ class Encoder(Model):
         """Return an upper estimate of what the token states of texts take: a token has three letters."""
         return 4 * self.width * sum(min(len(text) // 3 + 3, self.limit) for text in texts)
 
+    @property
+    def middle_and_last(self) -> tuple[int, int]:
+        """The layers that heads read: a middle one, for the words that are there, and the last, for meaning.
+
+        >>> Encoder.load().middle_and_last
+        (3, 6)
+        """
+        return max(1, round(self.layers / 2)), self.layers
+
     def layer(self, layer: int | None) -> int:
         """Return the number of a layer, by default the last one; one that is not there is an error."""
         depth = self.layers if layer is None else layer

@@ -27,7 +27,6 @@ HEAD = Head("reaction", "classes", REACTIONS)
 MOST = 3.0  # the largest sentiment; the least is its opposite
 _WORDS = re.compile(r"[^\W\d_]+(?:'[^\W\d_]+)?")
 _CACHE = 16 << 20  # bytes of answers kept, since several metrics of a run ask for the same
-_LAYERS = (0.5, 1.0)  # of the encoder's depth
 _CUES = tuple(
     re.compile(pattern)
     for pattern in (
@@ -73,7 +72,7 @@ class Reactions(EncoderHead):
 
     def needs(self) -> list[Need]:
         """Return what it reads of an encoder."""
-        readings = [self.encoder.reading(layer, "mean") for layer in _layers(self.encoder)]
+        readings = [self.encoder.reading(layer, "mean") for layer in self.encoder.middle_and_last]
         return [Need(self.encoder, spoken_turns, tuple(readings))]
 
     def shares(self, exchanges: Sequence[Exchange]) -> npt.NDArray[np.float64]:
@@ -115,7 +114,7 @@ def reaction_features(exchanges: Sequence[Exchange], encoder: Encoder) -> Floats
     """Describe exchanges, a row each: vectors of the next turn, its product with the reply's, and facts."""
     texts = list(dict.fromkeys(text for one in exchanges for text in one if text.strip()))
     places = {text: number for number, text in enumerate(texts)}
-    known = [_unit(encoder.vectors(texts, layer=layer, pooling="mean")) for layer in _layers(encoder)]
+    known = [_unit(encoder.vectors(texts, layer=layer, pooling="mean")) for layer in encoder.middle_and_last]
     blank = np.zeros(encoder.width, np.float32)
 
     def vector(text: str, layer: int) -> Floats:
@@ -128,10 +127,6 @@ def reaction_features(exchanges: Sequence[Exchange], encoder: Encoder) -> Floats
             np.concatenate([vector(one.next, 0), after, after * reply, _facts(one, before, reply, after)])
         )
     return np.asarray(rows, np.float32)
-
-
-def _layers(encoder: Encoder) -> list[int]:
-    return [max(1, round(share * encoder.layers)) for share in _LAYERS]
 
 
 def _unit(vectors: Floats) -> Floats:

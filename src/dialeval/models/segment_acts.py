@@ -24,7 +24,6 @@ from dialeval.models.pairs import PairScorer
 
 DEFAULT = "dialeval-segment-act"
 HEAD = Head("act", "classes", ACTS)
-_LAYERS = (0.5, 1.0)  # of an encoder's depth: what words are there, and what they mean
 _FACTS = 7
 Place = tuple[Sequence[Segment], int]
 
@@ -54,7 +53,7 @@ class SegmentActs(Model):
         """Return what it reads of an encoder; a cross-encoder has one of its own."""
         if self._pairs is not None:
             return []
-        readings = [self._encoder.reading(layer, "mean") for layer in _layers(self._encoder)]
+        readings = [self._encoder.reading(layer, "mean") for layer in self._encoder.middle_and_last]
         return [Need(self._encoder, segment_texts(splitter), tuple(readings))]
 
     def label(self, dialogues: Sequence[Dialogue], splitter: str = DEFAULT_SPLITTER) -> list[Dialogue]:
@@ -101,7 +100,7 @@ def segment_features(places: Sequence[Place], encoder: Encoder) -> Floats:
     pairs = [segment_pair(*place) for place in places]
     texts = list(dict.fromkeys(text for before, own in pairs for text in (*before, own)))
     rows_of = {text: number for number, text in enumerate(texts)}
-    vectors = [encoder.vectors(texts, layer=layer, pooling="mean") for layer in _layers(encoder)]
+    vectors = [encoder.vectors(texts, layer=layer, pooling="mean") for layer in encoder.middle_and_last]
     known = np.concatenate(vectors, axis=1)
     width = known.shape[1]
     rows = np.zeros((len(places), 2 * width + _FACTS), np.float32)
@@ -111,10 +110,6 @@ def segment_features(places: Sequence[Place], encoder: Encoder) -> Floats:
             row[width : 2 * width] = known[rows_of[text]]
         row[2 * width :] = segment_facts(*place)
     return rows
-
-
-def _layers(encoder: Encoder) -> list[int]:
-    return [max(1, round(share * encoder.layers)) for share in _LAYERS]
 
 
 def segment_facts(segments: Sequence[Segment], number: int) -> list[float]:

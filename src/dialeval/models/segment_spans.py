@@ -43,15 +43,6 @@ class Place(NamedTuple):
     number: int
 
 
-def read_layers(encoder: Encoder) -> tuple[int, int]:
-    """Return the layers that segments are read from: a middle one and the last.
-
-    >>> read_layers(Encoder.load())
-    (3, 6)
-    """
-    return max(1, round(encoder.layers / 2)), encoder.layers
-
-
 def places_of(dialogue: Dialogue, segments: Sequence[Segment]) -> list[Place]:
     """Find segments in their turns.
 
@@ -156,7 +147,7 @@ def gap_features(
     Returns:
         A row for each gap, and its place: the number of the text, and the character where the word ends.
     """
-    layer = read_layers(encoder)[0]
+    layer = encoder.middle_and_last[0]
     rows, gaps = [np.zeros((0, 2 * encoder.width), np.float32)], list[tuple[int, int]]()
     known = _offsets(encoder, offsets).of(texts)
     for number, (text, states, where) in enumerate(
@@ -195,7 +186,7 @@ class SpanActs(EncoderHead):
         """Return what it reads of an encoder; a segmenter reads the first of its layers."""
         if splitter not in SPLITTERS:
             Segmenter.load(splitter)
-        readings = tuple(Reading(layer, "tokens") for layer in read_layers(self.encoder))
+        readings = tuple(Reading(layer, "tokens") for layer in self.encoder.middle_and_last)
         return [Need(self.encoder, plain_turns, readings)]
 
     def label(self, dialogues: Sequence[Dialogue], splitter: str = LEARNED) -> list[Dialogue]:
@@ -252,7 +243,7 @@ def span_features(places: Sequence[Place], encoder: Encoder, offsets: TokenOffse
 
 def span_means(places: Sequence[Place], encoder: Encoder, offsets: TokenOffsets | None = None) -> Floats:
     """Return the mean state of each segment's tokens in two layers; zeros where it has no token."""
-    layers, known = read_layers(encoder), _offsets(encoder, offsets)
+    layers, known = encoder.middle_and_last, _offsets(encoder, offsets)
     rows = np.zeros((len(places), len(layers), encoder.width), np.float32)
     by_turn: dict[str, list[int]] = {}
     for number, one in enumerate(places):
