@@ -313,6 +313,9 @@ def _texts(values: Any) -> str:
     return ", ".join(map(_text, values))
 
 
+PartModel = Annotated[str | None, typer.Option(help="Model for this part, in place of the shipped one.")]
+
+
 def blend(
     out: Annotated[Path, typer.Option("-o", "--out", help="Folder for the weights.")],
     sources: Annotated[
@@ -328,18 +331,12 @@ def blend(
             help="Leave this set out, with all that share its text, to measure on it; repeat for more."
         ),
     ] = None,
-    turn_quality: Annotated[
-        str | None, typer.Option(help="Model for this part, in place of the shipped one.")
-    ] = None,
-    coherence: Annotated[
-        str | None, typer.Option(help="Model for this part, in place of the shipped one.")
-    ] = None,
+    turn_quality: PartModel = None,
+    coherence: PartModel = None,
     reactions: Annotated[
         str | None, typer.Option(help="Model for mood and tone, in place of the shipped one.")
     ] = None,
-    followup: Annotated[
-        str | None, typer.Option(help="Model for this part, in place of the shipped one.")
-    ] = None,
+    followup: PartModel = None,
     licence: Annotated[str | None, typer.Option(help="Of the weights, for their card.")] = None,
     threads: Threads = None,
     cache: Cache = None,
