@@ -115,8 +115,6 @@ def push(folder: str | Path, repo: str, *, private: bool = True) -> str:
         raise UsageError(
             f"{refused[0]} has an ending that is never pulled: nobody could use this from the Hub"
         )
-    if on_progress:
-        on_progress(f"uploading {len(names)} files to {repo}")
     return _upload(found.folder, names, repo, "model", f"Upload {found.kind} {found.sha[:12]}", private)
 
 
