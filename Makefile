@@ -7,7 +7,7 @@ export DIALEVAL_DATA ?= $(abspath $(wildcard ../shared/data))
 
 dev: .venv/dev  ## make .venv with everything the tests need
 
-.PHONY: help dev demo test core soak lint audit weights lock lowest benchmarks picture clean
+.PHONY: help dev demo docs test core soak lint audit weights lock lowest benchmarks picture clean
 
 help:  ## show this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
@@ -44,6 +44,10 @@ lint: .venv/dev  ## style, types, direction of imports
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+docs: .venv/dev  ## the documentation as a site in site/, strictly: no link leads nowhere
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build -q --strict
+	@echo site/index.html
+
 soak: .venv/dev  ## kill loops, bit flips, full disks, simulations, fuzzing: long
 	$(BIN)/python -m pytest -m soak -s tests
 
@@ -59,7 +63,7 @@ lock: .venv/dev  ## write the constraints file from what is installed
 	$(BIN)/python -m pip freeze --exclude-editable | grep -v '^dialeval' | sed 's/+cpu$$//' > $(CONSTRAINTS)
 
 clean:
-	rm -rf .venv .venv-core demo .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf .venv .venv-core demo site .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 
 picture: .venv/dev  ## make the picture of the report in docs/images
 	$(BIN)/python docs/picture.py
