@@ -9,10 +9,12 @@ from scipy import stats
 
 from dialeval.dialogues import dialogue
 from dialeval.errors import UsageError
-from dialeval.jobs.benchmark import benchmark, seen_sets
+from dialeval.jobs.benchmark import Benchmark, benchmark, seen_sets
 from dialeval.metrics import build
 from dialeval.metrics.training_data import training_data
 from dialeval.models.heads import Head
+from dialeval.scores import Score, Scores, Signature
+from dialeval.studies import study
 from dialeval.training import Provenance, TrainingSettings, VectorExample, train, vector_recipe
 from dialeval.training.blending import RATED
 
@@ -178,3 +180,24 @@ def test_a_model_without_a_record_says_so(tmp_path: Path) -> None:
     artefact.save(tmp_path / "bare", "dialogue-scorer.v1", {}, {}, Card("x", "y", licence="mit", command="z"))
     bare = build(f"turn-quality:model={tmp_path / 'bare'}")
     assert seen_sets(bare, "fed") == "none; a model does not record its data"
+
+
+def test_agreement_with_the_authors_scores_is_told_in_their_direction() -> None:
+    values = [0.1, 0.4, 0.2, 0.9, 0.5]
+    made = {
+        "mine": (values, "dynaeval.v1"),
+        "dynaeval_daily": ([2 * value for value in values], "peer.v1"),
+        "flow-score": ([1 - value for value in values], "flow-score.v1|better:lower"),
+        "flow_flipped": (values, "peer.v1"),
+        "human:ann": ([3.0, 1.0, 2.0, 5.0, 4.0], "ratings.v1"),
+    }
+    rows = [
+        Score(f"d{number}", None, None, source, "overall", value)
+        for source, (some, _) in made.items()
+        for number, value in enumerate(some)
+    ]
+    scores = Scores.of(rows, {source: Signature.parse(mark) for source, (_, mark) in made.items()})
+    found = Benchmark(study(scores, level="dialogue", resamples=20), scores, [], {}).agreement()
+    pairs = [("mine", "dynaeval_daily"), ("flow-score", "flow_flipped")]
+    assert [(ours, peer) for ours, peer, _ in found] == pairs
+    assert [round(one.value or 0, 6) for *_, both in found for one in both] == [1.0] * 4

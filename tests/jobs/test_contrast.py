@@ -127,6 +127,11 @@ def test_gaps_between_systems_and_the_log(predictions: list[Path]) -> None:
     gap = rows["shifted", "similarity", "user"]["gap"]
     assert gap["high"] < 0
     assert found.notes == ["shifted: 1 replies missing"]
+    parts = [rows["shifted", "similarity", "user"][name] for name in ("gap_alike", "gap_unlike")]
+    assert gap["n"] == sum(one["n"] for one in parts)
+    weighed = sum(one["n"] * (one["value"] or 0.0) for one in parts) / gap["n"]
+    assert gap["value"] == pytest.approx(weighed)
+    assert rows["perfect", "similarity", "user"]["gap_unlike"]["n"] == 0
 
 
 def test_order_of_systems_beside_combined(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -123,6 +123,13 @@ def _show_negatives(found: "ContrastResult", _: dict[str, Any]) -> None:
     output.print_table("True replies against negatives (chance is .5)", header, rows)
 
 
+_GAPS = {
+    "gap": "above the reference",
+    "gap_alike": "where both ask or neither",
+    "gap_unlike": "where one asks",
+}
+
+
 def _show_systems(found: "ContrastResult", ranked: dict[str, Any]) -> None:
     """Print a row for each system and dimension, the best systems first."""
     columns = list(dict.fromkeys((row["source"], row["dimension"]) for row in found.rows))
@@ -136,12 +143,12 @@ def _show_systems(found: "ContrastResult", ranked: dict[str, Any]) -> None:
                 row["system"],
                 row["n"],
                 output.interval(row["mean"]),
-                output.interval(row["gap"]) if row["gap"] else None,
+                *(output.interval(row[name]) if row[name] else None for name in _GAPS),
                 ranked["combined"].get(row["system"]),
             )
             for row in some
         ]
-    header = ("source", "dimension", "system", "n", "mean", "above the reference", "Combined")
+    header = ("source", "dimension", "system", "n", "mean", *_GAPS.values(), "Combined")
     output.print_table("Systems beside the logged replies", header, rows)
     if ranked["spearman"]:
         cells = [

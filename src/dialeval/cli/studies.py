@@ -1,5 +1,6 @@
 """The verbs that hold scores against what people said: study, report, benchmark, check."""
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -226,9 +227,16 @@ def benchmark(
         report(out, None, f"{set}: metrics against human ratings")
     if json:
         study = found.study.to_dict()
-        output.print_json({"study": study, "published": found.published, "seen": found.seen})
+        told = [[*one, *map(asdict, both)] for *one, both in found.agreement()]
+        more = {"published": found.published, "seen": found.seen, "agreement": told}
+        output.print_json({"study": study, **more})
         return
     tables.show_correlations(found.study, found.published)
+    if agreement := found.agreement():
+        rows = [(*one, both[0].n, *map(output.interval, both)) for *one, both in agreement]
+        output.print_table(
+            "With the authors' scores", ("metric", "authors' scores", "n", "Pearson", "Spearman"), rows
+        )
     if against:
         tables.show_against(found.study, against)
     if classes:

@@ -3,7 +3,7 @@
 import math
 import tomllib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -16,10 +16,20 @@ from dialeval.jobs import runs
 from dialeval.jobs.scoring import Summary, build_all, estimates, score_stream, score_to
 from dialeval.metrics.training_data import training_data
 from dialeval.scores import Score, Scores, Signature, is_human
+from dialeval.scores.signature import better
+from dialeval.statistics import Estimate
 from dialeval.studies import Study, study
 from dialeval.studies.units import Level, align, human_columns, mean_over
 
 TURN_RATINGS = "turn-ratings"
+AUTHORS = {
+    "dynaeval": ("dynaeval_",),
+    "flow-score": ("flow_flipped", "dialoflow_flow"),
+    "fed": ("fed_",),
+    "floweval": ("floweval_v",),
+    "consensus-bertscore": ("floweval_utterance_bertscore",),
+}
+"""Peers whose scores come from the authors of a metric, by how their names begin."""
 BASELINES = ("repetition", "length", "turns")
 
 
@@ -31,6 +41,29 @@ class Benchmark:
     scores: Scores
     published: list[dict[str, Any]]
     seen: dict[str, str]
+
+    def agreement(self) -> list[tuple[str, str, tuple[Estimate, ...]]]:
+        """Return Pearson and Spearman of our metrics with the scores of their authors, where those joined.
+
+        Higher is agreement: a metric of which less is better is turned, as the peers' scores are.
+        """
+        table = self.study.matrix
+        marks = {source: str(mark) for source, mark in self.scores.signatures.items()}
+        found = []
+        for row, ours in enumerate(table.labels):
+            source, _, dimension = ours.partition("/")
+            named = marks.get(source, "").partition(".v")[0]
+            sign = -1.0 if better(marks, source, dimension) == "lower" else 1.0
+            for column, peer in enumerate(table.labels):
+                if peer.startswith(AUTHORS.get(named, ("\0",))):
+                    both = [table.correlations[method][row][column] for method in ("pearson", "spearman")]
+                    found.append((ours, peer, tuple(_signed(one, sign) for one in both)))
+        return found
+
+
+def _signed(one: Estimate, sign: float) -> Estimate:
+    ends = [None if end is None else sign * end for end in (one.value, one.low, one.high)]
+    return replace(one, value=ends[0], low=ends[1 if sign > 0 else 2], high=ends[2 if sign > 0 else 1])
 
 
 def benchmark(

@@ -6,7 +6,7 @@ replies are held against what systems said in their place.
 """
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -184,11 +184,14 @@ def contrast_systems(
     read = [system_replies(path, logged) for path in systems]
     if len({one.system for one in read} | {REFERENCE}) <= len(read):
         raise UsageError("two systems of one name: give files of different names, none called reference")
-    true = _by_turn(score_stream(logged, metrics, summary, watch))
+    true, asked = _by_turn(score_stream(logged, metrics, summary, watch)), _questions(logged)
     rows = [{"system": REFERENCE, **_gap(one, true[one], None, draws)} for one in true]
     for system in read:
         said = _by_turn(score_stream(system.dialogues, metrics, summary, watch))
-        rows += [{"system": system.system, **_gap(one, said[one], true.get(one), draws)} for one in said]
+        unlike = asked ^ _questions(system.dialogues)
+        rows += [
+            {"system": system.system, **_gap(one, said[one], true.get(one), draws, unlike)} for one in said
+        ]
     if out is not None:
         score_to(_together(logged, read), metrics, out, name=REFERENCE, overwrite=overwrite, watch=watch)
     return ContrastResult(rows, summary.signatures, [note for one in read for note in _notes(one)])
@@ -213,19 +216,38 @@ def _by_turn(stream: Iterable[tuple[list[Dialogue], Scores]]) -> dict[Column, di
     return found
 
 
+def _questions(dialogues: Iterable[Dialogue]) -> set[Unit]:
+    """Return the turns that ask something."""
+    turns = ((one.id, number, turn.text) for one in dialogues for number, turn in enumerate(one.turns))
+    return {(name, number) for name, number, text in turns if "?" in text}
+
+
 def _gap(
-    column: Column, values: dict[Unit, float], true: dict[Unit, float] | None, draws: Draws
+    column: Column,
+    values: dict[Unit, float],
+    true: dict[Unit, float] | None,
+    draws: Draws,
+    unlike: Collection[Unit] = (),
 ) -> dict[str, Any]:
-    """Return the mean of a column and its mean difference to the true replies, turn by turn."""
+    """Return the mean of a column and its mean difference to the true replies, turn by turn.
+
+    The difference is also told of the turns at which both replies ask something or neither does, and of those
+    at which one does and the other does not (`unlike`): what the user said next answers the logged reply.
+    """
     both = [unit for unit in values if true and unit in true]
-    gaps = [values[unit] - true[unit] for unit in both] if true else []
-    return {
-        "source": column[0],
-        "dimension": column[1],
-        "n": len(values),
-        "mean": draws.mean(list(values.values()), [name for name, _ in values]),
-        "gap": draws.mean(gaps, [name for name, _ in both]) if true else None,
+    some = {
+        "gap": both,
+        "gap_alike": [unit for unit in both if unit not in unlike],
+        "gap_unlike": [unit for unit in both if unit in unlike],
     }
+    gaps = {
+        name: draws.mean([values[unit] - true[unit] for unit in units], [unit[0] for unit in units])
+        if true
+        else None
+        for name, units in some.items()
+    }
+    mean = draws.mean(list(values.values()), [name for name, _ in values])
+    return {"source": column[0], "dimension": column[1], "n": len(values), "mean": mean, **gaps}
 
 
 def _notes(one: SystemReplies) -> Iterator[str]:

@@ -1,7 +1,8 @@
 """The ways in which a row of a paper is computed from the data at hand.
 
 A source is a metric with its dimension (`floweval/overall`) or `peer:NAME`, somebody else's published scores.
-Scores of a metric on a set are kept as a file and not computed twice.
+Scores of a metric on a set are kept as a file and not computed twice. A row with a `recipe` is about a model
+that is trained for it, from the sets it names, and kept beside the scores.
 """
 
 import hashlib
@@ -45,6 +46,8 @@ class PaperFigures:
     def correlation(self, how: Mapping[str, Any]) -> Figure:
         """Correlate a source with people, or with `other`, on a public set; several sources are averaged."""
         sources = [how["source"]] if isinstance(how["source"], str) else list(how["source"])
+        if "recipe" in how:
+            sources = [one.format(model=self._trained(how["recipe"], how["learned_from"])) for one in sources]
         level, other = how.get("level", "dialogue"), how.get("other")
         every = [*sources, *([other] if other else [])]
         columns, gold, clusters, signature = self._columns(how, every, level)
@@ -72,6 +75,17 @@ class PaperFigures:
             marks.append(str(scores.signatures[scores.sources[0]]))
         kept = ~np.isnan(gold) & ~np.isnan(np.vstack(columns)).any(axis=0)
         return [one[kept] for one in columns], gold[kept], units.clusters[kept], " + ".join(marks)
+
+    def _trained(self, recipe: str, sources: list[str]) -> Path:
+        """Return the folder of a model that is trained by a recipe, once."""
+        from dialeval.jobs.training import train_to
+
+        digest = hashlib.sha256(f"{recipe}|{sources}".encode()).hexdigest()[:12]
+        folder = self.folder.parent / "models" / digest
+        if not folder.is_dir():
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            train_to(recipe, sources, folder)
+        return folder
 
     def _scores(self, name: str, source: str, part: str | None) -> Scores:
         chosen = public_set(name)
@@ -174,7 +188,7 @@ class PaperFigures:
         found = self._contrasts[spec]
         for row in found.rows:
             if (row["system"], row["dimension"]) == (how["system"], how["dimension"]):
-                told = row["gap"] if how.get("gap") else row["mean"]
+                told = row[how.get("figure", "mean")]
                 return Estimate(**told), " + ".join(map(str, found.signatures.values()))
         raise DataError(f"no {how['dimension']} of {how['system']}")
 

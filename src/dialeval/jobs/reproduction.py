@@ -27,8 +27,8 @@ from dialeval.statistics import Estimate
 
 PAPERS = ("floweval", "voted-appropriateness", "next-user-sentiment", "dialoguescore")
 REPRODUCED, DIFFERS, NOT_PUBLIC, NOT_HERE = "reproduced", "differs", "data not public", "not at hand"
-ILLUSTRATION = "illustration"
-MARKS = (REPRODUCED, DIFFERS, NOT_PUBLIC, NOT_HERE, ILLUSTRATION)
+ILLUSTRATION, OURS = "illustration", "not in the paper"
+MARKS = (REPRODUCED, DIFFERS, NOT_PUBLIC, NOT_HERE, OURS, ILLUSTRATION)
 _NEAR = 0.03  # a published figure this near to ours is reproduced, where there is no interval
 _FAR = 0.10  # one this far from ours is not, however wide the interval
 
@@ -105,8 +105,9 @@ def _rows(table: Mapping[str, Any]) -> Iterator[PaperRow]:
 
 
 def _grid(table: str, grid: Mapping[str, Any]) -> Iterator[PaperRow]:
-    """Expand a row with figures for several sets and statistics."""
-    for name_of_set, figures in grid["published"].items():
+    """Expand a row with figures for several sets and statistics; those of ours alone name `sets`."""
+    published_by_set = grid.get("published") or {name: [None] * len(grid["methods"]) for name in grid["sets"]}
+    for name_of_set, figures in published_by_set.items():
         for method, published in zip(grid["methods"], figures, strict=True):
             how = {**grid.get("how", {}), "set": name_of_set, "method": method}
             what = f"{grid['what']}: {name_of_set}, {method}"
@@ -170,7 +171,7 @@ def _marked(row: PaperRow, ours: Estimate, signature: str) -> Reproduced:
     elif ours.value is None:
         mark = NOT_HERE if "way" in row.how else NOT_PUBLIC
     elif row.published is None:
-        mark = REPRODUCED
+        mark = OURS
     else:
         mark = REPRODUCED if _agrees(row, row.published, ours, ours.value) else DIFFERS
     return Reproduced(row, ours, mark, signature)
