@@ -50,7 +50,7 @@ LONG = "10,000 turns"
 LIKE_OTHERS = {
     *("bertscore", "coherence", "consensus", "consensus-bertscore", "dialoguescore", "floweval-seg"),
     *("similarity", "student", "turn-quality", "user-reaction", "ruber", "bert-ruber", "pone"),
-    *("predictive-engagement", "dynaeval", "flow-score"),
+    *("predictive-engagement", "dynaeval", "flow-score", "outcome"),
 }
 TRIED = [
     pytest.param(name, case, marks=[pytest.mark.soak] if case == LONG and name in LIKE_OTHERS else [])
@@ -149,6 +149,7 @@ def test_metrics_are_frozen_and_documented(name: str) -> None:
 WITH_MORE = {
     "fed": "metrics/test_followup.py",
     "followup": "metrics/test_followup.py",
+    "goal": "metrics/test_agent.py",
     "judge": "metrics/test_judge.py",
     "multiwoz": "metrics/test_multiwoz.py",
     "voted-appropriateness": "contract/test_metrics_contract.py",

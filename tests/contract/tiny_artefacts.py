@@ -59,6 +59,7 @@ def _save(kind: str, fields: dict[str, Any], tensors: dict[str, Any] | None, *, 
 _SHIPPED = {
     "blend.v1": "dialeval-quality",
     "dialogue-scorer.v1": "dialeval-turn-quality",
+    "outcome.v1": "dialeval-outcome",
     "reactions.v1": "dialeval-user-reaction",
     "segment-acts.v1": "dialeval-segment-act",
     "coherence.v2": "dialeval-coherence",

@@ -43,6 +43,7 @@ class Metric(Protocol):
 
 # Built-in metrics by module, so that asking for one does not import the others.
 _MODULES = {
+    "agent": "agent",
     "bert-ruber": "learned_baselines",
     "bertscore": "similarity",
     "bleu": "overlap",
@@ -58,9 +59,11 @@ _MODULES = {
     "floweval": "floweval",
     "floweval-seg": "floweval",
     "followup": "followup",
+    "goal": "goal",
     "judge": "judge",
     "length": "baselines",
     "multiwoz": "multiwoz",
+    "outcome": "outcome",
     "pone": "learned_baselines",
     "predictive-engagement": "learned_baselines",
     "quality": "quality",

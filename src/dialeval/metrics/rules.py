@@ -16,7 +16,15 @@ from importlib.resources import files as resources
 from itertools import islice
 from typing import Any, ClassVar
 
-from dialeval.dialogues import Dialogue, Turn, instructions_of, scored_turns, steps_before, takes_part
+from dialeval.dialogues import (
+    Dialogue,
+    ToolCall,
+    Turn,
+    instructions_of,
+    scored_turns,
+    steps_before,
+    takes_part,
+)
 from dialeval.dialogues.languages import language_of
 from dialeval.metrics.explanation import ExplainedTurn, Explanation, Piece, Side
 from dialeval.metrics.registry import Better, Rows, metric
@@ -270,30 +278,35 @@ def _unanswered(reply: Reply) -> str | None:
     return f"{f'only “{_shown(text)}”' if text else 'nothing'} to: {_shown(reply.asked)}"
 
 
-def _calls_of(turn: Turn) -> Iterator[tuple[str, str]]:
-    """Yield the name of each tool that a turn calls, and the call as one text."""
-    for call in turn.tool_calls:
-        given = call.arguments
-        text = given if isinstance(given, str) else json.dumps(given, sort_keys=True, default=str)
-        yield call.name, f"{call.name} {text}"
+def call_text(call: ToolCall) -> str:
+    """Return a tool call as one text, the same for the same call."""
+    given = call.arguments
+    text = given if isinstance(given, str) else json.dumps(given, sort_keys=True, default=str)
+    return f"{call.name} {text}"
 
 
 _TRANSIENT, _TOOL_ERROR, _ADMITS = map(_any_of, ("transient", "tool-error", "admits"))
 
 
-def _is_error(result: Turn) -> bool:
+def is_error(result: Turn) -> bool:
+    """Whether a tool's result is an error."""
     return bool(result.meta.get("is_error") or _TOOL_ERROR.search(result.text[:300]))
+
+
+def is_transient(result: Turn) -> bool:
+    """Whether a tool failed for a reason that passes, so that the same call again is right."""
+    return is_error(result) and bool(_TRANSIENT.search(result.text[:300]))
 
 
 @_rule("same-tool-call")
 def _same_call(reply: Reply) -> str | None:
     seen: set[str] = set()
     for place, step in enumerate((*reply.steps, reply.turn)):
-        for _, key in _calls_of(step):
+        for key in map(call_text, step.tool_calls):
             if key in seen or key in reply.calls:
                 return f"again: {_shown(key)}"
             result = next((one for one in reply.steps[place + 1 :] if one.speaker == "tool"), None)
-            if result is None or not (_is_error(result) and _TRANSIENT.search(result.text[:300])):
+            if result is None or not is_transient(result):
                 seen.add(key)
     return None
 
@@ -303,21 +316,21 @@ def _error_ignored(reply: Reply) -> str | None:
     names = {call.id: call.name for step in reply.steps for call in step.tool_calls if call.id}
     results = [step for step in reply.steps if step.speaker == "tool"]
     last = {step.name or names.get(step.tool_call_id or "", ""): step for step in results}
-    failed = next((result for result in last.values() if _is_error(result)), None)
+    failed = next((result for result in last.values() if is_error(result)), None)
     if failed is None or not reply.turn.text.strip() or _ADMITS.search(_straight(reply.turn.text)):
         return None
     return f"the tool said: {_shown(failed.text)}"
 
 
-_HAND_OVER, _OFFER, _HAND_OVER_TOOL = map(_any_of, ("hand-over", "offer", "hand-over-tool"))
+_HAND_OVER, _OFFER, HAND_OVER_TOOL = map(_any_of, ("hand-over", "offer", "hand-over-tool"))
 
 
 @_rule("hand-over")
 def _hand_over(reply: Reply) -> str | None:
     for step in (*reply.steps, reply.turn):
-        for name, _ in _calls_of(step):
-            if _HAND_OVER_TOOL.search(name):
-                return f"tool {name}"
+        for call in step.tool_calls:
+            if HAND_OVER_TOOL.search(call.name):
+                return f"tool {call.name}"
     for sentence in re.split(r"(?<=[.!?])\s+|\n+", _straight(reply.turn.text)):
         found = _HAND_OVER.search(sentence)
         if found and not _OFFER.search(sentence):
@@ -369,13 +382,13 @@ def replies(dialogue: Dialogue, speaker: str | None = None) -> Iterator[tuple[in
         later = following < (len(turns) if after is None else after)
         steps = steps_before(dialogue, number)
         first = steps[0] if steps else number
-        calls.update(key for one in turns[seen:first] for _, key in _calls_of(one))
+        calls.update(call_text(call) for one in turns[seen:first] for call in one.tool_calls)
         seen = max(seen, first)
         made = Reply(turn, users[0] if users else "", later=later, instructions=prompt)
         made.next = None if after is None else turns[after].text
         made.steps = tuple(turns[n] for n in steps)
         made.times, made.recent, made.users = said[_plain(turn.text)], recent[-_LOOK_BACK:], users[::-1]
-        made.calls = {key for one in (*made.steps, turn) for _, key in _calls_of(one)} & calls
+        made.calls = {call_text(call) for one in (*made.steps, turn) for call in one.tool_calls} & calls
         yield number, made
         said[_plain(turn.text)] += 1
         recent.append(turn.text)

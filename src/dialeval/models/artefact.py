@@ -37,6 +37,7 @@ CLASSES = frozenset(
         "baseline.v1",
         "act-bert.v1",
         "fault-reader.v1",
+        "outcome.v1",
         "reactions.v1",
         "blend.v1",
         "coherence.v2",

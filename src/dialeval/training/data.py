@@ -5,7 +5,9 @@ files (or one of them), or a public set. `NAME` or `set:NAME` is its training po
 which brings its dev portion along; `NAME/dev` is that portion alone, as training data. Where people rated its
 turns, the mean rating of a turn, scaled to 0 to 1, is the `label` in its meta. `NAME/text` is the text of the
 test portion without any ratings, for recipes that learn from users' next turns. It is then no longer test
-data for the model that was trained on it; test data of other sets that share its text still are.
+data for the model that was trained on it; test data of other sets that share its text still are. Of a set
+that has nothing but a test portion, `NAME/all` is that portion with its ratings of dialogues as `feedback`:
+whoever learns from it measures on something else, and the artefact says what it has seen.
 """
 
 import functools
@@ -87,7 +89,7 @@ def _hashes(paths: Sequence[Path], folder: Path) -> str:
 def _portion(text: str, name: str, role: str) -> DialogueSource:
     if role == "test":
         raise UsageError(f"{text}: test data is measured on, never trained on; take set:{name}")
-    if role not in ("", "train", "dev", "text"):
+    if role not in ("", "train", "dev", "text", "all"):
         raise UsageError(f"{text}: expected set:{name}, set:{name}/train, set:{name}/dev or set:{name}/text")
     split, found = splits.split_of(name), public_set(name)
     found.path()  # complains if it is not there
@@ -98,6 +100,10 @@ def _portion(text: str, name: str, role: str) -> DialogueSource:
             raise UsageError(f"{text}: {name} has no test portion; take set:{name}")
         words = functools.partial(splits.portion, name, "test")
         return made(f"no ratings; {note}", words, text_of=name)
+    if role == "all":
+        if split.train or not split.test:
+            raise UsageError(f"{text}: {name} has a training portion; take set:{name}")
+        return made(f"with its ratings; {note}", functools.partial(_rated, name), text_of=name)
     parts: dict[str, Dialogues | None] = {
         one: functools.partial(_labelled, name, one) if getattr(split, one) else None
         for one in ("train", "dev")
@@ -123,6 +129,18 @@ def _labelled(name: str, role: str) -> Iterator[Dialogue]:
             for number, turn in enumerate(dialogue.turns)
         ]
         yield msgspec.structs.replace(dialogue, turns=tuple(turns))
+
+
+def _rated(name: str) -> Iterator[Dialogue]:
+    """Yield the test portion with the mean rating of each dialogue, by dimension, as its feedback."""
+    found = public_set(name)
+    given: dict[str, dict[str, list[float]]] = {}
+    for row in found.ratings().where(level="dialogue") if found.rate else ():
+        if row.value is not None:
+            given.setdefault(row.dialogue_id, {}).setdefault(row.dimension, []).append(row.value)
+    for one in splits.portion(name, "test"):
+        told = {key: sum(some) / len(some) for key, some in given.get(one.id, {}).items()}
+        yield msgspec.structs.replace(one, feedback={**one.feedback, **told})
 
 
 def _actdial(text: str, path: Path) -> DialogueSource:

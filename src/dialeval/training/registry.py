@@ -30,6 +30,7 @@ _MAKERS = {
     "predictive-engagement": "dialeval.training.baseline_recipes:predictive_engagement",
     "ruber": "dialeval.training.baseline_recipes:ruber",
     "faults": "dialeval.training.faults_recipe:recipe",
+    "outcome": "dialeval.training.outcome_recipe:recipe",
     "segment-act": "dialeval.training.segment_act_recipe:recipe",
     "segmenter": "dialeval.training.segment_spans_recipe:segmenter",
     "span-act": "dialeval.training.segment_spans_recipe:span_act",

@@ -1,0 +1,162 @@
+"""What an agent did: its tool calls in order, each with its result and what led to it.
+
+No tool is known by its name. The verb in a name (`get_`, `search…`, `cancelOrder`) says whether a call looks
+something up, hands over to a person, or changes something; unknown verbs change something. Text agents that
+write `Action: …` are read by `dialogues.formats` and look the same here.
+"""
+
+import json
+import re
+import tomllib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from importlib.resources import files as resources
+from typing import Any, Literal
+
+from dialeval.dialogues import Dialogue, Turn, takes_part
+from dialeval.metrics.rules import HAND_OVER_TOOL, call_text, is_error, is_transient
+
+Kind = Literal["read", "write", "hand-over"]
+_WORDS: dict[str, Any] = tomllib.loads(
+    (resources("dialeval.metrics") / "agent.toml").read_text(encoding="utf-8")
+)
+_READS = frozenset(_WORDS["reads"].split())
+_PARTS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
+_LONGEST = 20_000  # characters of a text that are looked at
+
+
+def words(name: str) -> re.Pattern[str]:
+    """Return the pattern of a list of words in `agent.toml`."""
+    return re.compile("|".join(_WORDS[name]), re.IGNORECASE | re.MULTILINE)
+
+
+YES, NO = words("yes"), words("no")
+
+
+def found(pattern: re.Pattern[str], text: str) -> bool:
+    """Whether a pattern is in a text, whatever its apostrophes."""
+    return bool(pattern.search(text[:_LONGEST].replace("\u2019", "'")))
+
+
+def is_yes(text: str) -> bool:
+    """Whether a user turn agrees to what was proposed.
+
+    >>> is_yes("Yes, please go ahead."), is_yes("Please cancel it."), is_yes("No, wait.")
+    (True, False, False)
+    """
+    return found(YES, text) and not found(NO, text)
+
+
+def kind_of(name: str, writes: Sequence[str] = (), reads: Sequence[str] = ()) -> Kind:
+    """Say what a tool does by the first verb of its name; names or patterns in `writes` and `reads` go first.
+
+    >>> kind_of("get_order"), kind_of("cancelOrder"), kind_of("transfer_to_human_agents")
+    ('read', 'write', 'hand-over')
+    >>> kind_of("get_paid", writes=["get_p*"])
+    'write'
+    """
+    if any(fnmatchcase(name, str(one)) for one in writes):
+        return "write"
+    if any(fnmatchcase(name, str(one)) for one in reads):
+        return "read"
+    if HAND_OVER_TOOL.search(name):
+        return "hand-over"
+    parts = [part.lower() for part in _PARTS.findall(name.rpartition(".")[2])]
+    return "read" if not parts or parts[0] in _READS else "write"
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A tool call of the agent.
+
+    Attributes:
+        turn: The message that makes it.
+        name: The tool.
+        arguments: As logged.
+        text: Name and arguments as one text.
+        kind: Whether it reads, writes or hands over.
+        result: What came back; None where the log has nothing.
+        failed: Whether that is an error.
+        again: Whether the same call was made before, and did not fail for a passing reason.
+        agreed: Whether the user's last turn before it was a yes.
+    """
+
+    turn: int
+    name: str
+    arguments: dict[str, Any] | str
+    text: str
+    kind: Kind
+    result: str | None
+    failed: bool
+    again: bool
+    agreed: bool
+
+    @property
+    def changed(self) -> bool:
+        """Whether it changed something, as far as the log shows."""
+        return self.kind == "write" and not self.failed
+
+
+def calls_of(
+    dialogue: Dialogue, speaker: str = "assistant", writes: Sequence[str] = (), reads: Sequence[str] = ()
+) -> list[Call]:
+    """Return the calls that an agent makes, in order.
+
+    >>> from dialeval.dialogues import ToolCall
+    >>> step = Turn("assistant", "", tool_calls=(ToolCall("cancel", {"id": "A1"}),))
+    >>> chat = Dialogue("d", (Turn("user", "Cancel A1."), step, Turn("tool", "Error: no such order")))
+    >>> [(call.kind, call.failed, call.agreed) for call in calls_of(chat)]
+    [('write', True, False)]
+    """
+    made: list[Call] = []
+    seen: set[str] = set()
+    agreed = False
+    for number, turn in enumerate(dialogue.turns):
+        if turn.speaker != speaker:
+            if takes_part(turn) and turn.text.strip():
+                agreed = is_yes(turn.text)
+            continue
+        for call, result in zip(turn.tool_calls, _results(dialogue, number), strict=True):
+            text = call_text(call)
+            failed = result is not None and is_error(result)
+            kind = kind_of(call.name, writes, reads)
+            told = None if result is None else result.text
+            made.append(
+                Call(number, call.name, call.arguments, text, kind, told, failed, text in seen, agreed)
+            )
+            if not (failed and result is not None and is_transient(result)):
+                seen.add(text)
+    return made
+
+
+def _results(dialogue: Dialogue, number: int) -> Iterator[Turn | None]:
+    """Yield the result of each call of a turn: by its id, else by its place among the results that follow."""
+    turns = dialogue.turns
+    following: list[Turn] = []
+    for turn in turns[number + 1 :]:
+        if turn.speaker != "tool":
+            break
+        following.append(turn)
+    by_id = {turn.tool_call_id: turn for turn in following if turn.tool_call_id}
+    for place, call in enumerate(turns[number].tool_calls):
+        named = by_id.get(call.id) if call.id else None
+        yield named or (following[place] if place < len(following) else None)
+
+
+def values_in(arguments: object) -> Iterator[str]:
+    """Yield the plain values in a call's arguments, as text.
+
+    >>> list(values_in({"id": "A1", "items": [{"size": 3}]}))
+    ['A1', '3']
+    """
+    if isinstance(arguments, dict):
+        for value in arguments.values():
+            yield from values_in(value)
+    elif isinstance(arguments, list):
+        for value in arguments:
+            yield from values_in(value)
+    elif isinstance(arguments, str):
+        yield arguments
+    elif arguments is not None and not isinstance(arguments, bool):
+        yield json.dumps(arguments, default=str)

@@ -1,0 +1,191 @@
+"""An estimate of whether an agent reached its user's goal, where nobody verified it.
+
+A logistic head weighs a few features of the dialogue, chosen so that they mean the same in every domain: how
+it ended, how long it took, what tools said, what was repeated, how the user took it. No tool's name, no word
+of a trade and no verified outcome is among them. Each feature is turned so that more of it is better, and no
+weight is below zero.
+"""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from dialeval.dialogues import Dialogue, Turn, takes_part
+from dialeval.dialogues.signals import ends_here
+from dialeval.errors import DataError, DialevalError
+from dialeval.metrics.agent_calls import Call, calls_of, found, values_in, words
+from dialeval.metrics.explanation import Explanation, Side
+from dialeval.metrics.registry import Language, Rows, encoded_chunks, known_language, metric
+from dialeval.metrics.user_reaction import UserReaction
+from dialeval.models import reactions
+from dialeval.models.needs import Need
+from dialeval.models.outcome import DEFAULT, OutcomeHead
+from dialeval.scores import Scores
+
+SUCCESS = "success"
+FEATURES = (
+    "finished",
+    "brief",
+    "few-errors",
+    "few-repeats",
+    "last-call-worked",
+    "best-reaction",
+    "last-reactions",
+    "one-request",
+    "short-opening",
+    "replies-that-ask",
+    "grounded",
+)
+"""The user ended it and was not handed over; if so, how few messages it took (a logarithm); how few calls
+failed, and were made again; whether the last one worked; the user's best reaction, and the mean of the last
+two (`user-reaction`); how few turns of the user ask for yet another thing; how short the first one is; the
+share of replies that ask something; how few numbers and codes in calls that change something came from
+nowhere: neither the user nor a tool had named them."""
+_USUAL = 3.4  # logarithm of the number of messages at which `brief` is 0
+_PARTING, _MORE = words("parting"), words("asks-more")
+_VALUE = range(2, 61)  # characters of a value that can be looked for
+
+
+def features(dialogue: Dialogue, moods: Sequence[float], speaker: str = "assistant") -> dict[str, float]:
+    """Describe a dialogue.
+
+    Args:
+        dialogue: The dialogue.
+        moods: How pleased the user was after each reply, -3 to 3.
+        speaker: The agent.
+
+    >>> from dialeval.dialogues import dialogue
+    >>> chat = dialogue([("user", "Hi, cancel A1."), ("assistant", "Done. More?"), ("user", "No, thanks!")])
+    >>> {name: round(value, 2) for name, value in features(chat, [1.0]).items() if value}
+    {'finished': 1.0, 'brief': 2.01, 'last-call-worked': 1.0, 'best-reaction': 1.0, 'last-reactions': 1.0, \
+'short-opening': -1.39, 'replies-that-ask': 1.0}
+    """
+    calls = calls_of(dialogue, speaker)
+    user = [one for one in dialogue.turns if takes_part(one) and one.speaker != speaker]
+    said = [one.text for one in user if one.text.strip()]
+    told = [one.text for one in dialogue.turns if takes_part(one) and one.speaker == speaker]
+    finished = _finished(user, said, calls)
+    messages = sum(turn.speaker != "system" for turn in dialogue.turns)
+    values = (
+        float(finished),
+        _USUAL - math.log1p(messages) if finished else 0.0,
+        -math.log1p(sum(call.failed for call in calls)),
+        -math.log1p(sum(call.again for call in calls)),
+        float(not (calls and calls[-1].failed)),
+        max(moods, default=0.0),
+        sum(moods[-2:]) / max(1, len(moods[-2:])),
+        -math.log1p(sum(found(_MORE, text) for text in said)),
+        -math.log1p(len(said[0].split()) if said else 0),
+        sum("?" in text for text in told) / max(1, len(told)),
+        -math.log1p(_from_nowhere(dialogue, calls, speaker)),
+    )
+    return dict(zip(FEATURES, values, strict=True))
+
+
+def _finished(user: Sequence[Turn], said: Sequence[str], calls: Iterable[Call]) -> bool:
+    """Whether the user ended the dialogue, by a parting word or as the log says, and was not handed over."""
+    if not said or any(call.kind == "hand-over" for call in calls):
+        return False
+    return ends_here(user[-1]) or found(_PARTING, said[-1])
+
+
+def _from_nowhere(dialogue: Dialogue, calls: Iterable[Call], speaker: str) -> int:
+    """Count values with a digit, in calls that change something, that nobody had named before."""
+    seen, place, count = list[str](), 0, 0
+    for call in calls:
+        fresh = dialogue.turns[place : call.turn]
+        seen += [turn.text.lower() for turn in fresh if turn.speaker not in (speaker, "system")]
+        place = max(place, call.turn)
+        if call.kind == "write":
+            given = {value.strip().lower() for value in values_in(call.arguments)}
+            codes = [one for one in given if len(one) in _VALUE and any(map(str.isdigit, one))]
+            count += sum(not any(one in text or one.strip("#") in text for text in seen) for one in codes)
+    return count
+
+
+def rows_of(
+    dialogues: Sequence[Dialogue], speaker: str | None = None, model: str = reactions.DEFAULT
+) -> list[dict[str, float]]:
+    """Describe dialogues; their users' reactions are read together."""
+    signals = UserReaction(model=model, speaker=speaker).signals(list(dialogues))
+    moods = [[mood for mood, _ in one.values() if mood is not None] for one in signals]
+    who = speaker or "assistant"
+    return [features(one, some, who) for one, some in zip(dialogues, moods, strict=True)]
+
+
+def stacked(rows: Sequence[Mapping[str, float]], names: Sequence[str]) -> npt.NDArray[np.float32]:
+    """Put features into a table, a column for each name."""
+    return np.array([[row[name] for name in names] for row in rows], np.float32).reshape(-1, len(names))
+
+
+@metric("outcome.v1")
+@dataclass(frozen=True)
+class Outcome:
+    """How likely it is that an agent reached its user's goal, estimated from the dialogue alone.
+
+    A probability, learned from agents of tau-bench whose outcome was verified; calibrated there, not on your
+    agents. To know, declare goals (`goal`); to correct a mean by a few verified outcomes, use `trust`.
+
+    >>> from dialeval.dialogues import dialogue
+    >>> chat = dialogue([("user", "Cancel A1."), ("assistant", "Sure?"), ("user", "Yes. Thanks, bye!")], "d1")
+    >>> [row.note for row in Outcome().score([chat])]
+    ['no tool call in it: the estimate learned from agents with tools']
+    """
+
+    model: str = DEFAULT
+    reactions: str = reactions.DEFAULT
+    speaker: str | None = None
+    language: Language = known_language()
+    dimensions: ClassVar[tuple[str, ...]] = (SUCCESS,)
+
+    def needs(self) -> list[Need]:
+        """Open the models; return what they read of an encoder."""
+        self._head()
+        return reactions.Reactions.load(self.reactions).needs()
+
+    def provenance(self) -> dict[str, str]:
+        """Name the models by their content."""
+        try:
+            head, mood = OutcomeHead.load(self.model), reactions.Reactions.load(self.reactions)
+        except DialevalError:  # what is not there keeps its name: nothing is scored
+            return {}
+        return {"model": head.sha[:12], "reactions": mood.sha[:12]}
+
+    def _head(self) -> OutcomeHead:
+        head = OutcomeHead.load(self.model)
+        if unknown := [name for name in head.features if name not in FEATURES]:
+            raise DataError(f"unknown feature {unknown[0][:40]!a}", file=self.model, field="features")
+        return head
+
+    def score(self, dialogues: Iterable[Dialogue]) -> Scores:
+        """Estimate each dialogue's outcome."""
+        rows, head = Rows(self), self._head()
+        for some in encoded_chunks(self, dialogues):
+            described = rows_of(some, self.speaker, self.reactions)
+            for dialogue, chance in zip(some, head.chances(stacked(described, head.features)), strict=True):
+                rows.add(dialogue, None, SUCCESS, *self._figure(dialogue, float(chance)))
+        return rows.scores()
+
+    def _figure(self, dialogue: Dialogue, chance: float) -> tuple[float | None, str | None]:
+        who = self.speaker or "assistant"
+        mine = [turn for turn in dialogue.turns if turn.speaker == who]
+        if not mine or not any(takes_part(one) and one.speaker != who for one in dialogue.turns):
+            return None, "no agent and user in it"
+        if not math.isfinite(chance):
+            return None, "the model gives no number"
+        called = any(turn.tool_calls for turn in mine)
+        return chance, None if called else "no tool call in it: the estimate learned from agents with tools"
+
+    def explain(self, dialogues: Sequence[Dialogue]) -> list[Explanation]:
+        """Return the features of each dialogue beside its estimate."""
+        every, head = list(dialogues), self._head()
+        described = rows_of(every, self.speaker, self.reactions)
+        chances = head.chances(stacked(described, head.features))
+        return [
+            Explanation(one.id, "outcome", float(chance), parts, Side.of(one))
+            for one, chance, parts in zip(every, chances, described, strict=True)
+        ]
