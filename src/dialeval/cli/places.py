@@ -34,6 +34,7 @@ WRITES: dict[str, dict[str, tuple[str, ...]]] = {
     "export": {"out": ("model",)},
     "tune": {"out": ("tuning",)},
     "respond": {"out": _CHATS},
+    "simulate": {"out": _CHATS},
     "annotate": {
         "out": ("annotation project",),
         "export": (*_TABLES, "votes", "dialogues with acts", "JSON", "XML"),

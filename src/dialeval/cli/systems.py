@@ -1,4 +1,4 @@
-"""`dialeval respond` and `chat`: a system answers fixed contexts, or people talk to it in their browsers."""
+"""`dialeval respond`, `simulate` and `chat`: a system answers fixed contexts, simulated users, or people."""
 
 import contextlib
 from pathlib import Path
@@ -113,6 +113,77 @@ def respond(
     if done.failed and not retry:
         output.say("--retry asks again where it failed")
     output.say(f"{done.system}: {done.signature}")
+    output.say(f"written: {out}")
+
+
+def simulate(
+    system: SystemSpec,
+    scenarios: Annotated[Path, typer.Option(help="A .toml file of users: what they want, know and feel.")],
+    out: Annotated[str, typer.Option("-o", "--out", help="A .jsonl file of dialogues, one a scenario.")],
+    user: Annotated[
+        str,
+        typer.Option(
+            help="Where users' words come from: template, retrieval:corpus=FILE, or the address of a model."
+        ),
+    ] = "template",
+    user_model: Annotated[str | None, typer.Option(help="Model to ask the users' address for.")] = None,
+    seed: Annotated[int, typer.Option(help="The same seed, the same users.")] = 0,
+    repeats: Annotated[int, typer.Option(min=1, help="Conversations for each scenario.")] = 1,
+    turns: Annotated[
+        int | None, typer.Option(min=1, help="Most turns of a user; by default the file's.")
+    ] = None,
+    like: Annotated[
+        str | None, typer.Option(help="A log of people: how like them the simulated users are.")
+    ] = None,
+    name: Name = None,
+    model: Model = None,
+    instructions: Instructions = None,
+    temperature: Temperature = None,
+    max_tokens: MaxTokens = None,
+    timeout: Timeout = None,
+    tries: Tries = None,
+    threads: Threads = None,
+    cache: Cache = None,
+    json: Json = False,
+) -> None:
+    """Let simulated users talk to a system, the same users for every version of it.
+
+    Example: dialeval simulate --system mybot:answer --scenarios scenarios.toml -o new.jsonl
+    """
+    from collections import Counter
+
+    from dialeval.dialogues import formats
+    from dialeval.jobs.simulating import likeness, simulate
+    from dialeval.systems import build
+    from dialeval.systems.users import read_scenarios
+
+    asked: dict[str, Any] = {"model": model, "temperature": temperature, "max_tokens": max_tokens}
+    made = build(system, name=name, instructions=instructions, timeout=timeout, tries=tries, **asked)
+    given = {"model": user_model} if user_model else {}
+    users = read_scenarios(scenarios)
+    with output.progress("conversations") as watch:
+        done = simulate(users, made, user=user, seed=seed, repeats=repeats, turns=turns, watch=watch, **given)
+    formats.write(done, out)
+    ends = Counter(str(one.meta["end"]) for one in done)
+    said = sum(turn.speaker == "user" for one in done for turn in one.turns) / len(done)
+    beside = likeness(done, list(formats.read(like, note=output.say)), seed) if like else []
+    if json:
+        rows = [one.to_dict() for one in beside]
+        output.print_json({"output": out, "conversations": len(done), "ends": ends, "likeness": rows})
+    else:
+        kinds = ("done", "gave up", "turns", "system failed")
+        others = len(done) - sum(ends[kind] for kind in kinds)
+        header = ("system", "conversations", "user turns", *kinds, "user failed")
+        row = (made.name, len(done), said, *(ends[kind] for kind in kinds), others)
+        output.print_table("Conversations", header, [row])
+        if beside:
+            shown = [
+                (one.figure, one.simulated, one.human, one.difference.value, one.p_holm) for one in beside
+            ]
+            output.print_table(
+                "Likeness", ("figure", "simulated", "human", "difference", "p"), shown, further=True
+            )
+    output.say(f"{made.name}: {made.signature}")
     output.say(f"written: {out}")
 
 

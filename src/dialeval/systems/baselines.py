@@ -97,7 +97,8 @@ class Retrieval:
     """Choose the reply that followed the most similar context of a corpus.
 
     With `candidates`, the pool that wizards chose from (`annotate --candidates`), the one of them that is
-    nearest to that reply: so a system that selects can be judged by wizards' votes.
+    nearest to that reply: so a system that selects can be judged by wizards' votes. With a `speaker`, only
+    what that one said is chosen.
 
     >>> from dialeval.dialogues import Turn
     >>> system = Retrieval("retrieval", "examples")
@@ -110,6 +111,7 @@ class Retrieval:
     window: int = 2
     encoder: str = DEFAULT
     candidates: str | None = None
+    speaker: str | None = None
     at_once: int = 1
     fixed_only: bool = False
 
@@ -129,6 +131,8 @@ class Retrieval:
         fields = {"corpus": corpus, "window": self.window, "encoder": mark(self.encoder)}
         if self.candidates is not None:
             fields["candidates"] = f"{Path(self.candidates).stem}@{files.sha256(self.candidates)[:12]}"
+        if self.speaker is not None:
+            fields["speaker"] = self.speaker
         return Signature.of("retrieval.v1", fields)
 
     @property
@@ -137,7 +141,7 @@ class Retrieval:
 
     @cached_property
     def _corpus(self) -> "_Corpus":
-        return _Corpus.of(list(read(self._path)), Encoder.load(self.encoder), self.window)
+        return _Corpus.of(list(read(self._path)), Encoder.load(self.encoder), self.window, self.speaker)
 
     def reply(self, context: Context) -> str:
         """Return the reply to the most similar context."""
@@ -176,14 +180,15 @@ class _Corpus:
     conversations: list[str]
 
     @classmethod
-    def of(cls, dialogues: list[Dialogue], encoder: Encoder, window: int) -> "_Corpus":
+    def of(cls, dialogues: list[Dialogue], encoder: Encoder, window: int, speaker: str | None) -> "_Corpus":
         said = [(one, Context(one.turns).said) for one in dialogues]
         texts = list(dict.fromkeys(turn.text for _, turns in said for turn in turns))
         rows = dict(zip(texts, encoder.vectors(texts), strict=True))
         vectors, replies, conversations = [], [], []
         for dialogue, turns in said:
             for number in range(1, len(turns)):
-                if turns[number].speaker != turns[number - 1].speaker:
+                who = turns[number].speaker
+                if who != turns[number - 1].speaker and speaker in (None, who):
                     before = turns[max(0, number - window) : number]
                     vectors.append(_features(np.stack([rows[turn.text] for turn in before])))
                     replies.append(turns[number].text)

@@ -17,14 +17,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from dialeval.dialogues import Turn, dialogue
 from dialeval.dialogues.contexts import Context
+from dialeval.dialogues.dialogue import clean_turn
 from dialeval.errors import DataError, UsageError
 from dialeval.models.endpoint import TIMEOUT, Endpoint
 from dialeval.scores import Signature
 
 AT_ONCE = 4
 Messages = list[dict[str, str]]
-Answer = Callable[[Messages], str]
+Answer = Callable[[Messages], str | list[dict[str, Any]]]
 Calls = queue.SimpleQueue[tuple[Future[Any], Messages] | None]
 
 
@@ -102,10 +104,19 @@ class Function:
 
     def reply(self, context: Context) -> str:
         """Call the function with `{"role", "content"}` dictionaries, its own earlier turns as `assistant`."""
+        return self.turns(context)[-1].text
+
+    def turns(self, context: Context) -> tuple[Turn, ...]:
+        """Call the function; an agent may return messages, the tools it called among them, its reply last."""
         said = self._caller.call(messages_of(context), self.timeout)
+        if isinstance(said, list) and said and all(isinstance(one, dict) for one in said):
+            made = dialogue(said).turns
+            if made and made[-1].speaker == "assistant":
+                return made
+            raise DataError("returned messages of which the last is not the assistant's")
         if not isinstance(said, str):
             raise DataError(f"returned {type(said).__name__}, not text")
-        return said
+        return (clean_turn("assistant", said),)
 
 
 class _Caller:

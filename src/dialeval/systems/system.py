@@ -1,5 +1,6 @@
 """Systems under test: the protocol, how `--system` becomes one, and a conversation with one."""
 
+from collections.abc import Callable
 from typing import Any, Protocol, runtime_checkable
 
 from dialeval.dialogues import Dialogue, Turn
@@ -10,7 +11,7 @@ from dialeval.plugins import plugins
 from dialeval.scores import Signature
 
 _OPTIONS: dict[str, dict[str, type]] = {
-    "retrieval": {"corpus": str, "window": int, "encoder": str, "candidates": str},
+    "retrieval": {"corpus": str, "window": int, "encoder": str, "candidates": str, "speaker": str},
     "wizard-max-voted": {"votes": str},
     "wizard-random": {"votes": str, "seed": int},
 }
@@ -139,10 +140,17 @@ class Conversation:
 
     def say(self, text: str) -> Turn:
         """Add what the person says, and return what the system answers."""
+        self.hear(text)
+        said = getattr(self.system, "turns", None)  # a function of an agent also tells which tools it called
+        self.turns = (
+            *self.turns,
+            *(answers(said, self.turns) if said else [answer(self.system, self.turns)]),
+        )
+        return self.turns[-1]
+
+    def hear(self, text: str) -> None:
+        """Add what the person says, as the last thing that is said."""
         self.turns = (*self.turns, clean_turn("user", text))
-        reply = answer(self.system, self.turns)
-        self.turns = (*self.turns, reply)
-        return reply
 
     def dialogue(self, name: str) -> Dialogue:
         """Return the conversation so far as a dialogue."""
@@ -152,11 +160,16 @@ class Conversation:
 
 def answer(system: System, turns: tuple[Turn, ...]) -> Turn:
     """Let a system answer a conversation that is being held; a failure is an empty turn with a note."""
+    return answers(lambda context: (clean_turn("assistant", system.reply(context)),), turns)[0]
+
+
+def answers(say: Callable[[Context], tuple[Turn, ...]], turns: tuple[Turn, ...]) -> tuple[Turn, ...]:
+    """Let a system add turns to a conversation; a failure is an empty turn with a note."""
     said = tuple(turn for turn in turns if turn.text.strip())
     try:
-        return clean_turn("assistant", system.reply(Context(said)))
+        return say(Context(said))
     except Exception as error:  # whatever goes wrong in somebody's system is that system's failure
-        return Turn("assistant", "", {"note": f"{FAILED}: {reason(error)}"})
+        return (Turn("assistant", "", {"note": f"{FAILED}: {reason(error)}"}),)
 
 
 def reason(error: Exception) -> str:

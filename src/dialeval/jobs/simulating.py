@@ -1,0 +1,173 @@
+"""Conversations of simulated users with a system, and how like people those users are."""
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from dialeval.dialogues import Dialogue, takes_part
+from dialeval.dialogues.acts import ACTS
+from dialeval.dialogues.contexts import FAILED
+from dialeval.errors import DataError, UsageError
+from dialeval.models.segment_acts import SegmentActs
+from dialeval.statistics import Estimate, holm, permute_means
+from dialeval.systems import Conversation, System
+from dialeval.systems.users import LAST, Scenario, ScenarioFile, SimulatedUser, speaker_of
+
+_FAILURES = 2  # failed replies in a row that end a conversation
+_WORD = re.compile(r"\w+")
+
+
+def simulate(
+    scenarios: ScenarioFile,
+    system: System,
+    *,
+    user: str = "template",
+    seed: int = 0,
+    repeats: int = 1,
+    turns: int | None = None,
+    watch: Callable[[int], None] | None = None,
+    **asked: Any,
+) -> list[Dialogue]:
+    """Let every scenario's user talk to a system.
+
+    A conversation ends when the user thanks or leaves, when the system fails twice in a row, or after so many
+    turns of the user. Dialogues are named after their scenarios, so those of two systems are pairs.
+
+    Args:
+        scenarios: Who the users are.
+        system: The system under test.
+        user: Where the users' words come from, see `users.speaker_of`.
+        seed: Chooses among templates.
+        repeats: Conversations for each scenario; each has its own words.
+        turns: Most turns of a user, in place of the file's.
+        watch: Called with the number of conversations that have ended.
+        **asked: Fields of an endpoint that speaks for users.
+    """
+    if repeats < 1:
+        raise UsageError("repeats must be at least 1")
+    Conversation(system)  # refuses one that nobody can talk to
+
+    def held(one: tuple[str, Scenario, int]) -> Dialogue:
+        name, scenario, run = one
+        words = speaker_of(user, scenario, **asked)
+        person = SimulatedUser(name, scenario, scenarios.mood, seed + run, words)
+        made = _talk(person, system, turns or scenarios.turns)
+        meta = {**made.meta, "scenario": name, "mood": scenario.mood, "user": user, "seed": seed + run}
+        if scenario.expect is not None:
+            meta["goal"] = msgspec.to_builtins(scenario.expect)
+        if watch:
+            watch(1)
+        return Dialogue(name if repeats == 1 else f"{name}-{run + 1}", made.turns, made.system, {}, meta)
+
+    every = [(name, one, run) for name, one in scenarios.scenario.items() for run in range(repeats)]
+    with ThreadPoolExecutor(max(1, system.at_once)) as pool:
+        return list(pool.map(held, every))
+
+
+def _talk(user: SimulatedUser, system: System, most: int) -> Dialogue:
+    talk, why, failures = Conversation(system), "turns", 0
+    for _ in range(most):
+        try:
+            text, move = user.say(talk.turns)
+        except DataError as error:
+            why = f"user {FAILED}: {error}"
+            break
+        if move in LAST:
+            talk.hear(text)
+            why = "done" if move == "thanks" else "gave up"
+            break
+        failed = str(talk.say(text).meta.get("note", "")).startswith(FAILED)
+        failures = failures + 1 if failed else 0
+        if failures >= _FAILURES:
+            why = "system failed"
+            break
+    made = talk.dialogue(user.name)
+    return Dialogue(made.id, made.turns, made.system, {}, {**made.meta, "end": why})
+
+
+@dataclass(frozen=True)
+class Likeness:
+    """A figure of users, a mean over dialogues: simulated, human, and a test of the difference."""
+
+    figure: str
+    simulated: float
+    human: float
+    difference: Estimate
+    p_holm: float | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it for `--json`."""
+        return {
+            "figure": self.figure,
+            "simulated": self.simulated,
+            "human": self.human,
+            "difference": self.difference.value,
+            "p": self.difference.p,
+            "p_holm": self.p_holm,
+        }
+
+
+def likeness(simulated: Sequence[Dialogue], human: Sequence[Dialogue], seed: int = 0) -> list[Likeness]:
+    """Compare simulated users with people: length, repetition, reactions and acts, dialogue by dialogue."""
+    ours, theirs = user_figures(simulated), user_figures(human)
+    if not ours or not theirs:
+        raise DataError("no turn of a user to compare with", fix="name a log in which somebody is `user`")
+    names = sorted({name for one in (*ours, *theirs) for name in one}, key=_order)
+    columns = {
+        name: [np.array([one.get(name, np.nan) for one in some]) for some in (ours, theirs)] for name in names
+    }
+    tested = {name: permute_means(*pair, seed=seed) for name, pair in columns.items()}
+    adjusted = holm([one.p for one in tested.values()])
+    return [
+        Likeness(name, float(np.nanmean(pair[0])), float(np.nanmean(pair[1])), tested[name], p)
+        for (name, pair), p in zip(columns.items(), adjusted, strict=True)
+        if all(np.isfinite(side).any() for side in pair)
+    ]
+
+
+def _order(name: str) -> tuple[bool, str]:
+    return name.startswith("act "), name
+
+
+def user_figures(dialogues: Iterable[Dialogue]) -> list[dict[str, float]]:
+    """Describe the user of each dialogue by a few figures."""
+    from dialeval.metrics.user_reaction import UserReaction
+
+    every = [one for one in dialogues if _said(one)]
+    signals = UserReaction().signals(every)
+    labelled, found = SegmentActs.load().label(every), []
+    for one, some, known in zip(every, signals, labelled, strict=True):
+        texts = _said(one)
+        words = [_WORD.findall(text.casefold()) for text in texts]
+        moods = [mood for mood, _ in some.values() if mood is not None]
+        pairs = [pair for each in words for pair in pairwise(each)]
+        figures = {
+            "user turns": float(len(texts)),
+            "words in a turn": float(np.mean([len(each) for each in words])),
+            "turns that ask": float(np.mean(["?" in text for text in texts])),
+            "turns said before": float(np.mean([each in words[:n] for n, each in enumerate(words)])),
+            "word pairs said before": 1 - len(set(pairs)) / len(pairs) if pairs else 0.0,
+        }
+        if moods:
+            figures |= {
+                "reaction": float(np.mean(moods)),
+                "displeased": float(np.mean([m < -1 for m in moods])),
+            }
+        labels = [
+            part["act"] for turn in known.turns if turn.speaker == "user" for part in turn.meta["segments"]
+        ]
+        figures |= {f"act {name}": labels.count(name) / max(1, len(labels)) for name in ACTS}
+        found.append(figures)
+    return found
+
+
+def _said(dialogue: Dialogue) -> list[str]:
+    return [
+        one.text for one in dialogue.turns if one.speaker == "user" and takes_part(one) and one.text.strip()
+    ]

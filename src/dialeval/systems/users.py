@@ -1,0 +1,220 @@
+"""Simulated users, who talk to a system until they have what they want or lose patience.
+
+A scenario says what a user wants, knows and feels; `users.toml` has the words. What comes next is decided by
+a script: give what was asked for, confirm, say it again, thank or leave. The words of that turn come from
+templates, from a log (what somebody said there after the most similar reply), or from a model behind an
+address. The same seed gives the same user.
+"""
+
+import functools
+import hashlib
+import re
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib.resources import files as resources
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import msgspec
+
+from dialeval import files
+from dialeval.dialogues import Turn
+from dialeval.dialogues.contexts import Context
+from dialeval.dialogues.tasks.goals import AgentGoal
+from dialeval.errors import DataError, UsageError
+from dialeval.systems.system import System, build
+
+Move = Literal["opening", "fact", "unknown", "yes", "again", "next", "thanks", "leaves"]
+LAST = ("thanks", "leaves")
+"""Moves after which the user says no more."""
+_ASKS = re.compile(
+    r"\?|\b(?:please|could you|can you|may i|need|provide|tell me|give me|share|what is|what's)\b",
+    re.IGNORECASE,
+)
+_CONFIRMS = re.compile(
+    r"\b(?:shall i|should i|do you want|would you like|is (?:that|this) (?:right|correct|okay|ok)|confirm|"
+    r"proceed|go ahead|are you sure)\b",
+    re.IGNORECASE,
+)
+
+
+class Scenario(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One user.
+
+    Attributes:
+        goal: What the user wants, in words that fit after "I would like to".
+        done: Texts of which one in a reply means that it has been done.
+        facts: What the user can tell, by name.
+        ask: Other words by which a reply asks for a fact.
+        unknown: Names of things that the user does not know.
+        mood: Whose words the user takes.
+        opening: The first turn, in place of a template.
+        then: Further requests, made one by one when the one before is done.
+        patience: How many replies that lead nowhere the user bears.
+        expect: Calls, words or a state that must come of it, for the metric `goal`.
+    """
+
+    goal: str
+    done: tuple[str, ...] = ()
+    facts: dict[str, str] = {}
+    ask: dict[str, tuple[str, ...]] = {}
+    unknown: tuple[str, ...] = ()
+    mood: str = "neutral"
+    opening: str | None = None
+    then: tuple[str, ...] = ()
+    patience: Annotated[int, msgspec.Meta(ge=1, le=100)] = 2
+    expect: AgentGoal | None = None
+
+
+class ScenarioFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Scenarios by name, words of moods of your own, and how many turns a user takes at most."""
+
+    scenario: dict[str, Scenario]
+    mood: dict[str, dict[str, tuple[str, ...]]] = {}
+    turns: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 12
+
+
+def read_scenarios(path: str | Path) -> ScenarioFile:
+    """Read a file of scenarios.
+
+    Raises:
+        DataError: With file and field, where it is none.
+    """
+    with files.open_binary(path) as file:
+        data = file.read()
+    try:
+        made = msgspec.toml.decode(data, type=ScenarioFile)
+    except (msgspec.DecodeError, ValueError, RecursionError) as error:
+        raise DataError(f"not a file of scenarios: {error}", file=path, fix="see docs/simulate.md") from None
+    moods = {**_moods(), **made.mood}
+    for name, one in made.scenario.items():
+        if one.mood not in moods:
+            fix = f"known: {', '.join(moods)}"
+            raise DataError(f"no mood {one.mood!r}", file=path, field=f"scenario.{name}.mood", fix=fix)
+    if not made.scenario:
+        raise DataError("no scenario in it", file=path, fix="see docs/simulate.md")
+    return made
+
+
+@functools.cache
+def _moods() -> Mapping[str, Mapping[str, Sequence[str]]]:
+    return tomllib.loads((resources("dialeval.systems") / "users.toml").read_text(encoding="utf-8"))
+
+
+@dataclass
+class SimulatedUser:
+    """A user in a conversation.
+
+    >>> lamp = Scenario("cancel an order", done=("cancelled",), facts={"order number": "A17"})
+    >>> user = SimulatedUser("lamp", lamp)
+    >>> said = (user.say(()), user.say((Turn("assistant", "What is your order number?"),)),
+    ...     user.say((Turn("assistant", "It has been cancelled."),)))
+    >>> [text for text, _ in said], said[-1][1]
+    (['Hi, can you help me to cancel an order?', 'The order number is A17.', "Thanks, that's all."], 'thanks')
+    """
+
+    name: str
+    scenario: Scenario
+    moods: Mapping[str, Mapping[str, Sequence[str]]] | None = None
+    seed: int = 0
+    speaks: System | None = None
+    told: int = 0
+    lost: int = 0
+    requests: int = 0
+    given: set[str] = field(default_factory=set)
+
+    def say(self, turns: tuple[Turn, ...]) -> tuple[str, Move]:
+        """Return the next turn of the user, and what it does."""
+        heard = turns[-1].text if turns else ""
+        move, slots = self._move(heard, first=not turns)
+        self.told += 1
+        text = self._words(move, slots)
+        if self.speaks is not None and turns and move not in ("fact", "next", *LAST):
+            text = self.speaks.reply(Context(turns, "user")).strip() or text
+        return text, move
+
+    @property
+    def wish(self) -> str:
+        """What the user wants now."""
+        return ([self.scenario.goal, *self.scenario.then])[self.requests]
+
+    def _move(self, heard: str, first: bool) -> tuple[Move, list[tuple[str, str]]]:
+        if first:
+            return "opening", []
+        plain = heard.casefold()
+        if any(text.casefold() in plain for text in self.scenario.done):
+            if self.requests >= len(self.scenario.then):
+                return "thanks", []
+            self.requests, self.lost = self.requests + 1, 0
+            return "next", []
+        asked = bool(_ASKS.search(heard))
+        known = [(name, value) for name, value in self.scenario.facts.items() if self._asks(plain, name)]
+        if asked and known:
+            new = {name for name, _ in known} - self.given
+            self.given |= new
+            return ("fact", known) if new or self._bears() else ("leaves", [])
+        missing = [(name, "") for name in self.scenario.unknown if self._asks(plain, name)]
+        if asked and missing:
+            return ("unknown", missing) if self._bears() else ("leaves", [])
+        if _CONFIRMS.search(heard):
+            return "yes", []
+        return ("again", []) if self._bears() else ("leaves", [])
+
+    def _bears(self) -> bool:
+        """Count a reply that led nowhere; return whether the user bears it."""
+        self.lost += 1
+        return self.lost <= self.scenario.patience
+
+    def _asks(self, heard: str, name: str) -> bool:
+        words = (name, *self.scenario.ask.get(name, ()))
+        return any(re.search(rf"\b{re.escape(word.casefold())}", heard) for word in words)
+
+    def _words(self, move: Move, slots: list[tuple[str, str]]) -> str:
+        if move == "opening" and self.scenario.opening:
+            return self.scenario.opening
+        if move == "next":
+            return self.wish
+        moods = {**_moods(), **(self.moods or {})}
+        own = moods[self.scenario.mood].get(move) or _moods()["neutral"][move]
+        texts = [self._chosen(own, place) for place in range(max(1, len(slots)))]
+        filled = zip(texts, slots or [("", "")], strict=True)
+        return " ".join(_filled(text, self.wish, name, value) for text, (name, value) in filled)
+
+    def _chosen(self, texts: Sequence[str], place: int) -> str:
+        key = f"{self.seed}|{self.name}|{self.told}|{place}".encode("utf-8", "surrogatepass")
+        return texts[int.from_bytes(hashlib.sha256(key).digest()[:6]) % len(texts)]
+
+
+def _filled(text: str, goal: str, name: str, value: str) -> str:
+    for key, given in (("{goal}", goal), ("{name}", name), ("{value}", value)):
+        text = text.replace(key, given)
+    return text
+
+
+@functools.lru_cache(maxsize=2)
+def _retrieval(spec: str) -> System:
+    return build(f"{spec},speaker=user", name="user")
+
+
+def speaker_of(spec: str, scenario: Scenario, **asked: Any) -> System | None:
+    """Make what chooses a user's words: None for templates.
+
+    Args:
+        spec: `template`; `retrieval:corpus=FILE`, what users of a log said; or the address of a model.
+        scenario: Whose words; a model is told all of it.
+        **asked: `model`, `temperature` and so on, for an address.
+    """
+    if spec == "template":
+        return None
+    if spec.startswith("retrieval:"):
+        return _retrieval(spec)
+    if spec.startswith(("http://", "https://")):
+        known = "; ".join(f"{name}: {value}" for name, value in scenario.facts.items()) or "nothing more"
+        told = (
+            f"You play a user who talks to an assistant. You want to {scenario.goal}. You know: {known}. "
+            f"You do not know: {', '.join(scenario.unknown) or 'anything else'}. You are {scenario.mood}. "
+            "Answer with the user's next message only, in one or two sentences."
+        )
+        return build(spec, name="user", instructions=told, **asked)
+    raise UsageError(f"--user {spec}: expected template, retrieval:corpus=FILE or an http address")
