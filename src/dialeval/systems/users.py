@@ -110,8 +110,8 @@ class SimulatedUser:
     >>> user = SimulatedUser("lamp", lamp)
     >>> said = (user.say(()), user.say((Turn("assistant", "What is your order number?"),)),
     ...     user.say((Turn("assistant", "It has been cancelled."),)))
-    >>> [text for text, _ in said], said[-1][1]
-    (['Hi, can you help me to cancel an order?', 'The order number is A17.', "Thanks, that's all."], 'thanks')
+    >>> [text for text, _ in said]
+    ['I want to cancel an order, please.', 'My order number is A17.', 'Perfect, thank you for your help.']
     """
 
     name: str
