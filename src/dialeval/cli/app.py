@@ -141,10 +141,10 @@ def _say_notes(chats: list[str], summary: Any) -> None:
 
 
 def _show(chats: list[str], summary: Any, out: str | None, explain: bool, json: bool) -> None:
-    from dialeval.cli import explanations
-
     if out == "-":
         return
+    if explain:
+        from dialeval.cli import explanations
     if json:
         why = explanations.as_dict(summary, out) if explain else {}
         output.print_json(summary.to_dict(input=", ".join(chats)) | why)

@@ -23,7 +23,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
@@ -33,9 +33,10 @@ from dialeval.errors import DataError
 from dialeval.manifests import check_listed, write_listed
 from dialeval.metrics.explanation import Explanation, read_explanations
 from dialeval.scores import ColumnMap, Scores, read_columns
-from dialeval.studies import Study
-from dialeval.studies.notes import language_counts
-from dialeval.studies.trust_findings import Trust
+
+if TYPE_CHECKING:  # who scores makes no study
+    from dialeval.studies import Study
+    from dialeval.studies.trust_findings import Trust
 
 DIALOGUES, SCORES, RUN, EXPLANATIONS, JOINED, STUDY, TRUST, REPORT = (
     "dialogues.jsonl",
@@ -109,17 +110,21 @@ class Run:
         if (path := self.checked(EXPLANATIONS)).is_file():
             yield from read_explanations(path)
 
-    def study(self) -> Study | None:
+    def study(self) -> "Study | None":
         """Return the study made of this run, if there is one."""
+        from dialeval.studies import Study
+
         path = self.checked(STUDY)
         return Study.load(path) if path.is_file() else None
 
-    def trust(self) -> Trust | None:
+    def trust(self) -> "Trust | None":
         """Return how far its scores can be trusted, if that was asked."""
+        from dialeval.studies.trust_findings import Trust
+
         path = self.checked(TRUST)
         return Trust.load(path) if path.is_file() else None
 
-    def together(self, study: Study) -> tuple[list["Run"], list[Path]]:
+    def together(self, study: "Study") -> tuple[list["Run"], list[Path]]:
         """Return the run folders that a study kept here was made of, this one first, and those now gone."""
         others = [path for path in map(self._beside, study.runs) if path != self._beside(".")]
         return [self, *(Run(path) for path in others if is_run(path))], [p for p in others if not is_run(p)]
@@ -127,15 +132,17 @@ class Run:
     def _beside(self, name: str) -> Path:
         return Path(os.path.normpath(self.path / name))
 
-    def with_languages(self, study: Study, scores: Scores) -> Study:
+    def with_languages(self, study: "Study", scores: Scores) -> "Study":
         """Count the languages of the dialogues that a study kept here was made of, unless they have gone."""
+        from dialeval.studies.notes import language_counts
+
         parts, _ = self.together(study)
         with contextlib.suppress(DataError):
             dialogues = chain.from_iterable(part.dialogues() for part in parts)
             return replace(study, languages=language_counts(dialogues, scores))
         return study
 
-    def add(self, study: Study, joined: Scores) -> Study:
+    def add(self, study: "Study", joined: Scores) -> "Study":
         """Keep a study beside the scores it was made of; an older report no longer fits and goes.
 
         Returns:
@@ -152,7 +159,7 @@ class Run:
         (self.path / REPORT).unlink(missing_ok=True)
         return study
 
-    def add_trust(self, found: Trust) -> None:
+    def add_trust(self, found: "Trust") -> None:
         """Keep how far its scores can be trusted; an older report no longer fits and goes."""
         write_listed(self.path, {TRUST: found.to_json()})
         (self.path / REPORT).unlink(missing_ok=True)
@@ -212,9 +219,9 @@ def study_input(paths: Sequence[Path], maps: Iterable[str] = (), *, fresh: bool 
 
 def _remembered(run: Run) -> tuple[str, ...]:
     """Return the run folders of the study that is there, unless another version made it."""
-    path = run.checked(STUDY)
     with contextlib.suppress(DataError):
-        return Study.load(path).runs if path.is_file() else ()
+        found = run.study()
+        return found.runs if found else ()
     return ()
 
 
