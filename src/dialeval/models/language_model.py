@@ -169,8 +169,6 @@ def mark(name: str) -> str:
 def _opened(name: str, folder: str | None) -> LanguageModel:
     cache = Cache(64 << 20, DiskCache(folder) if folder else None)
     if name.startswith(("http://", "https://")):
-        from dialeval.models.language_model import EndpointModel
-
         return EndpointModel.at(name)
     if name.startswith("hub:"):
         from dialeval.models.causal import open_causal
