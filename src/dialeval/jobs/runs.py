@@ -219,6 +219,7 @@ def study_input(paths: Sequence[Path], maps: Iterable[str] = (), *, fresh: bool 
 
 def _remembered(run: Run) -> tuple[str, ...]:
     """Return the run folders of the study that is there, unless another version made it."""
+    run.checked(STUDY)  # damage is an error
     with contextlib.suppress(DataError):
         found = run.study()
         return found.runs if found else ()
