@@ -309,7 +309,7 @@ def _tokens(choice: Any) -> tuple[tuple[str, dict[str, float]], ...]:
     return tuple(found) if sound else ()
 
 
-class _Kept(msgspec.Struct):
+class _KeptAnswer(msgspec.Struct):
     name: str
     answered: Answered
 
@@ -324,7 +324,7 @@ class AnswerStore:
     def fetch(self, name: str) -> Answered | None:
         """Return a kept answer; a file that is damaged counts as none."""
         try:
-            kept = msgspec.json.decode(self._place(name).read_bytes(), type=_Kept)
+            kept = msgspec.json.decode(self._place(name).read_bytes(), type=_KeptAnswer)
         except (OSError, ValueError, RecursionError):
             return None
         return kept.answered if kept.name == name else None
@@ -332,7 +332,7 @@ class AnswerStore:
     def store(self, name: str, answered: Answered) -> None:
         """Keep an answer; a full disk is no reason to lose what was paid for."""
         with contextlib.suppress(DataError), files.replacing(self._place(name)) as file:
-            file.write(msgspec.json.encode(_Kept(name, answered)))
+            file.write(msgspec.json.encode(_KeptAnswer(name, answered)))
 
     def _place(self, name: str) -> Path:
         return self.folder / name[:2] / f"{name}.json"

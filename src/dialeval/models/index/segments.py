@@ -74,7 +74,7 @@ def write_segment(folder: Path, config: IndexConfig, batches: "Iterable[pa.Recor
     import pyarrow as pa
 
     name, rows, schema = f"rows-{secrets.token_hex(8)}.arrow", 0, schema_of(config)
-    texts = {IDS: _Lines()} | ({DOCUMENTS: _Lines()} if config.documents else {})
+    texts = {IDS: _HashedLines()} | ({DOCUMENTS: _HashedLines()} if config.documents else {})
     with replacing_path(folder / PARTS / name) as path:
         try:
             with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, schema) as file:
@@ -91,7 +91,7 @@ def write_segment(folder: Path, config: IndexConfig, batches: "Iterable[pa.Recor
     return IndexPart(name, rows, file_record, {f"{one}.txt": lines.record() for one, lines in texts.items()})
 
 
-class _Lines:
+class _HashedLines:
     """Size and hash of texts, a line each: the identity of rows, however they are stored."""
 
     def __init__(self) -> None:
