@@ -9,13 +9,15 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from dialeval.dialogues.dialogue import Dialogue, Turn
-from dialeval.dialogues.formats.messages import decoded, parse_message, plain_message
+from dialeval.dialogues.formats.chats import plain_message
+from dialeval.dialogues.formats.messages import parse_message
 from dialeval.dialogues.formats.records import (
     Joined,
     Lost,
     Record,
     RecordShape,
     assemble,
+    at,
     checked_calls,
     first_of,
     has_list,
@@ -24,19 +26,29 @@ from dialeval.dialogues.formats.records import (
     parse_messages,
     turns_in,
 )
+from dialeval.dialogues.formats.values import decoded
+from dialeval.errors import DataError
 
 _NO_INPUT = "only the reply is in the log, not what it answers"
 
 
+_BESIDE = ("completion", "response", "output", "reply", "generated_text", "assistant_response")
+
+
 def _from_messages(record: Record) -> Dialogue:
-    if "messages" not in record and isinstance(record.get("values"), Mapping):  # the state of a graph
-        record = {**{key: value for key, value in record.items() if key != "values"}, **record["values"]}
-    return assemble(record, "messages", parse_messages(items_of(record, "messages")))
+    items = items_of(record, "messages")
+    if items and not any(isinstance(one, Mapping) and ("role" in one or plain_message(one)) for one in items):
+        raise DataError("no message says who spoke", field="messages", fix='{"role": …, "content": …}')
+    turns = parse_messages(items)
+    beside = next((key for key in _BESIDE if record.get(key)), None)
+    if beside and turns and turns[-1].speaker in ("user", "tool"):  # the reply stands beside what was asked
+        turns += turns_in(record[beside], "assistant")
+        record = {key: value for key, value in record.items() if key != beside}
+    return assemble(record, "messages", checked_calls(turns))
 
 
 def _message_items(record: Record) -> list[Mapping[str, Any]]:
-    state = record.get("values")
-    items = decoded(record.get("messages") or (state.get("messages") if isinstance(state, Mapping) else None))
+    items = decoded(record.get("messages"))
     return [one for one in items if isinstance(one, Mapping)] if isinstance(items, list) else []
 
 
@@ -56,7 +68,10 @@ def _is_anthropic(record: Record) -> bool:
     return "messages" in record and (
         isinstance(record.get("system"), list)
         or "anthropic_version" in record
-        or any(part.get("type") in ("tool_use", "tool_result", "thinking") for part in blocks)
+        or any(
+            part.get("type") in ("tool_use", "tool_result", "thinking") or "toolUse" in part
+            for part in blocks
+        )
     )
 
 
@@ -132,7 +147,21 @@ def _from_completion(record: Record) -> Dialogue:
     return made if not named else assemble({**record, "id": record.get("id")}, "choices", list(made.turns))
 
 
+def _is_gemini(record: Record) -> bool:
+    return (
+        isinstance(record.get("contents"), list | Mapping)
+        or has_list(record, "candidates", "content")
+        or isinstance(at(record, "chunkedPrompt.chunks"), list)
+    )
+
+
 def _from_gemini(record: Record) -> Dialogue:
+    chunks = at(record, "chunkedPrompt.chunks")  # AI Studio's own files
+    if isinstance(chunks, list):
+        said = [one for one in chunks if isinstance(one, Mapping) and not one.get("isThought")]
+        model = at(record, "runSettings.model")
+        record = {"contents": [{"parts": [dict(one)], **one} for one in said], "model": model, **record}
+        record.pop("chunkedPrompt")
     asked = {
         key: record[key] for key in ("contents", "systemInstruction", "system_instruction") if key in record
     }
@@ -246,7 +275,7 @@ SHAPES = (
         "gemini",
         "Gemini: contents with role and parts",
         ("contents", "candidates", "systemInstruction"),
-        lambda record: has_list(record, "contents") or has_list(record, "candidates", "content"),
+        _is_gemini,
         _from_gemini,
     ),
     RecordShape(

@@ -1,10 +1,9 @@
-"""Chats as public corpora and people's own tables hold them.
+"""Chats as public corpora hold them.
 
 ChatGPT's export, OASST trees and messages, Chatbot Arena pairs (two dialogues and a vote), WildChat and
-LMSYS-Chat, UltraChat, ConvLab, ParlAI, prompts with responses, and records that are one turn each.
+LMSYS-Chat, UltraChat, ConvLab, ParlAI.
 """
 
-import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -12,20 +11,14 @@ from typing import Any
 import msgspec
 
 from dialeval.dialogues.dialogue import Dialogue, Turn, clean_turn
-from dialeval.dialogues.formats.messages import (
-    decoded,
-    parse_message,
-    passages,
-    plain_message,
-    role,
-)
+from dialeval.dialogues.formats.chats import plain_message
+from dialeval.dialogues.formats.messages import parse_message, role
 from dialeval.dialogues.formats.records import (
     Joined,
     Lost,
     Record,
     RecordShape,
     assemble,
-    checked_calls,
     first_of,
     has_items,
     has_list,
@@ -34,6 +27,7 @@ from dialeval.dialogues.formats.records import (
     parse_messages,
     turns_in,
 )
+from dialeval.dialogues.formats.values import decoded
 
 
 def _from_convlab(record: Record) -> Dialogue:
@@ -203,229 +197,40 @@ def _join_trees(records: Iterable[tuple[int, Record]], lost: Lost) -> Joined:
 
 
 def _is_pair(record: Record) -> bool:
-    return "conversation_a" in record and "conversation_b" in record
+    return all(any(f"{key}_{side}" in record for key in ("conversation", "response")) for side in "ab")
 
 
 def _from_pair(record: Record) -> list[Dialogue]:
     name = str(first_of(record, "question_id", "conversation_id", "id") or "")
-    winner = str(record.get("winner") or "").lower()
+    winner = str(record.get("winner") or next((side for side in _VOTES if record.get(side)), "")).lower()
+    winner = winner.removeprefix("winner_")
+    about = {"pair": name, "winner": winner, **kept_of(record, "judge", "turn", "language", "tstamp")}
     made = []
     for side in "ab":
-        turns = parse_messages(items_of(record, f"conversation_{side}"))
-        won = {f"model_{side}": 1.0, side: 1.0, "tie": 0.5}.get(winner, 0.5 if "tie" in winner else 0.0)
-        kept = {
-            key: record[key] for key in ("judge", "turn", "language", "tstamp") if record.get(key) is not None
-        }
-        about = (
-            {"pair": name, "winner": record.get("winner"), **kept}
-            if name
-            else {"winner": record.get("winner"), **kept}
-        )
+        won = {f"model_{side}": 1.0, side: 1.0}.get(winner, 0.5 if "tie" in winner else 0.0)
         given = {"preferred": won} if winner else {}
         identity = {"id": f"{name}-{side}" if name else "", "model": record.get(f"model_{side}")}
-        made.append(assemble({**identity, **about}, "", turns, feedback=given))
+        rest = {key: value for key, value in about.items() if value != ""}
+        made.append(assemble({**identity, **rest}, "", _side(record, side), feedback=given))
     return made
 
 
-# Prompts with responses
-
-_ASKED = ("prompt", "question", "instruction", "query", "user_message", "user_input", "input", "human")
-_ANSWERED = ("response", "answer", "completion", "output", "assistant_message", "reply", "generation", "bot")
-_BOTH = ("chosen", "rejected")
+_VOTES = ("winner_model_a", "winner_model_b", "winner_tie")
 
 
-def _pair_keys(record: Record) -> tuple[str, str] | None:
-    lower = {str(key).strip().lower().replace(" ", "_"): key for key in record}
-    asked = next((lower[key] for key in _ASKED if _is_said(record.get(lower.get(key, "")))), None)
-    answered = next(
-        (lower[key] for key in _ANSWERED if lower.get(key) in record and lower.get(key) != asked), None
-    )
-    return (asked, answered) if asked is not None and answered is not None else None
-
-
-def _is_said(found: object) -> bool:
-    return isinstance(found, str | list) and bool(found)
-
-
-def _from_prompt(record: Record) -> Dialogue:
-    keys = _pair_keys(record)
-    if keys is None:
-        raise KeyError("prompt")
-    asked, answer = (decoded(record[key]) for key in keys)
-    if (
-        isinstance(asked, str)
-        and keys[0] == "instruction"
-        and isinstance(record.get("input"), str)
-        and record["input"]
-    ):
-        asked = f"{asked}\n\n{record['input']}"
-    before = turns_in(asked, "user")
-    evidence = first_of(
-        record, "contexts", "context", "retrieved_contexts", "documents", "sources", "passages"
-    )
-    if answer is None or isinstance(answer, str):
-        after = [clean_turn("assistant", answer)]
-    else:
-        after = turns_in(answer, "assistant")
-    if after and evidence:
-        after[-1] = msgspec.structs.replace(after[-1], evidence=passages(decoded(evidence)))
-    used = {*keys, "contexts", "context", "retrieved_contexts", "documents", "sources", "passages"}
-    rest = {key: value for key, value in record.items() if key not in used}
-    given = {
-        key: rest.pop(key)
-        for key in ("feedback", "rating", "thumbs", "thumb")
-        if rest.get(key) not in (None, "")
-    }
-    expected = first_of(
-        record, "reference", "ground_truth", "expected_output", "expected", "reference_answer"
-    )
-    if isinstance(expected, str) and after:
-        rest["references"] = {str(len(before) + len(after) - 1): [expected]}
-    if given:
-        rest["feedback"] = (
-            given.get("feedback", given)
-            if len(given) == 1 and isinstance(given.get("feedback"), Mapping)
-            else given
-        )
-    return assemble(rest, "", [*before, *after])
-
-
-def _from_preference(record: Record) -> list[Dialogue]:
-    name = str(first_of(record, "id", "prompt_id") or "")
-    made = []
-    for side in _BOTH:
-        asked, answer = decoded(record.get("prompt")), decoded(record[side])
-        held = turns_in(answer, "assistant")
-        whole = held if held and held[0].speaker == "user" else [*turns_in(asked, "user"), *held]
-        if isinstance(answer, str) and asked is None:
-            whole = _spoken(answer)
-        given = {"preferred": float(side == "chosen")}
-        rest = {"id": f"{name}-{side}" if name else "", "pair": name or None}
-        made.append(
-            assemble(
-                {key: value for key, value in rest.items() if value is not None}, "", whole, feedback=given
-            )
-        )
-    return made
-
-
-def _spoken(text: str) -> list[Turn]:
-    """Split a transcript in one text (`Human: … Assistant: …`, as in HH-RLHF)."""
-    parts = re.split(r"\n*\b(Human|Assistant|User|AI|Bot):\s*", text)
-    return [clean_turn(role(who), said.strip()) for who, said in zip(parts[1::2], parts[2::2], strict=True)]
-
-
-# One turn a record, and bare messages
-
-_CHAT = (
-    *(
-        "conversation_id",
-        "conversationId",
-        "session_id",
-        "sessionId",
-        "dialogue_id",
-        "dialog_id",
-        "thread_id",
-    ),
-    *("threadId", "chat_id", "chatId", "conversation", "session"),
-)
-_ORDER = ("turn", "turn_id", "turn_index", "index", "position", "seq", "sequence", "message_index")
-
-
-def _is_row(record: Record) -> bool:
-    return (
-        any(isinstance(record.get(key), str | int) for key in _CHAT)
-        and plain_message(_as_message(record)) is not None
-    )
-
-
-def _as_message(record: Record) -> dict[str, Any]:
-    text = next(
-        (
-            record[key]
-            for key in ("content", "text", "message", "utterance", "body")
-            if record.get(key) is not None
-        ),
-        None,
-    )
-    who = first_of(
-        record, "role", "speaker", "sender", "author", "from", "participant", "sender_type", "author_type"
-    )
-    if not isinstance(who, str) or (text is None and not record.get("tool_calls")):
-        return {}
-    used = (
-        "content",
-        "text",
-        "message",
-        "utterance",
-        "body",
-        "speaker",
-        "sender",
-        "author",
-        "from",
-        "participant",
-    )
-    return {
-        "role": who,
-        "content": text,
-        **{k: v for k, v in record.items() if k not in (*used, "role", *_CHAT)},
-    }
-
-
-def _join_rows(records: Iterable[tuple[int, Record]], lost: Lost) -> Joined:
-    chats: dict[str, list[tuple[int, Record]]] = defaultdict(list)
-    key = None
-    for number, record in records:
-        key = key or next((one for one in _CHAT if isinstance(record.get(one), str | int)), None)
-        name, message = record.get(str(key)), _as_message(record)
-        if name in (None, "") or not message:
-            lost(number, f"no {key}" if message else "no speaker or no text")
-            continue
-        chats[str(name)].append((number, message))
-    for name, said in chats.items():
-        order = next((one for one in _ORDER if all(isinstance(m.get(one), int) for _, m in said)), None)
-        if order:
-            said.sort(key=lambda one: one[1][str(order)])
-        model = next((m["model"] for _, m in said if isinstance(m.get("model"), str)), None)
-        plain = [{k: v for k, v in message.items() if k != order} for _, message in said]
-        turns = [turn for place, one in enumerate(plain) for turn in parse_message(one, place)]
-        notes = _as_bots(turns)
-        yield said[0][0], assemble({"id": name, "model": model, **notes}, "", checked_calls(turns))
-
-
-def _as_bots(turns: list[Turn]) -> dict[str, str]:
-    """Take `system` for the bot where nobody else answers, and say so."""
-    speakers = {turn.speaker for turn in turns}
-    if (
-        "assistant" in speakers
-        or not {"system", "user"} <= speakers
-        or len(turns) < 2
-        or turns[0].speaker == "system"
-    ):
-        return {}
-    turns[:] = [
-        msgspec.structs.replace(t, speaker="assistant") if t.speaker == "system" else t for t in turns
-    ]
-    return {"note": "roles guessed: system is the bot"}
-
-
-def _is_bare(record: Record) -> bool:
-    return plain_message(record) is not None and not any(
-        key in record for key in ("messages", "conversations")
-    )
-
-
-def _join_bare(records: Iterable[tuple[int, Record]], lost: Lost) -> Joined:
-    """Read a file of messages that name no conversation as one."""
-    messages, first = [], 0
-    for number, record in records:
-        first = first or number
-        messages.append(record)
-    if messages:
-        turns = parse_messages(messages)
-        alone = turns and all(turn.speaker == "assistant" for turn in turns)
-        note = {"note": "only the reply is in the log, not what it answers"} if alone else {}
-        yield first, assemble(note, "", turns)
+def _side(record: Record, side: str) -> list[Turn]:
+    """Return one side of a pair: its messages, or its answers to the prompts that both were given."""
+    if f"conversation_{side}" in record:
+        return parse_messages(items_of(record, f"conversation_{side}"))
+    asked, answers = decoded(record.get("prompt")), decoded(record[f"response_{side}"])
+    if isinstance(asked, list) and isinstance(answers, list) and not turns_in(asked)[1:]:
+        both = zip(asked, answers, strict=False)
+        return [
+            clean_turn(who, text)
+            for pair in both
+            for who, text in zip(("user", "assistant"), pair, strict=True)
+        ]
+    return [*turns_in(asked, "user"), *turns_in(answers, "assistant")]
 
 
 SHAPES = (
@@ -490,36 +295,6 @@ SHAPES = (
         lambda record: isinstance(record.get("dialog"), list),
         _from_parlai,
         column=True,
-    ),
-    RecordShape(
-        "preferences",
-        "a prompt with a chosen and a rejected answer: two dialogues and a vote",
-        _BOTH,
-        lambda record: all(key in record for key in _BOTH),
-        _from_preference,
-    ),
-    RecordShape(
-        "rows",
-        "one turn a record, with conversation_id, role and content",
-        ("conversation_id", "session_id", "role", "content"),
-        _is_row,
-        join=_join_rows,
-    ),
-    RecordShape(
-        "prompts",
-        "a prompt and a response a record",
-        ("prompt", "response", "question", "answer", "instruction", "output"),
-        lambda record: _pair_keys(record) is not None,
-        _from_prompt,
-        general=True,
-    ),
-    RecordShape(
-        "bare",
-        "messages with role and content, one conversation a file (or one a list)",
-        ("role", "content"),
-        _is_bare,
-        join=_join_bare,
-        general=True,
     ),
 )
 

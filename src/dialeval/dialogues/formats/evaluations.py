@@ -16,7 +16,7 @@ import msgspec
 
 from dialeval.dialogues.datasets.task_oriented import canonical_id
 from dialeval.dialogues.dialogue import Dialogue, Turn, clean_text, clean_turn
-from dialeval.dialogues.formats.messages import decoded, parse_message, passages, tool_calls
+from dialeval.dialogues.formats.messages import parse_message
 from dialeval.dialogues.formats.records import (
     Record,
     RecordShape,
@@ -29,6 +29,7 @@ from dialeval.dialogues.formats.records import (
     parse_messages,
     turns_in,
 )
+from dialeval.dialogues.formats.values import decoded, passages, tool_calls
 
 # deepeval
 
@@ -72,20 +73,22 @@ def _from_deepeval(record: Record) -> Dialogue | list[Dialogue]:
     return [one if one.id else msgspec.structs.replace(one, id=f"case-{n}") for n, one in enumerate(made)]
 
 
-def _from_case(record: Record) -> Dialogue:
-    answer = first_of(record, "actual_output", "actualOutput")
-    evidence = first_of(record, "retrieval_context", "retrievalContext")
-    called = tool_calls(first_of(record, "tools_called", "toolsCalled"))
-    turns = turns_in(record["input"], "user")
-    for number, (call, raw) in enumerate(
-        zip(called, first_of(record, "tools_called", "toolsCalled") or (), strict=False)
-    ):
+def _steps(called: Any, first: int) -> list[Turn]:
+    """Return the calls of tools as turns, each with its result where that is known."""
+    turns = []
+    for number, (call, raw) in enumerate(zip(tool_calls(called), decoded(called) or (), strict=False), first):
         key = call.id or f"call-{number}"
         turns.append(Turn("assistant", "", tool_calls=(msgspec.structs.replace(call, id=key),)))
         if isinstance(raw, Mapping) and raw.get("output") is not None:
-            turns += parse_message(
-                {"role": "tool", "content": raw["output"], "tool_call_id": key, "name": call.name}, number
-            )
+            result = {"role": "tool", "content": raw["output"], "tool_call_id": key, "name": call.name}
+            turns += parse_message(result, number)
+    return turns
+
+
+def _from_case(record: Record) -> Dialogue:
+    answer = first_of(record, "actual_output", "actualOutput")
+    evidence = first_of(record, "retrieval_context", "retrievalContext")
+    turns = [*turns_in(record["input"], "user"), *_steps(first_of(record, "tools_called", "toolsCalled"), 0)]
     reply = msgspec.structs.replace(clean_turn("assistant", answer), evidence=passages(evidence))
     turns.append(reply)
     used = ("input", "actual_output", "actualOutput", "retrieval_context", "retrievalContext", "tools_called")
@@ -104,9 +107,9 @@ def _from_conversational_case(record: Record) -> Dialogue:
             turns += _from_case(item).turns
             continue
         evidence = first_of(item, "retrieval_context", "retrievalContext")
-        calls = first_of(item, "tools_called", "toolsCalled")
+        turns += _steps(first_of(item, "tools_called", "toolsCalled"), len(turns))
         kept = {"role": item.get("role"), "content": item.get("content"), "evidence": evidence}
-        turns += parse_message({**kept, "tool_calls": calls}, number)
+        turns += parse_message(kept, number)
     used = ("turns", "chatbot_role", "chatbotRole", "name")
     rest = {key: value for key, value in record.items() if key not in used}
     rest["id"] = first_of(record, "id", "name", "identifier")

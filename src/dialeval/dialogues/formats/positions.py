@@ -116,7 +116,7 @@ def _kind(path: str, format: str | None, columns: Columns) -> Kind:
         return "items"
     if suffix == ".parquet":
         return "rows" if tables.has_dialogue_rows(path, columns) else "items"
-    if suffix in (".csv", ".tsv", ".txt") or format in ("table", "text", "predictions", "actdial"):
+    if suffix in (".csv", ".tsv", ".txt", ".md") or format in ("table", "text", "predictions", "actdial"):
         return "items"
     with readable(path), files.open_binary(path) as file:
         start = first_line(path, file)

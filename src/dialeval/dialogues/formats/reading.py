@@ -174,7 +174,7 @@ def numbered(
         return tables.read_parquet(path, how)
     if suffix in (".csv", ".tsv") or format == "table":
         return tables.read_csv(path, "\t" if suffix == ".tsv" else ",", how)
-    if suffix == ".txt" or format == "text":
+    if suffix in (".txt", ".md") or format == "text":
         how.take("text")
         return read_text(path, tell)
     if format == "actdial" or (format is None and suffix == ".json" and actdial.holds_segments(path)):

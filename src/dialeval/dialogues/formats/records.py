@@ -11,14 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from dialeval.dialogues.dialogue import Dialogue, Turn, clean_text
-from dialeval.dialogues.formats.messages import (
-    decoded,
-    feedback,
-    messages_in,
-    parse_message,
-    passages,
-    plain_message,
-)
+from dialeval.dialogues.formats.chats import messages_in, plain_message
+from dialeval.dialogues.formats.messages import parse_message
+from dialeval.dialogues.formats.values import EVIDENCE, decoded, evidence_in, feedback_in, feedback_name
 from dialeval.dialogues.languages import language_code
 from dialeval.errors import DataError
 
@@ -27,15 +22,8 @@ Lost = Callable[[int, str], None]
 """Told the record (its line or number) and why it, or a part of it, is not in the dialogues."""
 Joined = Iterator[tuple[int, Dialogue]]
 _IDS = (
-    "id",
-    "dialogue_id",
-    "dialog_id",
-    "conversation_id",
-    "conversation_hash",
-    "session_id",
-    "uuid",
-    "idx",
-    "prompt_id",
+    *("id", "dialogue_id", "dialog_id", "conversation_id", "conversation_hash", "session_id", "uuid", "idx"),
+    *("prompt_id", "conversationId", "sessionId", "thread_id", "threadId", "chat_id"),
 )
 
 
@@ -125,6 +113,18 @@ def first_of(record: Mapping[str, Any], *keys: str) -> Any:
     return next((record[key] for key in keys if record.get(key) not in (None, "")), None)
 
 
+def at(record: object, path: str) -> Any:
+    """Return what stands under a path of names, None if nothing does.
+
+    >>> at({"info": {"tags": ["a"]}}, "info.tags")
+    ['a']
+    """
+    if isinstance(record, Mapping) and path in record:
+        return decoded(record[path])
+    name, _, rest = path.partition(".")
+    return at(decoded(record.get(name)), rest) if rest and isinstance(record, Mapping) else None
+
+
 def kept_of(record: Mapping[str, Any], *keys: str) -> dict[str, Any]:
     """Return what stands under some of the names, those that are missing or empty left out."""
     return {key: record[key] for key in keys if record.get(key) not in (None, "", [], {})}
@@ -161,11 +161,11 @@ def assemble(record: Record, turns_key: str, turns: list[Turn], **fields: Any) -
     named = str(record[id_key]) if id_key else ""
     system, prompt = system_of(record)
     known = (id_key, turns_key, "system", "model", "references", "meta", *_FIELDS)
-    meta = {k: v for k, v in record.items() if k not in known}
+    meta = {k: v for k, v in record.items() if k not in known and not _is_lifted(k, v)}
     extra = record.get("meta") or {}
     if not isinstance(extra, Mapping):
         raise DataError("an object is expected", field="meta")
-    meta = {**extra, **meta}
+    meta, about = {**extra, **meta}, decoded(record.get("metadata"))
     found: dict[str, Any] = {
         "id": clean_text(named)[0],
         "turns": tuple(turns),
@@ -173,14 +173,20 @@ def assemble(record: Record, turns_key: str, turns: list[Turn], **fields: Any) -
         "references": _references(record.get("references"), len(turns)),
         "meta": meta,
         "instructions": prompt,
-        "evidence": passages(record.get("evidence")),
-        "feedback": feedback(record.get("feedback"), meta=meta),
+        "evidence": evidence_in(record),
+        "feedback": (feedback_in(about) if isinstance(about, Mapping) else {}) | feedback_in(record, meta),
         "language": language_code(record.get("language")),
     }
     return Dialogue(**(found | fields))
 
 
 _FIELDS = ("instructions", "system_prompt", "evidence", "feedback", "language")
+
+
+def _is_lifted(key: str, value: object) -> bool:
+    """Whether what stands under a key of a record is evidence or feedback, by its name."""
+    passages = key in EVIDENCE and isinstance(decoded(value), str | list | tuple)
+    return passages or (feedback_name(str(key)) is not None and bool(feedback_in({key: value})))
 
 
 def system_of(record: Mapping[str, Any]) -> tuple[object, str | None]:

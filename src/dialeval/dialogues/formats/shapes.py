@@ -12,9 +12,10 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from dialeval.dialogues.dialogue import Dialogue, storable
-from dialeval.dialogues.formats import apis, corpora, evaluations, support, traces
-from dialeval.dialogues.formats.messages import plain_message
+from dialeval.dialogues.formats import apis, corpora, evaluations, exchanges, rows, spans, support, traces
+from dialeval.dialogues.formats.chats import is_messages, plain_message
 from dialeval.dialogues.formats.records import Record, RecordShape
+from dialeval.dialogues.formats.values import decoded
 from dialeval.errors import DataError
 from dialeval.plugins import load_plugin, plugins
 
@@ -22,15 +23,18 @@ if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
 _BY_NAME = {
-    shape.name: shape for family in (evaluations, traces, apis, support, corpora) for shape in family.SHAPES
+    shape.name: shape
+    for family in (evaluations, traces, spans, exchanges, apis, support, corpora, rows)
+    for shape in family.SHAPES
 }
 _LAST = (
     *("ragas", "langchain", "anthropic", "messages", "sharegpt", "convlab", "parlai", "preferences"),
-    *("rows", "prompts", "bare"),
+    *("rows", "sessions", "prompts", "bare"),
 )
 _ENVELOPES = (
     *("data", "items", "results", "records", "rows", "conversations", "tickets", "traces", "runs", "spans"),
-    *("observations", "activities", "logs", "samples", "examples", "events", "chats", "dialogues"),
+    *("observations", "activities", "logs", "samples", "examples", "events", "chats", "dialogues", "store"),
+    *("content", "response", "result", "export"),
 )
 Numbered = Iterator[tuple[int, Dialogue]]
 Tell = Callable[[str], None]
@@ -109,24 +113,68 @@ def as_record(found: object) -> object:
 def unwrapped(record: object) -> list[Any] | None:
     """Return the records that an export wraps (`{"data": […], "next": …}`), None if it wraps none.
 
+    They stand in a list under any key, or under keys that name them (`{"conv-1": [messages]}`).
+
     >>> unwrapped({"data": [{"messages": []}], "has_more": False})
     [{'messages': []}]
+    >>> unwrapped({"store": {"ann": [{"role": "user", "content": "Hi!"}]}})
+    [{'id': 'ann', 'messages': [{'role': 'user', 'content': 'Hi!'}]}]
     """
     if isinstance(record, list):
         return None if not record or is_message(record[0]) else record
-    if not isinstance(record, dict) or fitting(record):
+    if not isinstance(record, dict):
         return None
-    for key in _ENVELOPES:
+    if "id" not in record and _fit(listed := record.get("messages"), ("rows",)):
+        return list(listed or ())
+    if any(shape.name != "predictions" for shape in fitting(record)):
+        return None
+    for key in (*_ENVELOPES, *(key for key in record if key not in _ENVELOPES)):
         items = record.get(key)
-        if (
-            isinstance(items, list)
-            and items
-            and isinstance(items[0], dict | list)
-            and fitting(as_record(items[0]))
-        ):
+        if _fit(items) and (key in _ENVELOPES or not is_messages(items)):
             beside = {"users": record["users"]} if key == "tickets" and "users" in record else {}
-            return [{**beside, **one} if isinstance(one, dict) else one for one in items]
+            return [{**beside, **one} if isinstance(one, dict) else one for one in items or ()]
+        if key in _ENVELOPES and isinstance(items, dict) and (inside := unwrapped(items)) is not None:
+            return inside
+    if record and all(map(is_messages, record.values())) and not fitting(record):
+        return [{"id": key, "messages": items} for key, items in record.items()]
     return None
+
+
+def _fit(items: Any, names: tuple[str, ...] = ()) -> bool:
+    """Whether one of the first items of a list is a record of some shape, or of one of these."""
+    if not isinstance(items, list):
+        return False
+    shapes = (
+        shape.name for one in items[:3] if isinstance(one, dict | list) for shape in fitting(as_record(one))
+    )
+    return any(name in names if names else name != "predictions" for name in shapes)
+
+
+def nested(record: object, depth: int = 4) -> tuple[str, dict[str, Any]] | None:
+    """Return where the only list of messages below a record stands, and a record with it under `messages`.
+
+    >>> nested({"id": 7, "state": {"values": {"chat": [{"role": "user", "content": "Hi!"}]}}})
+    ('state.values.chat', {'id': 7, 'messages': [{'role': 'user', 'content': 'Hi!'}]})
+    """
+    if not isinstance(record, Mapping):
+        return None
+    places = [(path, items) for path, items in _lists_below(record, "", depth) if is_messages(items)]
+    if len(places) != 1:
+        return None
+    top = places[0][0].partition(".")[0]
+    return places[0][0], {
+        **{key: value for key, value in record.items() if key != top},
+        "messages": places[0][1],
+    }
+
+
+def _lists_below(record: Mapping[str, Any], prefix: str, depth: int) -> Iterator[tuple[str, Any]]:
+    for key, value in record.items():
+        inner = decoded(value)
+        if isinstance(inner, list):
+            yield f"{prefix}{key}", inner
+        elif isinstance(inner, Mapping) and depth:
+            yield from _lists_below(inner, f"{prefix}{key}.", depth - 1)
 
 
 class Losses:
@@ -185,6 +233,10 @@ def dialogues_of(
             if isinstance(record, DataError):
                 raise record
             record = as_record(record)  # noqa: PLW2901
+            if shape is None and not fitting(record) and (below := nested(record)):
+                record = below[1]  # noqa: PLW2901
+                if tell:
+                    tell(f"{path}: the messages were found under {below[0]}")
             chosen = shape or _chosen(record, path, number, tell)
             if took and not read_any:
                 took(chosen.name)
@@ -263,6 +315,8 @@ def parse_record(
         if shape is None or not isinstance(record, dict):
             shape = shape_of(record)
         elif not _matches(shape, record):
+            below = None if fitting(record) else nested(record)
+            record = below[1] if below else record
             shape = next((one for one in fitting(record) if one.parse), shape)
         if shape.parse is None:
             assert shape.join is not None  # noqa: S101

@@ -1,30 +1,36 @@
 """Chats as support desks and bot platforms export them.
 
 Rasa tracker (3.x), Bot Framework transcripts, Intercom conversations (API 2.11), Zendesk tickets with
-comments and Sunshine conversations, as JSON or as rows of a CSV file, and Slack's export of channels. Bodies
+comments and Sunshine conversations, as JSON or as rows of a CSV file, Slack's export of channels, and
+transcripts of Discord, Amazon Connect and Zendesk Chat, which a table describes (`TRANSCRIPTS`). Bodies
 in HTML become text; notes that the customer never saw are left out, and that is noted.
 """
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 
 from dialeval.dialogues.dialogue import Dialogue, ToolCall, Turn, clean_turn
-from dialeval.dialogues.formats.messages import decoded, feedback, moment
+from dialeval.dialogues.formats.chats import plain_message
 from dialeval.dialogues.formats.records import (
     Joined,
     Lost,
     Record,
     RecordShape,
     assemble,
+    at,
     first_of,
     has_items,
     has_list,
     kept_of,
+    parse_messages,
     plain_text,
 )
+from dialeval.dialogues.formats.rows import in_order, join_rows
+from dialeval.dialogues.formats.values import decoded, feedback, feedback_name, moment, reactions
 
 
 def _said(speaker: str, text: object, when: object = None, name: object = None, **meta: Any) -> Turn:
@@ -64,6 +70,18 @@ def _from_rasa(record: Record) -> Dialogue:
     return assemble({"id": record.get("sender_id"), **kept}, "events", turns)
 
 
+def _join_events(records: Iterable[tuple[int, Record]], lost: Lost) -> Joined:
+    """Put the events of an event broker, one a record, back into the trackers they came from."""
+    trackers: dict[str, list[tuple[int, Record]]] = defaultdict(list)
+    for number, record in records:
+        if record.get("sender_id") in (None, ""):
+            lost(number, "an event without sender_id")
+        else:
+            trackers[str(record["sender_id"])].append((number, record))
+    for name, some in trackers.items():
+        yield some[0][0], _from_rasa({"sender_id": name, "events": [event for _, event in some]})
+
+
 def _is_custom(name: str) -> bool:
     """Whether an action is code of its own; the others say a text or only wait."""
     return name.startswith("action_") and name not in (
@@ -75,12 +93,16 @@ def _is_custom(name: str) -> bool:
 # Bot Framework
 
 
-def _is_activity(record: Record) -> bool:
-    return (
-        isinstance(record.get("type"), str)
-        and isinstance(record.get("from"), Mapping)
-        and (isinstance(record.get("conversation"), Mapping) or "channelId" in record)
+_ACTIVITIES = frozenset(
+    (
+        *("message", "trace", "event", "typing", "invoke", "conversationUpdate", "endOfConversation"),
+        *("messageReaction", "messageUpdate", "handoff", "installationUpdate"),
     )
+)
+
+
+def _is_activity(record: Record) -> bool:
+    return record.get("type") in _ACTIVITIES and isinstance(record.get("from"), Mapping)
 
 
 def _join_activities(records: Iterable[tuple[int, Record]], lost: Lost) -> Joined:
@@ -98,24 +120,41 @@ def _join_activities(records: Iterable[tuple[int, Record]], lost: Lost) -> Joine
         turns = [
             _said(
                 roles[_account(one)],
-                first_of(one, "text", "speak", "summary"),
+                first_of(one, "text", "speak", "summary") or _card_text(one),
                 first_of(one, "timestamp", "localTimestamp"),
                 one["from"].get("name"),
                 **({"attachments": one["attachments"]} if one.get("attachments") else {}),
             )
             for _, one in said
         ]
-        given = next(
-            (one.get("value") for _, one in activities if one.get("name") == "message/submitAction"), None
-        )
-        made = assemble({"id": name, "feedback": _reaction(given), **guessed}, "", turns)
+        places = {one.get("id"): place for place, (_, one) in enumerate(said) if one.get("id")}
+        given: dict[str, float] = {}
+        for _, one in activities:
+            place = places.get(one.get("replyToId"))
+            if place is not None and (rated := _rated(one)):
+                turns[place] = msgspec.structs.replace(turns[place], feedback=rated)
+            else:
+                given |= _rated(one)
+        made = assemble({"id": name, **guessed}, "", turns, feedback=given)
         if turns:
             yield activities[0][0], made
 
 
-def _reaction(value: Any) -> Any:
-    action = value.get("actionValue") if isinstance(value, Mapping) else None
-    return {"reaction": action["reaction"]} if isinstance(action, Mapping) and "reaction" in action else None
+def _rated(activity: Record) -> dict[str, float]:
+    """Return what a user said: a thumb in Teams, a reaction, or the survey of Copilot Studio."""
+    if activity.get("valueType") == "CSATSurveyResponse":
+        return feedback(at(activity, "value.score"), "rating")
+    return feedback(at(activity, "value.actionValue.reaction"), "thumbs") | reactions(
+        activity.get("reactionsAdded")
+    )
+
+
+def _card_text(activity: Record) -> str | None:
+    """Return the text of cards, which a bot may send in place of a text."""
+    cards = [one.get("content") for one in activity.get("attachments") or () if isinstance(one, Mapping)]
+    held = [one for card in cards if isinstance(card, Mapping) for one in (card, *(card.get("body") or ()))]
+    texts = [str(one[key]) for one in held for key in ("title", "subtitle", "text") if one.get(key)]
+    return "\n".join(texts) or None
 
 
 def _account(activity: Record) -> str:
@@ -124,22 +163,19 @@ def _account(activity: Record) -> str:
 
 
 def _sides(said: list[Record]) -> tuple[dict[str, str], dict[str, Any]]:
+    bots = ("bot", "skill", 0)  # Copilot Studio writes 0 for the bot and 1 for the user
     known = {
-        _account(one): "assistant" if one["from"]["role"] in ("bot", "skill") else "user"
+        _account(one): "assistant" if one["from"]["role"] in bots else "user"
         for one in said
-        if isinstance(one["from"].get("role"), str)
+        if isinstance(one["from"].get("role"), str | int)
     }
     accounts = list(dict.fromkeys(map(_account, said)))
     missing = [account for account in accounts if account not in known]
     if not missing:
         return known, {}
     for account in missing:
-        bots = "bot" in account.lower() or "assistant" in known.values()
-        known[account] = (
-            "assistant"
-            if "bot" in account.lower()
-            else ("user" if bots or account == accounts[0] else "assistant")
-        )
+        asks = "assistant" in known.values() or account == accounts[0]
+        known[account] = "assistant" if "bot" in account.lower() or not asks else "user"
     return known, {"note": "roles guessed: no account says that it is a bot"}
 
 
@@ -169,8 +205,11 @@ def _from_intercom(record: Record) -> Dialogue:
     given: dict[str, Any] = {}
     if isinstance(rating, Mapping) and rating.get("rating") is not None:
         given = {"rating": rating["rating"], "comment": rating.get("remark")}
-    if isinstance(record.get("ai_agent"), Mapping) and record["ai_agent"].get("rating") is not None:
-        given.setdefault("rating", record["ai_agent"]["rating"])
+    state = str(at(record, "ai_agent.resolution_state") or "")
+    if at(record, "ai_agent.rating") is not None:
+        given.setdefault("rating", at(record, "ai_agent.rating"))
+    if "resolution" in state or state == "routed_to_team":
+        given["resolved"] = "resolution" in state
     kept = {
         key: record[key] for key in ("title", "state", "tags", "ai_agent_participated") if record.get(key)
     }
@@ -260,21 +299,6 @@ def _is_sunshine(record: Record) -> bool:
     )
 
 
-def _join_sunshine(records: Iterable[tuple[int, Record]], lost: Lost) -> Joined:
-    chats: dict[str, list[tuple[int, Turn]]] = defaultdict(list)
-    for number, record in records:
-        content, author = record.get("content"), record.get("author")
-        if not isinstance(content, Mapping) or not isinstance(author, Mapping):
-            lost(number, "a message without author or content")
-            continue
-        speaker = "user" if author.get("type") == "user" else "assistant"
-        text = first_of(content, "text", "altText")
-        turn = _said(speaker, text, first_of(record, "received", "created_at"), author.get("displayName"))
-        chats[str(first_of(record, "conversationId", "conversation_id") or "")].append((number, turn))
-    for name, turns in chats.items():
-        yield turns[0][0], assemble({"id": name}, "", [turn for _, turn in turns])
-
-
 # Slack
 
 
@@ -301,7 +325,7 @@ def _join_slack(records: Iterable[tuple[int, Record]], lost: Lost) -> Joined:
         turns = [
             _said(
                 "assistant" if _is_bot(one) else ("user" if bots else _person(one)),
-                one.get("text"),
+                one.get("text") or _block_text(one.get("blocks")),
                 float(one["ts"]),
                 _person(one),
             )
@@ -309,13 +333,21 @@ def _join_slack(records: Iterable[tuple[int, Record]], lost: Lost) -> Joined:
         ]
         rest: dict[str, Any] = {"id": f"thread-{name}" if name else ""}
         for place, (_, one) in enumerate(said):
-            given = [feedback(str(reaction.get("name")), "thumbs") for reaction in one.get("reactions") or ()]
-            thumbs = {key: value for some in given for key, value in some.items()}
-            if thumbs and _is_bot(one):
+            if _is_bot(one) and (thumbs := reactions(one.get("reactions"))):
                 turns[place] = msgspec.structs.replace(turns[place], feedback=thumbs)
         if not name:
             rest["note"] = "messages outside of threads are read as one dialogue"
         yield said[0][0], assemble(rest, "", turns)
+
+
+def _block_text(blocks: Any) -> str:
+    """Return the texts of Slack's blocks, in their order."""
+    if isinstance(blocks, list):
+        return "".join(map(_block_text, blocks))
+    if not isinstance(blocks, Mapping):
+        return ""
+    text = blocks.get("text")
+    return text if isinstance(text, str) else _block_text(text) + _block_text(blocks.get("elements"))
 
 
 def _is_bot(message: Record) -> bool:
@@ -328,13 +360,102 @@ def _person(message: Record) -> str:
     return str(real or first_of(message, "username", "user", "bot_id") or "unknown")
 
 
+# Transcripts of platforms whose messages say who spoke: only names differ
+
+
+@dataclass(frozen=True, slots=True)
+class Transcript:
+    """Where a platform's export of one conversation keeps what.
+
+    Attributes:
+        name: The format.
+        what: One line for `dialeval list formats`.
+        items: The key of the list of messages.
+        inside: Names that its first entry has.
+        kinds: The key of an entry that says what it is, and the kinds that are messages.
+        ids: Paths to the conversation's id.
+    """
+
+    name: str
+    what: str
+    items: str
+    inside: tuple[str, ...]
+    kinds: tuple[str, frozenset[str]]
+    ids: tuple[str, ...]
+
+    def fits(self, record: Record) -> bool:
+        """Whether a record is such a conversation."""
+        return (
+            has_items(record, self.items, *self.inside) and plain_message(self._said(record)[0]) is not None
+        )
+
+    def _said(self, record: Record) -> list[Record]:
+        key, kinds = self.kinds
+        accounts = {one.get("ParticipantId"): one for one in record.get("Participants") or ()}
+        entries = (one for one in decoded(record[self.items]) if isinstance(one, dict))
+        return [
+            {**accounts.get(one.get("ParticipantId"), {}), **one}
+            for one in entries
+            if one.get(key) in (None, *kinds)
+        ]
+
+    def parse(self, record: Record) -> Dialogue:
+        """Return the conversation; entries that are no messages are counted in its note."""
+        said = in_order(self._said(record))
+        turns = [_as_bot(turn) for turn in parse_messages(said)]
+        skipped = len(decoded(record[self.items])) - len(said)
+        note = {"note": f"{skipped} entries that are no messages left out"} if skipped else {}
+        name = next((found for path in self.ids if (found := at(record, path))), None)
+        rated = {key: value for key, value in record.items() if feedback_name(key)}
+        return assemble({"id": name, **rated, **note}, "", turns)
+
+
+def _as_bot(turn: Turn) -> Turn:
+    """Take what a platform says in the name of its flows (`SYSTEM`) for the bot."""
+    return msgspec.structs.replace(turn, speaker="assistant") if turn.speaker == "system" else turn
+
+
+TRANSCRIPTS = (
+    Transcript(
+        "discord",
+        "Discord channels as DiscordChatExporter writes them",
+        "messages",
+        ("author", "content", "timestamp"),
+        ("type", frozenset(("Default", "Reply", "ThreadStarterMessage"))),
+        ("channel.id",),
+    ),
+    Transcript(
+        "connect",
+        "Amazon Connect chat transcripts, Contact Lens too",
+        "Transcript",
+        ("Id",),
+        ("Type", frozenset(("MESSAGE",))),
+        ("ContactId", "CustomerMetadata.ContactId", "InitialContactId"),
+    ),
+    Transcript(
+        "zendesk-chat",
+        "Zendesk Chat: history with msg and sender_type",
+        "history",
+        ("type",),
+        ("type", frozenset(("chat.msg",))),
+        ("id",),
+    ),
+)
 SHAPES = (
+    *(RecordShape(one.name, one.what, (one.items, *one.inside), one.fits, one.parse) for one in TRANSCRIPTS),
     RecordShape(
         "rasa",
         "Rasa tracker: events of user and bot",
         ("sender_id", "events", "slots", "latest_message"),
-        lambda record: has_list(record, "events", "event"),
+        lambda record: has_items(record, "events", "event"),
         _from_rasa,
+    ),
+    RecordShape(
+        "rasa-events",
+        "Rasa's events, one a record, joined by sender",
+        ("sender_id", "event", "timestamp"),
+        lambda record: "sender_id" in record and isinstance(record.get("event"), str),
+        join=_join_events,
     ),
     RecordShape(
         "botframework",
@@ -362,7 +483,7 @@ SHAPES = (
         "Zendesk's Sunshine conversations: messages with author and content",
         ("author", "content", "received", "source"),
         _is_sunshine,
-        join=_join_sunshine,
+        join=join_rows,
     ),
     RecordShape(
         "slack",

@@ -11,7 +11,7 @@ from typing import Any, BinaryIO
 
 from dialeval import files
 from dialeval.dialogues.dialogue import Dialogue
-from dialeval.dialogues.formats.messages import decoded, role
+from dialeval.dialogues.formats.messages import is_lifted, role
 from dialeval.dialogues.formats.records import RecordShape
 from dialeval.dialogues.formats.shapes import (
     Numbered,
@@ -22,6 +22,7 @@ from dialeval.dialogues.formats.shapes import (
     parse_record,
     shape_named,
 )
+from dialeval.dialogues.formats.values import decoded, feedback_name, plain_name
 from dialeval.errors import DataError, UsageError
 from dialeval.scores.columns import to_number, unguard_cell
 from dialeval.scores.table import refuse_twins
@@ -37,13 +38,25 @@ _GUESSES = {
             "conversation",
             "thread_id",
         ),
-        *("ticket_id", "ticket", "id"),
+        *("ticket_id", "ticket", "contact_id", "id"),
     ),
     "speaker": (
-        *("speaker", "role", "sender_type", "author_type", "author_role", "sender", "from", "author"),
-        "participant",
+        *(
+            "speaker",
+            "role",
+            "sender_type",
+            "author_type",
+            "author_role",
+            "participant_role",
+            "sender",
+            "from",
+        ),
+        *("author", "participant", "direction"),
     ),
-    "text": ("text", "content", "message", "utterance", "body", "comment", "plain_body", "message_body"),
+    "text": (
+        *("text", "content", "message", "utterance", "body", "comment", "plain_body", "message_body"),
+        *("comment_body", "message_text"),
+    ),
     "turn": ("turn", "turn_id", "index", "position", "utt_idx"),
     "system": ("system", "model", "bot"),
 }
@@ -214,19 +227,15 @@ def _row_shape(header: list[str], row: dict[str, Any]) -> RecordShape | None:
     """Return the shape of rows that are more than a turn; None for a table of turns."""
     if holds_dialogues(header, None):
         return fitting(row)[0] if fitting(row) else shape_named("messages")
-    names = {_plain_name(name) for name in header}
+    names = {plain_name(name) for name in header}
     turns = all(not names.isdisjoint(_GUESSES[key]) for key in ("id", "speaker", "text"))
-    found = [shape for shape in fitting(row) if shape.name not in ("rows", "bare", "predictions")]
-    return found[0] if found and not (turns and found[0].general) else None
+    found = [shape for shape in fitting(row) if shape.name not in ("bare", "predictions")]
+    return found[0] if found and not (turns and (found[0].general or found[0].name == "rows")) else None
 
 
 def _cells(row: dict[str, Any]) -> dict[str, Any]:
     """Return a row with the JSON in its cells read, and empty ones left out."""
     return {name: decoded(cell) for name, cell in row.items() if cell not in (None, "")}
-
-
-def _plain_name(name: str) -> str:
-    return name.strip().lower().replace(" ", "_").replace("-", "_")
 
 
 def has_dialogue_rows(path: str | Path, columns: TurnColumns | None) -> bool:
@@ -309,7 +318,7 @@ def _group(
 
 def _columns(path: str | Path, header: list[str], columns: TurnColumns) -> dict[str, str]:
     found = {}
-    plain = {_plain_name(name): name for name in reversed(header)}
+    plain = {plain_name(name): name for name in reversed(header)}
     for key, guesses in _GUESSES.items():
         named = getattr(columns, key)
         column = named or next((plain[name] for name in guesses if name in plain), None)
@@ -338,7 +347,10 @@ def _turns(
             rows = [rows[place] for place in sorted(range(len(rows)), key=numbers.__getitem__)]
         except (TypeError, ValueError):
             raise DataError("not a turn number", file=path, line=line, field=names["turn"]) from None
+    shown = rows if ours else [row for row in rows if not _is_internal(row)] or rows
+    hidden, rows = len(rows) - len(shown), shown
     first, record = rows[0], dict[str, Any](references={}, meta={})
+    record["meta"] |= {"note": "internal notes left out"} if hidden else {}
     record["id"], record["system"] = first[names["id"]], first.get(names.get("system", "")) or None
     record["messages"] = [{"role": row[names["speaker"]], "content": row[names["text"]]} for row in rows]
     if ours:
@@ -348,8 +360,14 @@ def _turns(
             raise DataError(f"not as dialeval writes it: {error}", file=path, line=line) from None
     else:
         used = set(names.values())
+        whole = _about_all(rows)
+        used |= set(whole)
+        record |= whole
         for message, row in zip(record["messages"], rows, strict=True):
-            message["meta"] = {k: v for k, v in row.items() if k not in used and v not in (None, "")}
+            cells = {key: value for key, value in row.items() if key not in used and value not in (None, "")}
+            lifted = {key: value for key, value in cells.items() if is_lifted(key)}
+            message["meta"] = {key: value for key, value in cells.items() if key not in lifted}
+            message |= {key: decoded(value) for key, value in lifted.items()}
         if not any(role(row[names["speaker"]]) == "assistant" for row in rows):
             for message in record[
                 "messages"
@@ -357,6 +375,23 @@ def _turns(
                 if str(message["role"]).strip().lower() == "system":
                     message["role"] = "assistant"
     return parse_record(record, shape_named("messages"), path, line)[0][0]
+
+
+def _is_internal(row: dict[str, Any]) -> bool:
+    """Whether a row is a comment that the customer never saw."""
+    return any(plain_name(key) in ("public", "is_public") and _is_false(row[key]) for key in row)
+
+
+def _is_false(cell: object) -> bool:
+    return str(cell).strip().lower() in ("false", "0", "no")
+
+
+def _about_all(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return the feedback that each row repeats: it is about the dialogue."""
+    if len(rows) < 2:
+        return {}
+    same = {key: cell for key, cell in rows[0].items() if all(row.get(key) == cell for row in rows)}
+    return {key: cell for key, cell in same.items() if feedback_name(key) and cell not in (None, "")}
 
 
 def _restore(record: dict[str, Any], rows: list[dict[str, Any]]) -> None:

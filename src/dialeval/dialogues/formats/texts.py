@@ -1,4 +1,4 @@
-"""Transcripts in plain text: `User:` lines, and what WhatsApp exports and Slack copies.
+"""Transcripts in plain text: `User:` lines, headings, what WhatsApp exports (in any locale) and Slack copies.
 
 `User:` and `System:` lines begin turns, a line without a speaker continues the turn before. Where a line
 begins with the name of a role, only such names are speakers: "Note:" in an answer is a part of it. Dialogues
@@ -39,10 +39,15 @@ _NO_NAMES = frozenset(
         *("total", "date", "time", "subject", "to", "cc", "re", "fwd", "conclusion", "pros", "cons"),
     )
 )
-_DATE = r"\d{1,4}[./-]\d{1,2}[./-]\d{1,4},? \d{1,2}[:.]\d{2}(?:[:.]\d{2})?(?:[\s\u202f]?[AaPp]\.?[Mm]\.?)?"
-_WHATSAPP = re.compile(
-    rf"\u200e?(?:\[(?P<a>{_DATE})\]|(?P<b>{_DATE}) [-\u2013]) (?:(?P<who>[^:]{{1,60}}?): )?(?P<text>.*)"
+_TIME = r"\d{1,2}[:.]\d{2}(?:[:.]\d{2})?(?:[\s\u202f]?[AaPp]\.?[\s\u202f]?[Mm]\.?)?"
+_DATE = (  # 31/01/2026 à 22:15, 2026. 1. 31. 오후 10:15, [31/1/26, 10:15:02 p. m.]
+    r"\d{1,4}[./-]\s?\d{1,2}[./-]\s?\d{1,4}\.?,?\s(?:[^\W\d]{1,3}\s|[上下]午\s?)?" + _TIME
 )
+_DATED = re.compile(
+    rf"\u200e?(?:\[(?P<a>{_DATE}|{_TIME})\]|(?P<b>{_DATE})(?: [-\u2013]|,)?)"
+    r" (?:(?P<who>[^:]{1,60}?)\s?: )?(?P<text>.*)"
+)
+_HEADING = re.compile(r"(?:<\|im_start\|>|#{1,4}\s+|\*\*)(?P<who>[A-Za-z]+):?(?:\*\*)?:?\s*")
 _SLACK = re.compile(
     r"(?P<who>[^\[\]:]{1,40}?)(?P<app>\s?APP)?\s{1,2}\[?(?P<when>\d{1,2}:\d{2}(?:\s?[AP]M)?)\]?$"
 )
@@ -60,8 +65,10 @@ def read_text(path: str | Path, tell: Tell | None = None) -> Numbered:
         if one[1].strip() and len(head) > 4:
             break
     said = [line for _, line in head if line.strip()]
-    if said and _WHATSAPP.fullmatch(said[0]):
-        yield from _whole(_whatsapp(head, lines), path, tell, "WhatsApp")
+    if said and _DATED.fullmatch(said[0]):
+        yield from _whole(_dated(head, lines), path, tell, "WhatsApp")
+    elif said and (first := _HEADING.fullmatch(said[0])) and _known(first["who"]):
+        yield from _whole(_headed(head, lines), path, tell, "Markdown")
     elif said and _SLACK.fullmatch(said[0]) and not _SPEAKER.match(said[0]):
         yield from _whole(_slack(head, lines), path, tell, "Slack")
     else:
@@ -162,7 +169,7 @@ def _spoken(begin: int, block: list[str], doubtful: Counter[str] | None = None) 
         )
         if match and speaks:
             name = match[1].strip()
-            turns.append(("assistant" if name.lower() == "system" else role(name), [line[match.end() :]]))
+            turns.append((_speaker(name), [line[match.end() :]]))
         elif turns:
             turns[-1][1].append(line)
         else:
@@ -183,21 +190,30 @@ def _whole(said: list[tuple[str, str, str]], path: str | Path, tell: Tell | None
     """Make one dialogue of (speaker, time, text); people keep their names, bots are found by theirs."""
     bots = {who for who, _, _ in said if re.search(r"\b(bot|assistant|support|ai)\b", who, re.IGNORECASE)}
     people = list(dict.fromkeys(who for who, _, _ in said))
-    if tell and bots and len(people) > len(bots):
+    if tell and bots and len(people) > len(bots) and not any(map(_known, people)):
         tell(f"{path}: {what} text: roles guessed by name, {', '.join(sorted(bots))} is the bot")
+    known = any(role(who) in ("user", "assistant") for who in people)
     turns = []
     for who, when, text in said:
-        speaker = ("assistant" if who in bots else "user") if bots else who
-        turns.append(msgspec.structs.replace(clean_turn(speaker, text), time=when or None, name=who))
+        speaker = role(who) if "assistant" in map(role, people) else _speaker(who)
+        if bots and not known:
+            speaker = "assistant" if who in bots else "user"
+        name = who if speaker == who or not known else None
+        turns.append(msgspec.structs.replace(clean_turn(speaker, text), time=when or None, name=name))
     if turns:
         yield 1, Dialogue("", tuple(turns))
 
 
-def _whatsapp(head: list[tuple[int, str]], rest: Iterator[tuple[int, str]]) -> list[tuple[str, str, str]]:
+def _speaker(name: str) -> str:
+    return "assistant" if name.strip().lower() == "system" else role(name)
+
+
+def _dated(head: list[tuple[int, str]], rest: Iterator[tuple[int, str]]) -> list[tuple[str, str, str]]:
     said: list[tuple[str, str, str]] = []
-    for _, line in _chained(head, rest):
-        match = _WHATSAPP.fullmatch(line)
-        if match and match["who"]:
+    for number, line in _chained(head, rest):
+        match = _DATED.fullmatch(line)
+        notice = number == 1 and match and match["text"].startswith("\u200e")  # of encryption, on iPhones
+        if match and match["who"] and not notice:
             said.append(
                 (match["who"].strip("\u200e "), match["a"] or match["b"], match["text"].strip("\u200e"))
             )
@@ -205,6 +221,18 @@ def _whatsapp(head: list[tuple[int, str]], rest: Iterator[tuple[int, str]]) -> l
             who, when, text = said[-1]
             said[-1] = who, when, f"{text}\n{line}"
     return said  # a line with a date and no speaker tells of encryption, or who joined
+
+
+def _headed(head: list[tuple[int, str]], rest: Iterator[tuple[int, str]]) -> list[tuple[str, str, str]]:
+    """Read turns below headings (`## User`, `<|im_start|>user`); a blank line is part of a turn."""
+    said: list[tuple[str, str, list[str]]] = []
+    for _, line in _chained(head, rest):
+        match = _HEADING.fullmatch(line)
+        if match and _known(match["who"]):
+            said.append((match["who"], "", []))
+        elif said:
+            said[-1][2].append(line.removesuffix("<|im_end|>"))
+    return [(who, when, "\n".join(lines).strip()) for who, when, lines in said]
 
 
 def _slack(head: list[tuple[int, str]], rest: Iterator[tuple[int, str]]) -> list[tuple[str, str, str]]:

@@ -1,12 +1,11 @@
-"""Traces of model calls → conversations: Langfuse, LangSmith, OpenTelemetry GenAI and OpenInference.
+"""Traces of model calls → conversations, and those of Langfuse and LangSmith.
 
 A trace is one answer, made of calls: of models, tools and retrievers. Calls of one session, in the order of
 their times, are one dialogue. A model call carries the history it was given, so that each message comes again
 and again: only what is new is added. Passages of retrievers become evidence of the reply of their trace, tool
 spans become steps where the messages hold none. A trace without a session is a dialogue of its own.
 
-Looked up in: Langfuse API v3 and export fields, LangSmith run format, OpenTelemetry semantic conventions 1.37
-(and 1.36 with events, OpenLLMetry's `gen_ai.prompt.0.…`), OpenInference 1.x, all as of November 2026.
+Looked up in: Langfuse API v3 and export fields, LangSmith run format, both as of November 2026.
 """
 
 import re
@@ -18,7 +17,6 @@ from typing import Any
 import msgspec
 
 from dialeval.dialogues.dialogue import Dialogue, Passage, Turn, clean_turn
-from dialeval.dialogues.formats.messages import decoded, feedback, moment, passages, tool_calls
 from dialeval.dialogues.formats.records import (
     Joined,
     Lost,
@@ -29,11 +27,19 @@ from dialeval.dialogues.formats.records import (
     has_list,
     turns_in,
 )
-
-_BY_USERS = re.compile(r"user|thumb|feedback|rating|csat|satisf|resolved|helpful|like|nps", re.IGNORECASE)
-_SCORE_COLUMN = re.compile(
-    r"feedback|thumb|rating|csat|satisf|resolved|helpful|user[-_ ]score", re.IGNORECASE
+from dialeval.dialogues.formats.values import (
+    decoded,
+    feedback,
+    feedback_in,
+    feedback_name,
+    moment,
+    passages,
+    plain_name,
+    tool_calls,
 )
+
+_BY_MODELS = ("EVAL", "LLM", "CODE", "LLM_JUDGE", "AI_JUDGE")
+_BY_USERS = re.compile(r"user|thumb|feedback|rating|csat|satisf|resolved|helpful|like|nps", re.IGNORECASE)
 
 
 @dataclass(slots=True)
@@ -187,15 +193,8 @@ def _continued(turns: list[Turn], new: list[Turn]) -> list[Turn]:
 # Langfuse
 
 _LANGFUSE_TYPES = (
-    "GENERATION",
-    "SPAN",
-    "EVENT",
-    "AGENT",
-    "TOOL",
-    "CHAIN",
-    "RETRIEVER",
-    "EMBEDDING",
-    "EVALUATOR",
+    *("GENERATION", "SPAN", "EVENT", "AGENT", "TOOL", "CHAIN", "RETRIEVER", "EMBEDDING", "EVALUATOR"),
+    "GUARDRAIL",
 )
 
 
@@ -203,17 +202,11 @@ def _is_langfuse(record: Record) -> bool:
     if isinstance(record.get("trace"), Mapping) and has_list(record, "observations"):
         return True
     if has_list(record, "traces") and isinstance(decoded(record.get("traces")), list):
-        return any(_is_langfuse(one) for one in record["traces"][:1] if isinstance(one, dict))
-    if str(record.get("type")) in (*_LANGFUSE_TYPES, "GUARDRAIL") and first_of(record, "traceId", "trace_id"):
+        return all("input" in one and "output" in one for one in decoded(record["traces"])[:1])
+    if str(record.get("type")) in _LANGFUSE_TYPES and first_of(record, "traceId", "trace_id"):
         return "run_type" not in record
     keys = (
-        "sessionId",
-        "session_id",
-        "userId",
-        "user_id",
-        "htmlPath",
-        "observations",
-        "projectId",
+        *("sessionId", "session_id", "userId", "user_id", "htmlPath", "observations", "projectId"),
         "project_id",
     )
     about = ("timestamp", "release", "bookmarked", "environment", "totalCost", "latency", "scores")
@@ -253,13 +246,11 @@ def _langfuse_calls(record: Mapping[str, Any], number: int, lost: Lost) -> Itera
     if call.kind in ("root", "model"):
         call.before, call.after = turns_in(call.given, "user"), turns_in(call.returned, "assistant")
         model = first_of(record, "model", "providedModelName", "provided_model_name", "internalModel")
-        call.after = _dated(call.after, time, model)
-        call.feedback, call.scores = _rated(decoded(record.get("scores")))
-        for key, value in record.items():  # the table has a column for each score
-            if _SCORE_COLUMN.search(key) and isinstance(value, str | int | float):
-                call.feedback |= feedback(value, _feedback_name(key))
+        call.after = dated(call.after, time, model)
+        call.feedback, call.scores = rated(decoded(record.get("scores")))
+        call.feedback |= feedback_in(record)  # the table has a column for each score
     elif call.kind == "retriever" or _looks_retrieved(call):
-        call.kind, call.passages = "retriever", _retrieved(call.returned)
+        call.kind, call.passages = "retriever", retrieved(call.returned)
     call.failed = str(record.get("level")) == "ERROR"
     yield call
     for one in decoded(record.get("observations")) or ():
@@ -273,7 +264,8 @@ def _looks_retrieved(call: Call) -> bool:
     return call.kind == "other" and bool(re.search(r"retriev|search|lookup", call.name or "", re.IGNORECASE))
 
 
-def _retrieved(found: Any) -> tuple[Passage, ...]:
+def retrieved(found: Any) -> tuple[Passage, ...]:
+    """Return the passages among what a retriever returned."""
     if isinstance(found, Mapping):
         inner = first_of(
             found, "documents", "docs", "results", "contexts", "output", "source_documents", "chunks"
@@ -282,7 +274,7 @@ def _retrieved(found: Any) -> tuple[Passage, ...]:
     return passages(found)
 
 
-def _rated(scores: Any) -> tuple[dict[str, float], dict[str, Any]]:
+def rated(scores: Any) -> tuple[dict[str, float], dict[str, Any]]:
     """Return what users said, and what evaluators did; Langfuse keeps both as scores."""
     by_users: dict[str, float] = {}
     others: dict[str, Any] = {}
@@ -293,19 +285,15 @@ def _rated(scores: Any) -> tuple[dict[str, float], dict[str, Any]]:
             continue
         name, value = str(one.get("name")), first_of(one, "value", "stringValue", "string_value")
         value = value[0] if isinstance(value, list) and value else value
-        if _BY_USERS.search(name) and str(one.get("source")) != "EVAL":
-            by_users |= feedback(value, _feedback_name(name))
+        if _BY_USERS.search(name) and str(one.get("source")).upper() not in _BY_MODELS:
+            by_users |= feedback(value, feedback_name(name) or plain_name(name))
         elif value is not None:
             others[name] = value
     return by_users, others
 
 
-def _feedback_name(name: str) -> str:
-    found = re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_")
-    return "feedback" if found in ("user_feedback", "user_score", "feedback", "thumbs", "like") else found
-
-
-def _dated(turns: list[Turn], time: str, model: object) -> list[Turn]:
+def dated(turns: list[Turn], time: str, model: object) -> list[Turn]:
+    """Return turns with their time and model, where they have none of their own."""
     known = {"time": time or None, "model": model if isinstance(model, str) else None}
     return [
         msgspec.structs.replace(
@@ -346,7 +334,7 @@ def _langsmith_calls(run: Mapping[str, Any], number: int, thread: str | None) ->
         call.before = turns_in(call.given, "user")
         call.after = _only_new(call)
         model = isinstance(about, Mapping) and first_of(about, "ls_model_name", "model_name", "model")
-        call.after = _dated(call.after, time, model or None)
+        call.after = dated(call.after, time, model or None)
         stats = decoded(run.get("feedback_stats"))
         rows = decoded(run.get("feedback"))
         scores = (
@@ -358,9 +346,9 @@ def _langsmith_calls(run: Mapping[str, Any], number: int, thread: str | None) ->
             {"name": key, "value": value.get("avg") if isinstance(value, Mapping) else value}
             for key, value in (stats.items() if isinstance(stats, Mapping) else ())
         ]
-        call.feedback, call.scores = _rated(scores)
+        call.feedback, call.scores = rated(scores)
     elif kind == "retriever":
-        call.passages = _retrieved(call.returned)
+        call.passages = retrieved(call.returned)
     else:
         given = call.given.get("input", call.given) if isinstance(call.given, Mapping) else call.given
         call.given = decoded(given)
@@ -387,261 +375,6 @@ def _only_new(call: Call) -> list[Turn]:
     return after[len(given) :] if given and keys[: len(given)] == given else after
 
 
-# OpenTelemetry and OpenInference
-
-
-def _is_span(record: Record) -> bool:
-    if has_list(record, "resourceSpans") or has_list(record, "resource_spans"):
-        return True
-    found = _attributes(record)
-    return any(key.startswith(("gen_ai.", "llm.", "openinference.", "traceloop.")) for key in found)
-
-
-def _join_spans(records: Iterable[tuple[int, Record]], lost: Lost) -> Joined:
-    calls = (_span_call(span, number) for number, record in records for span in _spans(record))
-    yield from conversations(calls, lost)
-
-
-def _spans(record: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    groups = record.get("resourceSpans") or record.get("resource_spans")
-    if not isinstance(groups, list):
-        yield record
-        return
-    for group in groups:
-        scopes = first_of(group, "scopeSpans", "scope_spans", "instrumentationLibrarySpans") or ()
-        for scope in scopes:
-            yield from (span for span in scope.get("spans") or () if isinstance(span, Mapping))
-
-
-def _attributes(span: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a span's attributes under flat names, whether typed (OTLP), nested, or flat columns."""
-    found = decoded(
-        span.get("attributes") or span.get("Attributes") or span.get("SpanAttributes") or span.get("tags")
-    )
-    made: dict[str, Any] = {}
-    if isinstance(found, list):  # OTLP: [{"key": …, "value": {"stringValue": …}}]
-        for one in found:
-            if isinstance(one, Mapping) and "key" in one:
-                made[str(one["key"])] = _typed(one.get("value"))
-    elif isinstance(found, Mapping):
-        _flatten(found, "", made)
-    for key, value in span.items():  # a table with a column for each attribute
-        if key.startswith("attributes.") and value is not None:
-            _flatten({key.removeprefix("attributes."): decoded(value)}, "", made)
-    return made
-
-
-def _typed(value: Any) -> Any:
-    if not isinstance(value, Mapping):
-        return value
-    for key, inner in value.items():
-        if key in ("arrayValue", "array_value"):
-            return [_typed(one) for one in (inner or {}).get("values") or ()]
-        if key in ("kvlistValue", "kvlist_value"):
-            return {one["key"]: _typed(one.get("value")) for one in (inner or {}).get("values") or ()}
-        if key.endswith(("Value", "_value")):
-            return inner
-    return dict(value)
-
-
-_WHOLE = (
-    "gen_ai.input.messages",
-    "gen_ai.output.messages",
-    "gen_ai.system_instructions",
-    "llm.input_messages",
-)
-
-
-def _flatten(found: Mapping[str, Any], prefix: str, made: dict[str, Any]) -> None:
-    for key, value in found.items():
-        name = f"{prefix}{key}"
-        if isinstance(value, Mapping) and name not in _WHOLE:
-            _flatten(value, f"{name}.", made)
-        elif isinstance(value, list) and value and isinstance(value[0], Mapping) and name not in _WHOLE[:3]:
-            for place, one in enumerate(value):
-                _flatten(one if isinstance(one, Mapping) else {"value": one}, f"{name}.{place}.", made)
-        else:
-            made[name] = value
-
-
-def _indexed(found: Mapping[str, Any], prefix: str) -> list[dict[str, Any]]:
-    """Return the objects behind `prefix.0.…`, `prefix.1.…`, with what stands below each."""
-    made: dict[int, dict[str, Any]] = defaultdict(dict)
-    for key, value in found.items():
-        if key.startswith(f"{prefix}."):
-            place, _, rest = key.removeprefix(f"{prefix}.").partition(".")
-            if place.isdigit() and rest:
-                made[int(place)][rest] = value
-    return [made[place] for place in sorted(made)]
-
-
-def _flat_messages(found: Mapping[str, Any], prefix: str, inner: str) -> list[dict[str, Any]]:
-    messages = []
-    for one in _indexed(found, prefix):
-        fields = {key.removeprefix(inner): value for key, value in one.items()}
-        parts = [part.get("message_content.text") for part in _indexed(fields, "contents")]
-        content = (
-            fields.get("content")
-            if fields.get("content") is not None
-            else "\n".join(filter(None, parts)) or None
-        )
-        calls = [
-            {
-                "name": first_of(call, "function.name", "name"),
-                "arguments": first_of(call, "function.arguments", "arguments"),
-                "id": call.get("id"),
-            }
-            for raw in _indexed(fields, "tool_calls")
-            for call in [{key.removeprefix("tool_call."): value for key, value in raw.items()}]
-        ]
-        if fields.get("function_call.name"):
-            calls.append(
-                {"name": fields["function_call.name"], "arguments": fields.get("function_call.arguments")}
-            )
-        made = {
-            "role": fields.get("role")
-            or ("assistant" if "completion" in prefix or "output" in prefix else "user"),
-            "content": content,
-        }
-        kept = {key: fields[key] for key in ("name", "tool_call_id", "finish_reason") if fields.get(key)}
-        messages.append({**made, **kept, **({"tool_calls": calls} if calls else {})})
-    return messages
-
-
-def _event_messages(span: Mapping[str, Any]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Return the messages in a span's events (conventions up to 1.36): of the input, and of the output."""
-    before, after = [], []
-    for event in span.get("events") or span.get("Events") or ():
-        if not isinstance(event, Mapping):
-            continue
-        name = str(event.get("name") or event.get("event.name") or "")
-        said = decoded(event.get("body"))
-        body = {**_attributes(event), **(said if isinstance(said, Mapping) else {})}
-        plain = {key.removeprefix("gen_ai.event."): value for key, value in body.items()}
-        if name == "gen_ai.choice":
-            message = decoded(plain.get("message"))
-            inner = (
-                dict(message)
-                if isinstance(message, Mapping)
-                else {"content": message or plain.get("content")}
-            )
-            inner |= {
-                key.removeprefix("message."): value
-                for key, value in plain.items()
-                if key.startswith("message.")
-            }
-            after.append({"role": "assistant", "finish_reason": plain.get("finish_reason"), **inner})
-        elif name.startswith("gen_ai.") and name.endswith(".message"):
-            speaker = name.removeprefix("gen_ai.").removesuffix(".message")
-            calls = decoded(plain.get("tool_calls"))
-            kept = {"content": plain.get("content"), "tool_call_id": plain.get("id")}
-            before.append({"role": speaker, **kept, **({"tool_calls": calls} if calls else {})})
-        elif name in ("gen_ai.content.prompt", "gen_ai.content.completion"):
-            held = decoded(plain.get("gen_ai.prompt") or plain.get("gen_ai.completion"))
-            (before if name.endswith("prompt") else after).extend(held if isinstance(held, list) else ())
-        elif name == "gen_ai.client.inference.operation.details":
-            before += decoded(plain.get("gen_ai.input.messages")) or []
-            after += decoded(plain.get("gen_ai.output.messages")) or []
-    return before, after
-
-
-def _span_call(span: Mapping[str, Any], number: int) -> Call:
-    found = _attributes(span)
-    context = span.get("context") if isinstance(span.get("context"), Mapping) else {}
-    trace = (
-        first_of(span, "traceId", "trace_id", "TraceId", "context.trace_id")
-        or (context or {}).get("trace_id")
-        or (context or {}).get("traceId")
-    )
-    names = (
-        "gen_ai.conversation.id",
-        "session.id",
-        "langfuse.session.id",
-        "traceloop.association.properties.session_id",
-        "traceloop.association.properties.conversation_id",
-        "traceloop.association.properties.thread_id",
-        "conversation.id",
-        "thread.id",
-    )
-    session = first_of(found, *names)
-    time = str(
-        moment(
-            first_of(
-                span,
-                "startTimeUnixNano",
-                "start_time_unix_nano",
-                "startTime",
-                "start_time",
-                "Timestamp",
-                "start",
-            )
-        )
-        or ""
-    )
-    operation = str(
-        first_of(found, "gen_ai.operation.name", "llm.request.type", "traceloop.span.kind") or ""
-    ).lower()
-    kind = str(found.get("openinference.span.kind") or span.get("span_kind") or "").upper()
-    call = Call(
-        "other",
-        number,
-        str(trace or f"record {number}"),
-        session and str(session),
-        time,
-        str(span.get("name") or ""),
-    )
-    before, after = _event_messages(span)
-    for key, some in (("gen_ai.input.messages", before), ("gen_ai.output.messages", after)):
-        held = decoded(found.get(key))
-        some.extend(held if isinstance(held, list) else [])
-    before += _flat_messages(found, "gen_ai.prompt", "") + _flat_messages(
-        found, "llm.input_messages", "message."
-    )
-    after += _flat_messages(found, "gen_ai.completion", "") + _flat_messages(
-        found, "llm.output_messages", "message."
-    )
-    prompt = decoded(found.get("gen_ai.system_instructions"))
-    if prompt:
-        before.insert(0, {"role": "system", "content": prompt})
-    call.given = decoded(
-        first_of(
-            found, "input.value", "gen_ai.tool.call.arguments", "traceloop.entity.input", "tool.parameters"
-        )
-    )
-    call.returned = decoded(
-        first_of(found, "output.value", "gen_ai.tool.call.result", "traceloop.entity.output")
-    )
-    documents = tuple(
-        passage
-        for one in _indexed(found, "retrieval.documents")
-        for passage in passages([{key.removeprefix("document."): value for key, value in one.items()}])
-    )
-    documents += passages(decoded(found.get("gen_ai.retrieval.documents")))
-    if before or after:
-        call.kind, call.before, call.after = "model", turns_in(before, "user"), turns_in(after, "assistant")
-        reasons = decoded(first_of(found, "gen_ai.response.finish_reasons", "llm.finish_reason"))
-        reason = reasons[0] if isinstance(reasons, list) and reasons else reasons
-        model = first_of(found, "gen_ai.response.model", "gen_ai.request.model", "llm.model_name")
-        call.after = _dated(call.after, time, model)
-        if call.after and isinstance(reason, str) and not call.after[-1].finish_reason:
-            call.after[-1] = msgspec.structs.replace(call.after[-1], finish_reason=reason)
-    elif documents or kind == "RETRIEVER" or operation == "retrieval":
-        call.kind, call.passages = "retriever", documents or _retrieved(call.returned)
-    elif kind == "TOOL" or operation in ("execute_tool", "tool"):
-        call.kind, call.name = (
-            "tool",
-            first_of(found, "gen_ai.tool.name", "tool.name", "traceloop.entity.name") or call.name,
-        )
-    elif kind == "LLM" or not first_of(span, "parentSpanId", "parent_span_id", "parent_id", "ParentSpanId"):
-        call.kind = "model" if kind == "LLM" else "root"
-        call.before, call.after = turns_in(call.given, "user"), turns_in(call.returned, "assistant")
-    status = span.get("status")
-    call.failed = str(
-        status.get("code") if isinstance(status, Mapping) else first_of(span, "status_code", "StatusCode")
-    ) in ("2", "STATUS_CODE_ERROR", "ERROR")
-    return call
-
-
 SHAPES = (
     RecordShape(
         "langsmith",
@@ -649,13 +382,6 @@ SHAPES = (
         ("run_type", "inputs", "outputs", "trace_id", "dotted_order"),
         _is_langsmith,
         join=_join_langsmith,
-    ),
-    RecordShape(
-        "otel",
-        "OpenTelemetry GenAI spans and OpenInference, joined by conversation or session",
-        ("resourceSpans", "attributes", "traceId", "spanId", "context"),
-        _is_span,
-        join=_join_spans,
     ),
     RecordShape(
         "langfuse",

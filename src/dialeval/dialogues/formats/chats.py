@@ -1,0 +1,249 @@
+"""Lists of messages, in the ways that libraries, platforms and people write them.
+
+What differs is where the speaker and the text stand: `plain_message` finds both and returns `role` and
+`content`, so that all readers share `parse_message`.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from dialeval.dialogues.formats.messages import FINISHES, is_lifted
+from dialeval.dialogues.formats.values import decoded, plain_name
+
+_LANGCHAIN = {
+    **dict.fromkeys(("human", "humanmessage", "humanmessagechunk"), "user"),
+    **dict.fromkeys(("ai", "aimessage", "aimessagechunk"), "assistant"),
+    **dict.fromkeys(("tool", "toolmessage", "toolmessagechunk", "function", "functionmessage"), "tool"),
+    **dict.fromkeys(("system", "systemmessage", "systemmessagechunk"), "system"),
+    **dict.fromkeys(("chat", "chatmessage", "chatmessagechunk"), "chat"),
+}
+_ITEMS = ("function_call", "function_call_output", "reasoning", "custom_tool_call", "custom_tool_call_output")
+_LISTS = (
+    *("messages", "input_messages", "output_messages", "chat_history", "history", "contents", "content"),
+    *("input", "output"),
+)
+_WHO = (
+    *("role", "sender_type", "author_type", "author_role", "participant_role", "sender", "speaker", "author"),
+    *("from", "direction", "participant", "who"),
+)
+_BOT = ("is_bot", "from_bot", "bot")
+_SAID = ("content", "text", "message", "utterance", "body", "plain_body", "msg", "value", "payload")
+_NAMES = ("display_name", "nickname", "name", "username")
+
+
+def plain_message(item: object) -> dict[str, Any] | None:
+    """Return a message of any library with `role` and `content`; None if it is no message.
+
+    Understood are messages with a role, LangChain's (`type` human or ai, `data`, and the constructor form),
+    items of OpenAI's Responses API, and those of platforms, where `sender`, `author`, `direction`, … say who
+    spoke and `text`, `body`, `payload`, … what was said.
+
+    >>> plain_message({"type": "ai", "content": "Hello!"})
+    {'role': 'assistant', 'content': 'Hello!'}
+    >>> plain_message({"author": {"name": "helper", "isBot": True}, "content": "Hello!"})
+    {'role': 'assistant', 'content': 'Hello!', 'name': 'helper'}
+    """
+    if not isinstance(item, Mapping):
+        return None
+    if item.get("lc") and isinstance(item.get("kwargs"), Mapping) and isinstance(item.get("id"), list):
+        return plain_message({**item["kwargs"], "type": str(item["id"][-1]) if item["id"] else ""})
+    kind = str(item.get("type") or "").lower()
+    if kind in _LANGCHAIN and isinstance(item.get("data"), Mapping):
+        return plain_message({**item["data"], "type": kind})
+    if kind in _LANGCHAIN and "content" in item and not ("role" in item and kind != "chat"):
+        return _langchain(item, _LANGCHAIN[kind])
+    if kind in _ITEMS or (kind.endswith("_call") and "role" not in item):
+        return _item(item, kind)
+    if isinstance(item.get("message"), Mapping) and "role" not in item:
+        known = {key: value for key, value in item.items() if is_lifted(key) and value is not None}
+        return plain_message({**known, **item["message"]})
+    if "role" in item and any(key in item for key in ("content", "parts", "blocks", "tool_calls")):
+        return {"content": item.get("text"), **item} if "tool_calls" in item else dict(item)
+    return _of_platform(item)
+
+
+def _of_platform(item: Mapping[str, Any]) -> dict[str, Any] | None:
+    names = {plain_name(str(key)): key for key in item if item[key] not in (None, "")}
+    who = next((names[key] for key in _WHO if key in names), None)
+    said = next((names[key] for key in _SAID if names.get(key, who) != who), None)
+    bots = next((names[key] for key in _BOT if key in names), None)
+    if said is None or (who is None and bots is None):
+        return None
+    text, speaker, name = item[said], item.get(str(who)), None
+    if isinstance(text, Mapping):
+        text = next((text[key] for key in ("text", "altText", "body") if text.get(key)), None)
+    if isinstance(speaker, Mapping):
+        speaker, name = _account(speaker)
+    if bots is not None and who not in ("role", "direction"):
+        speaker, name = ("assistant" if _is_true(item[bots]) else "user"), name or speaker
+    if not isinstance(speaker, str) or not isinstance(text, str | list | None):
+        return None
+    rest = {key: value for key, value in item.items() if key not in (who, said, bots)}
+    named = {"name": name} if isinstance(name, str) and "name" not in rest else {}
+    return {"role": speaker, "content": text, **named, **rest}
+
+
+def _account(found: Mapping[str, Any]) -> tuple[object, object]:
+    """Return the role and the name of an account."""
+    plain = {plain_name(str(key)): value for key, value in found.items()}
+    name = next((plain[key] for key in _NAMES if plain.get(key)), None)
+    speaker = plain.get("role") or plain.get("type")
+    bots = [plain[key] for key in _BOT if key in plain]
+    if bots and not speaker:
+        speaker = "assistant" if _is_true(bots[0]) else "user"
+    return speaker or name, name
+
+
+def _is_true(found: object) -> bool:
+    return found is True or str(found).strip().lower() in ("1", "true", "yes", "bot")
+
+
+def _langchain(item: Mapping[str, Any], speaker: str) -> dict[str, Any]:
+    about = item.get("response_metadata") if isinstance(item.get("response_metadata"), Mapping) else {}
+    extra = item.get("additional_kwargs") if isinstance(item.get("additional_kwargs"), Mapping) else {}
+    dropped = ("type", "response_metadata", "additional_kwargs", "example", "usage_metadata", "role", "id")
+    made = {k: v for k, v in item.items() if k not in dropped and v not in (None, [], {})}
+    made["role"], made["content"] = str(item.get("role")) if speaker == "chat" else speaker, item["content"]
+    if isinstance(made["content"], list) and made.get("tool_calls"):  # Anthropic's blocks repeat the calls
+        made["content"] = [one for one in made["content"] if not _is_call(one)]
+    for key in ("tool_calls", "function_call", "refusal"):
+        if extra and extra.get(key) and not made.get(key):
+            made[key] = extra[key]
+    for name, keys in (
+        ("finish_reason", ("finish_reason", "stop_reason")),
+        ("model", ("model_name", "model")),
+    ):
+        found = next((about[key] for key in keys if about and about.get(key)), None)
+        if found:
+            made[name] = found
+    return {"role": made.pop("role"), "content": made.pop("content"), **made}
+
+
+def _is_call(part: object) -> bool:
+    return isinstance(part, Mapping) and part.get("type") in ("tool_use", "tool_call", "function_call")
+
+
+def _item(item: Mapping[str, Any], kind: str) -> dict[str, Any] | None:
+    if kind.endswith("_output"):
+        key = item.get("call_id") or item.get("id")
+        return {"role": "tool", "content": item.get("output"), "tool_call_id": key}
+    if kind == "reasoning":
+        return None
+    name = item.get("name") or kind.removesuffix("_call")
+    given = item.get("arguments") or item.get("input") or item.get("queries") or item.get("action") or {}
+    call = {"name": name, "arguments": given, "id": item.get("call_id") or item.get("id")}
+    made: dict[str, Any] = {"role": "assistant", "content": None, "tool_calls": [call]}
+    return made | ({"evidence": item["results"]} if item.get("results") else {})
+
+
+def is_messages(found: object) -> bool:
+    """Whether a value is a list of messages."""
+    return (
+        isinstance(found, list)
+        and bool(found)
+        and all(
+            plain_message(one) is not None or (isinstance(one, Mapping) and one.get("type") == "reasoning")
+            for one in found
+        )
+    )
+
+
+def messages_in(found: object, speaker: str = "user") -> list[dict[str, Any]]:
+    """Return the messages that an input or output of a model holds, however deep; text is one message.
+
+    >>> messages_in({"messages": [[{"type": "human", "content": "Hi!"}]]})
+    [{'role': 'user', 'content': 'Hi!'}]
+    >>> messages_in({"choices": [{"message": {"role": "assistant", "content": "Hello!"}}]})
+    [{'role': 'assistant', 'content': 'Hello!'}]
+    """
+    found = decoded(found)
+    if isinstance(found, str):
+        return [{"role": speaker, "content": found}] if found.strip() else []
+    if isinstance(found, list):
+        if found and all(map(_is_exchange, found)):
+            sides = zip(
+                ("user", "assistant") * len(found), (text for pair in found for text in pair), strict=True
+            )
+            return [{"role": side, "content": text} for side, text in sides if text]
+        if found and all(isinstance(one, str) for one in found):
+            return [{"role": speaker, "content": "\n".join(found)}]
+        if found and isinstance(found[0], list):  # LangChain writes one list for each prompt of a batch
+            return messages_in(found[0], speaker)
+        if is_messages(found):
+            return [plain for one in found if (plain := plain_message(one)) is not None]
+        if found and all(isinstance(one, Mapping) and isinstance(one.get("type"), str) for one in found):
+            return [{"role": speaker, "content": found}]  # content blocks
+        return [message for one in found if isinstance(one, Mapping) for message in messages_in(one, speaker)]
+    return _in_object(found, speaker) if isinstance(found, Mapping) else []
+
+
+def _is_exchange(found: object) -> bool:
+    """Whether something is a pair of texts: what was asked, and the answer."""
+    return (
+        isinstance(found, list | tuple) and len(found) == 2 and all(isinstance(x, str | None) for x in found)
+    )
+
+
+def _in_object(found: Mapping[str, Any], speaker: str) -> list[dict[str, Any]]:
+    if (plain := plain_message(found)) is not None:
+        return [plain]
+    for key in ("choices", "candidates", "generations"):
+        if isinstance(found.get(key), list) and found[key]:
+            return _of_choice(found[key][0], speaker, found)
+    if isinstance(found.get("parts"), list):  # Gemini leaves the role out where there is one side only
+        return [{"role": speaker, "content": found["parts"]}]
+    prompts = (
+        found.get(key) for key in ("system", "systemInstruction", "system_instruction", "instructions")
+    )
+    head = [{"role": "system", "content": _unparted(prompt)} for prompt in prompts if prompt]
+    asked = ("input", "question", "query", "prompt", "user_input", "text", "message", "inputs")
+    for key in _LISTS:
+        inner = decoded(found.get(key))
+        if isinstance(inner, list | Mapping) and inner and (held := messages_in(inner, speaker)):
+            more = (found[name] for name in asked if isinstance(found.get(name), str))
+            return head + held + (messages_in(next(more, ""), speaker) if "history" in key else [])
+    answered = (
+        "output",
+        "answer",
+        "response",
+        "result",
+        "completion",
+        "text",
+        "content",
+        "message",
+        "outputs",
+    )
+    for key in asked if speaker == "user" else (*answered, "outputs"):
+        if isinstance(found.get(key), str | Mapping | list) and (held := messages_in(found[key], speaker)):
+            return head + held
+    values = [value for value in found.values() if isinstance(value, str) and value.strip()]
+    if len(found) == 1 and not values:  # {"kwargs": {"query": …}}
+        return head + [
+            one
+            for value in found.values()
+            if isinstance(value, Mapping)
+            for one in _in_object(value, speaker)
+        ]
+    return head + ([{"role": speaker, "content": values[0]}] if len(found) == 1 else [])
+
+
+def _unparted(prompt: object) -> object:
+    if isinstance(prompt, Mapping):
+        return prompt.get("parts") or prompt.get("text") or prompt
+    return prompt
+
+
+def _of_choice(choice: object, speaker: str, whole: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the message of a completion, with why it ended and which model wrote it."""
+    if isinstance(choice, list):
+        return _of_choice(choice[0], speaker, whole) if choice else []
+    if not isinstance(choice, Mapping):
+        return []
+    inner = next((choice[key] for key in ("message", "content", "text") if choice.get(key)), None)
+    held = messages_in(inner, speaker)
+    about = choice.get("generation_info") if isinstance(choice.get("generation_info"), Mapping) else choice
+    finish = next((about[key] for key in FINISHES if about and about.get(key)), None)
+    model = whole.get("model") or whole.get("modelVersion")
+    known = {"finish_reason": finish, "model": model if isinstance(model, str) else None}
+    known = {key: value for key, value in known.items() if value}
+    return [{**known, **held[0]}, *held[1:]] if held else []

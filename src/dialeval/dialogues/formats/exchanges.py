@@ -1,0 +1,342 @@
+"""Records that are a question and its answer: tables of prompts, logged requests of gateways and bots.
+
+Most say under which names the two stand; those of a product are described in `LOGGED`, by paths. What belongs
+to one session is joined in the order of its times, where a request repeats the history only what is new is
+added (`traces.conversations`).
+
+Looked up in: Helicone's request export, Amazon Bedrock's model invocation log, Amazon Lex V2 conversation
+logs, Dialogflow CX conversations (v3beta1) and ES, all as of November 2026.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import msgspec
+
+from dialeval.dialogues.dialogue import Dialogue, Turn, clean_turn
+from dialeval.dialogues.formats.messages import role
+from dialeval.dialogues.formats.records import (
+    Joined,
+    Lost,
+    Record,
+    RecordShape,
+    assemble,
+    at,
+    checked_calls,
+    first_of,
+    turns_in,
+)
+from dialeval.dialogues.formats.traces import Call, conversations, dated
+from dialeval.dialogues.formats.values import (
+    EVIDENCE,
+    decoded,
+    evidence_in,
+    feedback,
+    feedback_in,
+    moment,
+    plain_name,
+)
+
+SESSIONS = (
+    *("conversation_id", "conversationId", "session_id", "sessionId", "dialogue_id", "dialog_id"),
+    *("thread_id", "threadId", "chat_id", "chatId", "conversation", "session", "contactId", "ContactId"),
+)
+TIMES = ("timestamp", "time", "created_at", "createdAt", "request_created_at", "createTime", "date")
+MODELS = ("model", "modelId", "model_name", "model_id")
+
+
+@dataclass(frozen=True, slots=True)
+class Logged:
+    """Where a product's log of requests keeps what; the first path that leads somewhere counts.
+
+    Attributes:
+        name: The format.
+        what: One line for `dialeval list formats`.
+        asked: What the user said.
+        answered: What was answered.
+        session: What joins requests to a dialogue.
+        feedback: What users said of the answer.
+        tools: The calls of tools with their results.
+    """
+
+    name: str
+    what: str
+    asked: tuple[str, ...]
+    answered: tuple[str, ...]
+    session: tuple[str, ...] = SESSIONS
+    feedback: tuple[str, ...] = ()
+    tools: tuple[str, ...] = ()
+
+    def fits(self, record: Mapping[str, Any]) -> bool:
+        """Whether a record holds both sides where this log keeps them."""
+        return all(found(record, *paths) is not None for paths in (self.asked, self.answered))
+
+    def join(self, records: Iterable[tuple[int, Record]], lost: Lost) -> Joined:
+        """Yield the dialogues of all records."""
+        yield from conversations(self._calls(records, lost), lost)
+
+    def _calls(self, records: Iterable[tuple[int, Record]], lost: Lost) -> Iterator[Call]:
+        for number, record in records:
+            for place, one in enumerate(_interactions(record)):
+                if self.fits(one):
+                    yield from self._exchanged(one, number, f"{_name(record, number)}-{place}")
+                else:
+                    lost(number, "no question or no answer in it")
+
+    def _exchanged(self, record: Mapping[str, Any], number: int, trace: str) -> Iterator[Call]:
+        session, time = found(record, *self.session), str(moment(found(record, *TIMES)) or "")
+        session = str(session).rpartition("/")[2] if session else None
+        call = Call("root", number, trace, session, time)
+        call.before = turns_in(found(record, *self.asked), "user")
+        after = turns_in(found(record, *self.answered), "assistant")
+        call.after = dated(after, time, found(record, *MODELS))
+        call.feedback = feedback(found(record, *self.feedback)) | feedback_in(record)
+        if call.after and (evidence := evidence_in(record)):
+            call.after[-1] = msgspec.structs.replace(call.after[-1], evidence=evidence)
+        yield call
+        for one in found(record, *self.tools) or ():
+            used = first_of(one, "toolUse", "toolCall") if isinstance(one, Mapping) else None
+            if isinstance(used, Mapping):
+                step = Call(
+                    "tool", number, trace, session, time, first_of(used, "action", "displayName", "tool")
+                )
+                step.given, step.returned = (
+                    used.get("inputActionParameters"),
+                    used.get("outputActionParameters"),
+                )
+                yield step
+
+
+def found(record: Mapping[str, Any], *paths: str) -> Any:
+    """Return what stands under the first of some paths that leads to something."""
+    return next((value for path in paths if (value := at(record, path)) not in (None, "")), None)
+
+
+def _interactions(record: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return the exchanges of a record: itself, or those of a whole conversation of Dialogflow."""
+    held = record.get("interactions")
+    if not isinstance(held, list):
+        return [record]
+    return [{"session": record.get("name"), **one} for one in held if isinstance(one, Mapping)]
+
+
+def _name(record: Mapping[str, Any], number: int) -> str:
+    return str(first_of(record, "request_id", "requestId", "responseId", "id", "name") or f"record {number}")
+
+
+_RESULT = ("response.queryResult", "queryResult")
+LOGGED = (
+    Logged(
+        "helicone",
+        "Helicone's requests: request_body and response_body, joined by session",
+        ("request_body",),
+        ("response_body",),
+        ("request_properties.Helicone-Session-Id", "properties.Helicone-Session-Id", *SESSIONS),
+        ("feedback_rating", "feedback.rating"),
+    ),
+    Logged(
+        "bedrock",
+        "Amazon Bedrock's model invocation log: inputBodyJson and outputBodyJson",
+        ("input.inputBodyJson",),
+        ("output.outputBodyJson.output", "output.outputBodyJson"),
+        ("requestMetadata.sessionId", "requestMetadata.session_id", *SESSIONS),
+    ),
+    Logged(
+        "lex",
+        "Amazon Lex conversation logs: inputTranscript and messages, joined by session",
+        ("inputTranscript",),
+        ("messages", "botResponse"),
+        ("sessionId", "userId"),
+    ),
+    Logged(
+        "dialogflow",
+        "Dialogflow conversations (CX) and responses (CX and ES), joined by session",
+        (
+            "requestUtterances",
+            *(f"{one}.{key}" for one in _RESULT for key in ("text", "queryText", "transcript")),
+        ),
+        (
+            "responseUtterances",
+            *(f"{one}.{key}" for one in _RESULT for key in ("responseMessages", "fulfillmentText")),
+        ),
+        ("session", "request.session"),
+        ("answerFeedback.rating",),
+        ("response.queryResult.generativeInfo.actionTracingInfo.actions",),
+    ),
+)
+
+
+def _is_logged(one: Logged, record: Record) -> bool:
+    return any(map(one.fits, _interactions(record)[:3]))
+
+
+# Prompts with responses
+
+_ASKED = (
+    "prompt",
+    "question",
+    "instruction",
+    "query",
+    "user_message",
+    "user_input",
+    "input",
+    "human",
+    "user",
+)
+_ANSWERED = (
+    *("response", "answer", "completion", "output", "assistant_message", "reply", "generation", "bot"),
+    *("assistant", "generated_text", "completions", "responses"),
+)
+_USERS = re.compile(
+    r"(user|human|customer|client|visitor)_(prompt|question|query|message|text|utterance|request|turn)"
+)
+_BOTS = re.compile(
+    r"(assistant|bot|chatbot|agent|ai|model|llm|gpt|system|generated|actual)_"
+    r"(response|answer|reply|output|message|text|completion|utterance|turn)"
+)
+_HISTORY = ("history", "chat_history", "conversation_history")
+_EXPECTED = ("reference", "ground_truth", "expected_output", "expected", "reference_answer")
+_BOTH = ("chosen", "rejected")
+
+
+def _pair_keys(record: Record) -> tuple[str, str] | None:
+    """Return the names of the question and the answer of a record."""
+    plain = {plain_name(str(key)): key for key in record}
+    asked = _key_of(record, plain, _ASKED, _USERS, said=True)
+    answered = _key_of({k: v for k, v in record.items() if k != asked}, plain, _ANSWERED, _BOTS, said=False)
+    if (asked is None or answered is None) and has_history(record):  # Cohere's chat
+        asked, answered = asked or plain.get("message"), answered or plain.get("text")
+    return (asked, answered) if asked is not None and answered is not None else None
+
+
+def _key_of(
+    record: Record, plain: dict[str, str], names: tuple[str, ...], pattern: re.Pattern[str], *, said: bool
+) -> str | None:
+    usual = [plain[name] for name in names if plain.get(name) in record]
+    others = [key for name, key in plain.items() if key in record and pattern.fullmatch(name)]
+    return next((key for key in (*usual, *others) if not said or _is_said(record[key])), None)
+
+
+def _is_said(value: object) -> bool:
+    held = decoded(value)
+    return bool(value) and (
+        isinstance(held, str | list) or (isinstance(held, Mapping) and bool(turns_in(held)))
+    )
+
+
+def has_history(record: Mapping[str, Any]) -> bool:
+    """Whether earlier turns stand beside a prompt."""
+    return any(isinstance(decoded(record.get(key)), list) for key in _HISTORY)
+
+
+def _from_prompt(record: Record) -> Dialogue | list[Dialogue]:
+    keys = _pair_keys(record)
+    if keys is None:
+        raise KeyError("prompt")
+    asked, answer = (decoded(record[key]) for key in keys)
+    more = record.get("input") if keys[0] == "instruction" else None
+    if isinstance(asked, str) and isinstance(more, str) and more:
+        asked = f"{asked}\n\n{more}"
+    history = next((held for key in _HISTORY if (held := decoded(record.get(key)))), None)
+    before = [*turns_in(history), *turns_in(asked, "user")]
+    rest = {key: value for key, value in record.items() if key not in (*keys, *EVIDENCE, *_HISTORY)}
+    if isinstance(answer, list) and keys[1] in ("completions", "responses"):
+        name = first_of(record, "id", "prompt_id")
+        several = [_answered(before, one, {**rest, **_model_of(one), "id": ""}, record) for one in answer]
+        ids = (f"{name}-{number}" if name else "" for number in range(len(several)))
+        return [msgspec.structs.replace(one, id=key) for one, key in zip(several, ids, strict=True)]
+    return _answered(before, answer, rest, record)
+
+
+def _model_of(answer: object) -> dict[str, Any]:
+    model = first_of(answer, *MODELS) if isinstance(answer, Mapping) else None
+    return {"model": model} if model else {}
+
+
+def _answered(before: list[Turn], answer: object, rest: Record, record: Record) -> Dialogue:
+    if answer is None or isinstance(answer, str):
+        after = [clean_turn("assistant", answer)]
+    else:
+        after = turns_in(answer, "assistant")
+    if after and (evidence := evidence_in(record)):
+        after[-1] = msgspec.structs.replace(after[-1], evidence=evidence)
+    expected = first_of(record, *_EXPECTED)
+    if isinstance(expected, str) and after:
+        rest = {**rest, "references": {str(len(before) + len(after) - 1): [expected]}}
+    return assemble({**_model_of(record), **rest}, "", checked_calls([*before, *after]))
+
+
+def _is_session(record: Record) -> bool:
+    """Whether a prompt and its response belong to a session of several."""
+    named = first_of(record, *SESSIONS)
+    return isinstance(named, str | int) and "messages" not in record and _pair_keys(record) is not None
+
+
+def _join_sessions(records: Iterable[tuple[int, Record]], lost: Lost) -> Joined:
+    rows = [(number, record) for number, record in records]
+    keys = next((pair for _, record in rows if (pair := _pair_keys(record))), ("prompt", "response"))
+    name = next((key for _, record in rows[:1] for key in SESSIONS if first_of(record, key)), SESSIONS[0])
+    table = Logged("sessions", "", (str(keys[0]),), (str(keys[1]),), (name,))
+    yield from table.join(rows, lost)
+
+
+# Preferences: one question, a better and a worse answer
+
+
+def _from_preference(record: Record) -> list[Dialogue]:
+    name = str(first_of(record, "id", "prompt_id") or "")
+    made = []
+    for side in _BOTH:
+        asked, answer = decoded(record.get("prompt")), decoded(record[side])
+        held = turns_in(answer, "assistant")
+        whole = held if held and held[0].speaker == "user" else [*turns_in(asked, "user"), *held]
+        if isinstance(answer, str) and asked is None:
+            whole = _spoken(answer)
+        rest = {"id": f"{name}-{side}", "pair": name} if name else {}
+        made.append(assemble(rest, "", whole, feedback={"preferred": float(side == "chosen")}))
+    return made
+
+
+def _spoken(text: str) -> list[Turn]:
+    """Split a transcript in one text (`Human: … Assistant: …`, as in HH-RLHF)."""
+    parts = re.split(r"\n*\b(Human|Assistant|User|AI|Bot):\s*", text)
+    return [clean_turn(role(who), said.strip()) for who, said in zip(parts[1::2], parts[2::2], strict=True)]
+
+
+SHAPES = (
+    *(
+        RecordShape(
+            one.name,
+            one.what,
+            tuple(path.partition(".")[0] for path in (*one.asked, *one.answered)),
+            partial(_is_logged, one),
+            join=one.join,
+        )
+        for one in LOGGED
+    ),
+    RecordShape(
+        "preferences",
+        "a prompt with a chosen and a rejected answer: two dialogues and a vote",
+        _BOTH,
+        lambda record: all(key in record for key in _BOTH),
+        _from_preference,
+    ),
+    RecordShape(
+        "sessions",
+        "a prompt and a response a record, joined by session",
+        ("session_id", "prompt", "response"),
+        _is_session,
+        join=_join_sessions,
+    ),
+    RecordShape(
+        "prompts",
+        "a prompt and a response a record",
+        ("prompt", "response", "question", "answer", "instruction", "output"),
+        lambda record: _pair_keys(record) is not None,
+        _from_prompt,
+        general=True,
+    ),
+)
