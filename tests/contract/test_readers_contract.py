@@ -91,7 +91,8 @@ PARSERS = (
 )
 PARSED_BY_READERS = {
     *("annotation.interchange", "annotation.scheme", "dialogues.datasets.rawfiles", "dialogues.votes"),
-    *("dialogues.formats.opening", "dialogues.formats.reading", "dialogues.formats.messages"),
+    *("dialogues.formats.opening", "dialogues.formats.reading", "dialogues.formats.values"),
+    "dialogues.formats.spans",
     *("dialogues.formats.tables", "files"),
     *("dialogues.tasks.schema", "dialogues.tasks.task", "dialogues.tasks.venues"),
     *("jobs.batch.folder", "jobs.serving.requests", "jobs.batch.plan"),

@@ -117,3 +117,32 @@ def test_the_response_before_is_missing(tmp_path: Path) -> None:
     assert notes == [
         "in record 1: the response before it is not in the file: what was said earlier is missing"
     ]
+
+
+def test_halves_of_exports_that_are_joined(tmp_path: Path) -> None:
+    asked = {"request_body": {"messages": SAID[:1]}, "request_id": "a"}
+    answered = {**asked, "response_body": {"choices": [{"message": SAID[1]}]}}
+    ((found,), notes) = lenient(tmp_path / "h.jsonl", answered, asked, '{"request_body": {"mess')
+    assert [turn.text for turn in found.turns] == ["Hi", "Hello"]
+    assert notes[0] == "in record 2: no question or no answer in it"
+    assert notes[1].startswith("in record 3: column 23: the line breaks off")
+
+
+def test_events_without_a_sender_and_entries_that_are_no_messages(tmp_path: Path) -> None:
+    rasa = {"event": "user", "text": "Hi", "sender_id": "s"}
+    ((found,), notes) = lenient(tmp_path / "r.jsonl", rasa, {**rasa, "sender_id": None})
+    assert len(found.turns) == 1 and notes == ["in record 2: an event without sender_id"]
+    joined = {"Id": "1", "Type": "EVENT", "ParticipantRole": "AGENT"}
+    said = {"Id": "2", "Type": "MESSAGE", "ParticipantRole": "CUSTOMER", "Content": "Hi"}
+    ((chat,), _) = lenient(tmp_path / "c.json", {"ContactId": "c", "Transcript": [joined, said]})
+    assert chat.meta["note"] == "1 entries that are no messages left out" and chat.turns[0].speaker == "user"
+
+
+def test_messages_that_never_say_who_spoke_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="messages: no message says who spoke"):
+        lenient(tmp_path / "x.jsonl", {"messages": [{"content": "Hi"}, {"content": "Hello"}]})
+
+
+def test_two_lists_of_messages_below_a_record_are_not_guessed_at(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="no known kind of dialogue"):
+        lenient(tmp_path / "x.jsonl", {"left": {"chat": SAID}, "right": {"chat": SAID}})

@@ -373,7 +373,7 @@ def test_one_conversation_written_over_several_lines(tmp_path: Path, format: str
 
 def test_an_object_of_lists_without_any_response_is_no_file_of_predictions(tmp_path: Path) -> None:
     path = tmp_path / "unknown.json"
-    path.write_text(json.dumps({"events": [{"from": "agent", "body": "Hi"}]}, indent=2))
+    path.write_text(json.dumps({"events": [{"kind": "click", "page": "Hi"}]}, indent=2))
     with pytest.raises(
         DataError, match=r"unknown\.json:1: no known kind of dialogue: keys are events \(nearest is rasa"
     ):

@@ -63,7 +63,7 @@ HELD = {
     "openinference.jsonl": Held("otel", "sua", 1, system="gpt-4o", instructions=True),
     "openinference-nested.jsonl": Held("otel", "u*ta", system="gpt-4o"),
     "deepeval-cases.json": Held("deepeval", "ua u*ta", 1),
-    "deepeval-run.json": Held("deepeval", "ua ua", 2, instructions=True),
+    "deepeval-run.json": Held("deepeval", "ua u*a", 2, instructions=True),
     "deepeval-turns.jsonl": Held("deepeval", "ua", 1, instructions=True),
     "ragas-multi.jsonl": Held("ragas", "uata"),
     "ragas-single.jsonl": Held("ragas", "ua", 1),
@@ -98,6 +98,89 @@ HELD = {
     "preferences.jsonl": Held("preferences", "ua ua", feedback="preferred=1 preferred=0"),
     "markdown.txt": Held("text", "uaua"),
     "blank-lines.txt": Held("text", "uaua"),
+    "langfuse-trace-detail.json": Held("langfuse", "u*ta", feedback="thumbs=1"),
+    "langfuse-legacy.csv": Held("langfuse", "uaua", feedback="thumbs=1 thumbs=0"),
+    "langfuse-session.json": Held("langfuse", "uaua"),
+    "langsmith-page.json": Held("langsmith", "sua", feedback="thumbs=1", finish="stop", system="gpt-4o", instructions=True),  # noqa: E501
+    "langsmith-agent.jsonl": Held("langsmith", "u*ta", 1, finish="stop", system="gpt-4o"),
+    "otel-1.37.json": Held("otel", "su*ta", finish="stop", system="gpt-4", instructions=True),
+    "otel-structured.json": Held("otel", "u*ta", finish="stop", note="no session: the trace is a dialogue of its own"),  # noqa: E501
+    "otel-span-events.jsonl": Held("otel", "sua", finish="length", instructions=True, note="no session: the trace is a dialogue of its own"),  # noqa: E501
+    "otel-logs.json": Held("otel", "ua", finish="stop", note="no session: the trace is a dialogue of its own"),  # noqa: E501
+    "openinference-agent.jsonl": Held("otel", "u*ta", 1, system="m"),
+    "phoenix-frame.jsonl": Held("otel", "ua", system="m"),
+    "phoenix-annotations.jsonl": Held("otel", "ua", feedback="thumbs=1", system="gpt-4o"),
+    "mlflow-3.json": Held("otel", "sua", 1, feedback="thumbs=1", finish="stop", system="gpt-4o", instructions=True),  # noqa: E501
+    "mlflow-2.jsonl": Held("otel", "ua", note="no session: the trace is a dialogue of its own"),
+    "helicone.jsonl": Held("helicone", "uaua", feedback="thumbs=1", finish="stop length", system="gpt-4o"),
+    "openai-custom-tool.json": Held("messages", "su*ta", finish="refusal", system="gpt-5", instructions=True),
+    "openai-functions.jsonl": Held("messages", "u*ta", feedback="thumbs=1"),
+    "openai-responses-list.json": Held("responses", "u**ta", finish="max_output_tokens", system="gpt-5", instructions=True),  # noqa: E501
+    "openai-conversation-items.json": Held("bare", "ua*t"),
+    "openai-thread.json": Held("rows", "ua"),
+    "anthropic-server-tools.json": Held("anthropic", "uatu*ta", system="claude-sonnet-4", instructions=True),
+    "bedrock.jsonl": Held("bedrock", "sua", finish="end_turn", system="anthropic.claude", instructions=True, note="no session: the trace is a dialogue of its own"),  # noqa: E501
+    "bedrock-converse.jsonl": Held("anthropic", "u*ta", instructions=True),
+    "gemini-tools.json": Held("gemini", "su*ta", finish="MAX_TOKENS", system="gemini-2.5", instructions=True),
+    "gemini-one-content.jsonl": Held("gemini", "ua"),
+    "gemini-studio.json": Held("gemini", "sua", finish="STOP", system="models/gemini-2.5-pro", instructions=True),  # noqa: E501
+    "langchain-history.jsonl": Held("rows", "ua ua"),
+    "langchain-history.csv": Held("rows", "ua"),
+    "langgraph-checkpoint.json": Held("langchain", "ua"),
+    "deepeval-tools.json": Held("deepeval", "u*ta", 1, instructions=True),
+    "ragas-samples.json": Held("ragas", "ua", 2),
+    "ragas-old.csv": Held("prompts", "ua", 2),
+    "inspect-epochs.json": Held("inspect", "suata ua", finish="max_tokens", system="anthropic/claude", instructions=True),  # noqa: E501
+    "tau2-many-results.json": Held("tau2", "au*ttau", system="gpt-4.1", instructions=True),
+    "rasa-events.jsonl": Held("rasa-events", "ua ua"),
+    "botframework.transcript": Held("botframework", "aua", feedback="thumbs=0 thumbs=1"),
+    "copilot-studio.json": Held("botframework", "ua", feedback="rating=5"),
+    "intercom-fin.json": Held("intercom", "ua", feedback="rating=5 resolved=1"),
+    "zendesk-comments.json": Held("zendesk", "ua"),
+    "zendesk-chat.json": Held("zendesk-chat", "ua", feedback="thumbs=1", note="2 entries that are no messages left out"),  # noqa: E501
+    "zendesk-comments.csv": Held("table", "ua", feedback="thumbs=1", note="internal notes left out"),
+    "arena-kaggle.jsonl": Held("arena", "ua ua", feedback="preferred=1 preferred=0", system="gpt-4"),
+    "ultrafeedback.jsonl": Held("prompts", "ua ua", system="a"),
+    "prompts.tsv": Held("prompts", "ua", feedback="rating=4"),
+    "sessions.csv": Held("sessions", "uaua", feedback="thumbs=1 thumbs=0"),
+    "prompts-objects.jsonl": Held("prompts", "ua", feedback="thumbs=1"),
+    "rag-wrapped.json": Held("prompts", "ua", 1, system="m"),
+    "prompts-sides.jsonl": Held("prompts", "ua ua"),
+    "messages-completion.jsonl": Held("messages", "ua ua"),
+    "prompts-history.jsonl": Held("prompts", "uauaua"),
+    "rows-nested.jsonl": Held("rows", "ua", feedback="thumbs=0"),
+    "rows-direction.csv": Held("table", "ua"),
+    "rows-is-bot.csv": Held("rows", "ua"),
+    "rows-newest-first.jsonl": Held("rows", "ua"),
+    "rows-tools.csv": Held("table", "u*ta", feedback="rating=4"),
+    "named-lists.json": Held("messages", "ua ua"),
+    "llamaindex-store.json": Held("messages", "u*ta"),
+    "llamaindex.jsonl": Held("messages", "u*ta"),
+    "llamaindex-response.jsonl": Held("prompts", "ua", 1),
+    "vercel-5.json": Held("messages", "u*tta"),
+    "vercel-4.json": Held("bare", "u*ta"),
+    "vercel-model.jsonl": Held("messages", "u*ta"),
+    "dialogflow-cx.json": Held("dialogflow", "u*ta", feedback="thumbs=0"),
+    "dialogflow-responses.jsonl": Held("dialogflow", "uaua"),
+    "dialogflow-es.jsonl": Held("dialogflow", "ua"),
+    "lex.jsonl": Held("lex", "uauaa"),
+    "connect.json": Held("connect", "uaa", note="1 entries that are no messages left out"),
+    "connect-lens.json": Held("connect", "ua"),
+    "botpress.json": Held("rows", "ua"),
+    "discord.json": Held("discord", "ua", feedback="thumbs=1", note="1 entries that are no messages left out"),  # noqa: E501
+    "slack-channel.json": Held("slack", "ua", feedback="thumbs=0", note="messages outside of threads are read as one dialogue"),  # noqa: E501
+    "slack-blocks.json": Held("slack", "ua"),
+    "whatsapp-de.txt": Held("text", "uau"),
+    "whatsapp-us.txt": Held("text", "ua"),
+    "whatsapp-jp.txt": Held("text", "ua"),
+    "whatsapp-fr.txt": Held("text", "ua"),
+    "whatsapp-kr.txt": Held("text", "ua"),
+    "whatsapp-es.txt": Held("text", "ua"),
+    "times.txt": Held("text", "ua"),
+    "headings.md": Held("text", "ua"),
+    "chatml.txt": Held("text", "sua", instructions=True),
+    "rows-session.jsonl": Held("rows", "ua", finish="end_turn", system="claude"),
+    "cohere.jsonl": Held("prompts", "uaua", 1),
 }  # fmt: skip
 
 
@@ -160,6 +243,16 @@ def test_steps_are_not_scored_and_long_answers_are_whole() -> None:
             assert all(told[number] not in "*st" for number in scored), name
 
 
+def test_no_reply_of_a_sample_lost_its_text() -> None:
+    empty = {
+        (name, one.id)
+        for name in HELD
+        for one in read(SAMPLES / name, note=lambda _: None)
+        if any(not one.turns[number].text.strip() for number in scored_turns(one))
+    }
+    assert {name for name, _ in empty} <= {"rasa-tracker.json"}  # a reply of buttons alone
+
+
 def test_markdown_in_an_answer_is_no_speaker() -> None:
     notes: list[str] = []
     (found,) = read(SAMPLES / "markdown.txt", note=notes.append)
@@ -168,13 +261,19 @@ def test_markdown_in_an_answer_is_no_speaker() -> None:
 
 
 def test_what_is_guessed_or_lost_is_said() -> None:
-    said: dict[str, list[str]] = {name: [] for name in HELD}
+    locales = tuple(f"whatsapp-{one}." for one in ("de", "us", "jp", "fr", "kr", "es"))
+    said: dict[str, list[str]] = {name: [] for name in HELD if not name.startswith(locales)}
     for name, notes in said.items():
         list(read(SAMPLES / name, note=notes.append))
     assert {name: [note.partition(": ")[2] for note in notes] for name, notes in said.items() if notes} == {
         "botframework.transcript.json": [
             "in record 1: 2 activities that are no messages (typing, events, updates)"
         ],
+        "botframework.transcript": [
+            "in record 1: 3 activities that are no messages (typing, events, updates)"
+        ],
+        "copilot-studio.json": ["in record 1: 2 activities that are no messages (typing, events, updates)"],
+        "langgraph-checkpoint.json": ["the messages were found under checkpoint.channel_values.messages"],
         "slack-export.json": ["in record 1: channel_join: no message"],
         "slack.txt": ["Slack text: roles guessed by name, parcelbot bot is the bot"],
         "whatsapp.txt": ["WhatsApp text: roles guessed by name, Parcel Support is the bot"],
@@ -253,6 +352,6 @@ def test_calls_and_results_in_one_message(tmp_path: Path) -> None:
     for record, told in ((ui, "u*ta"), (graph, "ua")):
         path = tmp_path / f"{told[-1]}{len(told)}.jsonl"
         path.write_text(json.dumps(record))
-        (found,) = read(path)
+        (found,) = read(path, note=lambda _: None)
         assert letters(found) == told
         assert [turn.meta for turn in found.turns] == [{}] * len(told)

@@ -37,7 +37,8 @@ _BESIDE = ("completion", "response", "output", "reply", "generated_text", "assis
 
 def _from_messages(record: Record) -> Dialogue:
     items = items_of(record, "messages")
-    if items and not any(isinstance(one, Mapping) and ("role" in one or plain_message(one)) for one in items):
+    known = [one for one in items if not isinstance(one, Mapping) or "role" in one or plain_message(one)]
+    if items and not known:
         raise DataError("no message says who spoke", field="messages", fix='{"role": …, "content": …}')
     turns = parse_messages(items)
     beside = next((key for key in _BESIDE if record.get(key)), None)

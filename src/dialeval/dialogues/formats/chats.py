@@ -26,7 +26,7 @@ _WHO = (
     *("role", "sender_type", "author_type", "author_role", "participant_role", "sender", "speaker", "author"),
     *("from", "direction", "participant", "who"),
 )
-_BOT = ("is_bot", "from_bot", "bot")
+_BOT = ("is_bot", "from_bot")
 _SAID = ("content", "text", "message", "utterance", "body", "plain_body", "msg", "value", "payload")
 _NAMES = ("display_name", "nickname", "name", "username")
 
@@ -88,7 +88,7 @@ def _account(found: Mapping[str, Any]) -> tuple[object, object]:
     plain = {plain_name(str(key)): value for key, value in found.items()}
     name = next((plain[key] for key in _NAMES if plain.get(key)), None)
     speaker = plain.get("role") or plain.get("type")
-    bots = [plain[key] for key in _BOT if key in plain]
+    bots = [plain[key] for key in (*_BOT, "bot") if key in plain]
     if bots and not speaker:
         speaker = "assistant" if _is_true(bots[0]) else "user"
     return speaker or name, name

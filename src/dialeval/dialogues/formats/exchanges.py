@@ -330,6 +330,7 @@ SHAPES = (
         ("session_id", "prompt", "response"),
         _is_session,
         join=_join_sessions,
+        general=True,
     ),
     RecordShape(
         "prompts",

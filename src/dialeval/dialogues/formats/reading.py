@@ -40,7 +40,8 @@ _LINES = (".jsonl", ".ndjson")
 _CHUNK = 1 << 16
 _RECENT = 1 << 17  # dialogues of a stream whose names are remembered, at least
 _decode = msgspec.json.Decoder(Dialogue).decode
-_raw_decode = json.JSONDecoder().raw_decode
+_ENDLESS: Any = {"parse_constant": lambda _: None}  # NaN, Infinity: no file of ours holds them
+_raw_decode = json.JSONDecoder(**_ENDLESS).raw_decode
 _PLAIN_ROLES = frozenset(("user", "assistant", "system"))
 Place = tuple[object, int, str]  # file, line, id
 
@@ -250,7 +251,7 @@ def _one_after_another(data: bytes) -> list[Any]:
 
 def _load(path: str | Path, data: bytes, hook: Callable[[list[tuple[str, Any]]], Any] | None) -> Any:
     try:
-        return json.loads(data, object_pairs_hook=hook)
+        return json.loads(data, object_pairs_hook=hook, **_ENDLESS)
     except DataError as error:
         raise DataError(str(error), file=path) from None
     except UnicodeDecodeError as error:
@@ -364,7 +365,7 @@ _BLANK = object()
 def _json(path: str | Path, number: int, line: bytes) -> Any:
     try:
         text = line.decode()
-        return json.loads(text) if text.strip() else _BLANK
+        return json.loads(text, **_ENDLESS) if text.strip() else _BLANK
     except json.JSONDecodeError as error:
         broken = error.pos >= len(text.rstrip()) or error.msg.startswith("Unterminated")
         what, column = (

@@ -119,6 +119,7 @@ SHAPES = (
         ("conversation_id", "session_id", "role", "content"),
         is_row,
         join=join_rows,
+        general=True,
     ),
     RecordShape(
         "bare",

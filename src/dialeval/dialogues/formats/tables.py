@@ -229,8 +229,10 @@ def _row_shape(header: list[str], row: dict[str, Any]) -> RecordShape | None:
         return fitting(row)[0] if fitting(row) else shape_named("messages")
     names = {plain_name(name) for name in header}
     turns = all(not names.isdisjoint(_GUESSES[key]) for key in ("id", "speaker", "text"))
+    whole = any(isinstance(cell, dict) for cell in row.values()) or "is_bot" in names  # a message in a cell
     found = [shape for shape in fitting(row) if shape.name not in ("bare", "predictions")]
-    return found[0] if found and not (turns and (found[0].general or found[0].name == "rows")) else None
+    found = [shape for shape in found if shape.name != "rows" or (whole and not turns)]
+    return found[0] if found and not (turns and found[0].general) else None
 
 
 def _cells(row: dict[str, Any]) -> dict[str, Any]:
