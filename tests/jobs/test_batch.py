@@ -14,12 +14,13 @@ import pyarrow.dataset as ds
 import pytest
 from batch_cases import command, package, parts, run, talks
 
-from dialeval.dialogues.formats import write
+from dialeval.dialogues.formats import read, write
 from dialeval.errors import DataError, UsageError
 from dialeval.jobs import runs
 from dialeval.jobs.batch.batch import prepare, score_one
 from dialeval.jobs.batch.plan import read_shard
 from dialeval.jobs.batch.shard_scores import score_shard
+from dialeval.jobs.scoring import score_to
 from dialeval.scores import Scores
 
 PER_SHARD = 40  # turns: ten dialogues
@@ -341,3 +342,19 @@ def test_encoders_give_the_same_bytes_whatever_was_scored_before(tmp_path: Path)
     words = (tmp_path / "logs.jsonl", "-m", *metrics, "-o", tmp_path / "out", "--turns-per-shard", 50)
     run(*words, "--workers", 2)
     assert parts(tmp_path / "forth") == parts(tmp_path / "back") == parts(tmp_path / "out")
+
+
+def test_what_users_said_in_a_log_is_rated_in_a_batch_as_in_score(tmp_path: Path) -> None:
+    said = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello", "thumbs": "down"}]
+    logs = tmp_path / "logs.jsonl"
+    logs.write_text(
+        "".join(json.dumps({"id": f"d{n}", "messages": said, "rating": n}) + "\n" for n in range(30))
+    )
+    out = tmp_path / "out"
+    run(logs, "-m", "length", "-o", out, "--turns-per-shard", 20, "--workers", 1)
+    rows = sorted(runs.load_scores([out]), key=repr)
+    rated = [row for row in rows if row.source == "human:user"]
+    assert [(row.turn, row.value) for row in rated if row.dimension == "thumbs"] == [(1, 0.0)] * 30
+    assert sorted(row.value for row in rated if row.dimension == "rating") == list(range(30))  # type: ignore[type-var]
+    score_to(read(logs), ["length"], tmp_path / "alone.parquet")
+    assert rows == sorted(Scores.read(tmp_path / "alone.parquet"), key=repr)

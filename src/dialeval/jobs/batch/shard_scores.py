@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from dialeval.dialogues import Dialogue
+from dialeval.dialogues.feedback import feedback_scores
 from dialeval.errors import DataError, DialevalError, UsageError
 from dialeval.jobs.batch.folder import BatchFolder, absolute, done_name, part_name
 from dialeval.jobs.batch.plan import load_plan, read_shard
@@ -108,7 +109,7 @@ def _scored(dialogues: Sequence[Dialogue], metrics: Metrics, summary: Summary) -
             for source, made in metrics.items()
             for table in score_each(source, made, chunk, functools.partial(_note, failed, source))
         ]
-        scores = Scores.concat(parts)
+        scores = Scores.concat([*parts, feedback_scores(chunk)])
         summary.add(chunk, scores)
         yield scores
     for source, why in failed.items():
