@@ -198,3 +198,8 @@ def test_a_line_counts_equal_replies_of_systems_once() -> None:
     assert slope("v=line:votes")[0] == pytest.approx(np.polyfit(votes[:5], ratings[:5], 1)[0])
     assert slope("v=line:votes,pairs=all")[0] == pytest.approx(np.polyfit(votes, ratings, 1)[0])
     assert slope("v=line:votes,pairs=all")[1] == 6
+    said = {(f"d{min(n, 4)}", 1, f"s{n // 5}"): f"reply {n}" for n in range(6)}
+    _, (line,) = with_lines(
+        scores, ["v=line:votes"], gold="human", dimension="quality", level="turn", replies=said
+    )
+    assert line.n == 6, "other replies with the same votes and ratings are other pairs"

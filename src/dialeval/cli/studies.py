@@ -105,6 +105,7 @@ def study(
         confidence=confidence,
         seed=seed,
         workers=default_threads(),
+        replies=run.replies(given.runs) if run and any("=line:" in one for one in combine or ()) else None,
     )
     found = replace(found, runs=given.runs)
     if run is not None:

@@ -19,12 +19,10 @@ from dialeval.dialogues.segments import segments_of
 from dialeval.dialogues.splits import portion, selected, split_of
 from dialeval.errors import DataError, UsageError
 from dialeval.jobs.contrast import ContrastResult, Draws, contrast_systems
-from dialeval.jobs.demo import example_dialogues, example_ratings
 from dialeval.jobs.scoring import Summary, build_all, score_stream
 from dialeval.models import artefact
 from dialeval.scores import Scores
 from dialeval.statistics import Estimate, zscore
-from dialeval.studies import study
 from dialeval.studies.units import Column, Level, align, human_columns, mean_over
 
 Figure = tuple[Estimate, str]
@@ -206,27 +204,14 @@ class PaperFigures:
         found = value if isinstance(value, Estimate) else Estimate(value, row.n)
         return found, table.signature
 
-    def votes(self, how: Mapping[str, Any]) -> Figure:
-        """Return a figure of the wizard study on the bundled, invented dialogues, votes and ratings."""
-        level = how.get("level", "turn")
-        if level not in self._tables:
-            specs = ["weak-agreement:votes=examples", "voted-appropriateness:votes=examples"]
-            scored = score_stream(example_dialogues(), build_all(specs), Summary(), None)
-            self._tables[level] = study(
-                Scores.concat([*(scores for _, scores in scored), example_ratings()]),
-                level=level,
-                combine=("voted=line:voted-appropriateness/votes",),
-                resamples=self.resamples,
-            )
-        found = self._tables[level]
-        if how["figure"] in ("intercept", "slope", "r_squared"):
-            line = found.lines[0]
-            value = getattr(line, how["figure"])
-            made = value if isinstance(value, Estimate) else Estimate(value, line.n)
-        else:
-            row = next(one for one in found.correlations if one.source == how["figure"])
-            made = row.pearson
-        return made, "bundled examples"
+    def wizards(self, how: Mapping[str, Any]) -> Figure:
+        """Return a figure of the study with scripted wizards and judges, which is left beside the page."""
+        from dialeval.jobs.wizard_study import wizard_study
+
+        if "wizards" not in self._tables:
+            self._tables["wizards"] = wizard_study(self.folder.parent / "wizard-study", self.resamples)
+        ask = getattr(self._tables["wizards"], how["figure"])
+        return ask(*how["of"]), "scripted wizards and judges on bundled dialogues"
 
 
 _SYSTEMS = ("pptod", "ubar")
@@ -239,7 +224,7 @@ WAYS: dict[str, Callable[[PaperFigures, Mapping[str, Any]], Figure]] = {
     "size": PaperFigures.size,
     "systems": PaperFigures.systems,
     "task": PaperFigures.task,
-    "votes": PaperFigures.votes,
+    "wizards": PaperFigures.wizards,
 }
 
 

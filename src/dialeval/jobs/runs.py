@@ -36,6 +36,7 @@ from dialeval.scores import ColumnMap, Scores, read_columns
 
 if TYPE_CHECKING:  # who scores makes no study
     from dialeval.studies import Study
+    from dialeval.studies.combination import Replies
     from dialeval.studies.trust_findings import Trust
 
 DIALOGUES, SCORES, RUN, EXPLANATIONS, JOINED, STUDY, TRUST, REPORT = (
@@ -128,6 +129,16 @@ class Run:
         """Return the run folders that a study kept here was made of, this one first, and those now gone."""
         others = [path for path in map(self._beside, study.runs) if path != self._beside(".")]
         return [self, *(Run(path) for path in others if is_run(path))], [p for p in others if not is_run(p)]
+
+    def replies(self, beside: Sequence[str]) -> "Replies":
+        """Return what was said in this run and those beside it, by dialogue, turn and system."""
+        paths = dict.fromkeys([self.path, *filter(is_run, map(self._beside, beside))])
+        return {
+            (one.id, turn, one.system): said.text
+            for path in paths
+            for one in Run(path).dialogues()
+            for turn, said in enumerate(one.turns)
+        }
 
     def _beside(self, name: str) -> Path:
         return Path(os.path.normpath(self.path / name))

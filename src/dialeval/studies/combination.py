@@ -10,7 +10,7 @@ in the paper, unless `pairs=all`. Those predictions are scores like any others: 
 system is their mean.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,6 +24,7 @@ from dialeval.studies.units import Column, Floats, Level, Places, Units, align, 
 LINE = "line"
 METHODS = ("mean", "zmean", "fit", LINE)
 DIMENSION = "combined"
+Replies = Mapping[tuple[str, int | None, str | None], str]  # dialogue, turn and system: what was said there
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +77,7 @@ def combine(
     gold: Floats | None,
     seed: int = 0,
     lower: frozenset[Column] = frozenset(),
+    replies: Replies | None = None,
 ) -> Units:
     """Add a combined source to the units.
 
@@ -97,7 +99,7 @@ def combine(
     elif gold is None:
         raise UsageError(f"--combine {combination.name}: fitted weights need ratings to fit to")
     elif combination.method == LINE:
-        known, first = ~np.isnan(parts[0]), _first_of_pair(units, parts[0], gold, combination)
+        known, first = ~np.isnan(parts[0]), _first_of_pair(units, parts[0], gold, combination, replies)
         groups = _groups(units, combination.folds, seed)
         made, fitted = np.full(len(units), np.nan), known & (first == np.arange(len(units)))
         made[fitted] = ridge_out_of_group(parts.T[fitted], gold[fitted], groups[fitted], alpha=0.0)
@@ -107,17 +109,19 @@ def combine(
     return units.with_columns({Column(combination.name, DIMENSION): made})
 
 
-def _first_of_pair(units: Units, values: Floats, gold: Floats, one: Combination) -> Places:
+def _first_of_pair(
+    units: Units, values: Floats, gold: Floats, one: Combination, replies: Replies | None
+) -> Places:
     """Return for each unit the first one that is the same pair of context and reply.
 
-    Scores do not hold replies: what has the same place, the same value and the same rating is the same pair.
-    Where systems are left out in turn, each has pairs of its own.
+    Scores do not hold replies: where those are not given, what has the same place, the same value and the
+    same rating is the same pair. Where systems are left out in turn, each has pairs of its own.
     """
     first: dict[tuple[object, ...], int] = {}
-    own = range(len(units))
     if one.pairs == "all" or one.folds == "system":
         return np.arange(len(units))
-    keys = [(key.dialogue_id, key.turn, values[n], gold[n]) for n, key in zip(own, units.keys, strict=True)]
+    said = [(replies or {}).get((key.dialogue_id, key.turn, key.system)) for key in units.keys]
+    keys = [(key.dialogue_id, key.turn, values[n], gold[n], said[n]) for n, key in enumerate(units.keys)]
     return np.array([first.setdefault(key, number) for number, key in enumerate(keys)], np.intp)
 
 
@@ -150,6 +154,7 @@ def with_lines(
     aggregate: str = "mean",
     seed: int = 0,
     confidence: float = 0.95,
+    replies: Replies | None = None,
 ) -> tuple[Scores, tuple[FittedLine, ...]]:
     """Add what each `line` among the combinations predicts, and describe the line itself.
 
@@ -167,11 +172,11 @@ def with_lines(
     target = mean_over(units, columns) if columns else None
     parts, described = [scores], []
     for one in wanted:
-        made = combine(units, one, target, seed).columns[Column(one.name, DIMENSION)]
+        made = combine(units, one, target, seed, replies=replies).columns[Column(one.name, DIMENSION)]
         parts.append(_scores(units, made, one))
         if target is not None:
             values = units.columns[columns_by_name(units)[one.parts[0]]]
-            once = np.unique(_first_of_pair(units, values, target, one))
+            once = np.unique(_first_of_pair(units, values, target, one, replies))
             described.append(_describe(one, values[once], target[once], confidence))
     return Scores.concat(parts), tuple(described)
 

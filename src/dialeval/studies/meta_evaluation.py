@@ -11,7 +11,7 @@ from dialeval.scores import Score, Scores, Signature, is_human
 from dialeval.scores.signature import better
 from dialeval.statistics import majority
 from dialeval.studies import against_gold, by_class, notes, rater_agreement
-from dialeval.studies.combination import LINE, Combination, combine, is_gold, with_lines
+from dialeval.studies.combination import LINE, Combination, Replies, combine, is_gold, with_lines
 from dialeval.studies.findings import GoldRatings, NotableUnit, Study, StudySettings, Subset
 from dialeval.studies.systems import over_systems, system_findings
 from dialeval.studies.units import (
@@ -30,13 +30,22 @@ from dialeval.studies.units import (
 ADJUDICATED = "adjudicated"  # what an expert decided where raters did not agree
 
 
-def study(scores: Scores, gold: str = "human", level: Level | None = None, **settings: Any) -> Study:
+def study(
+    scores: Scores,
+    gold: str = "human",
+    level: Level | None = None,
+    *,
+    replies: Replies | None = None,
+    **settings: Any,
+) -> Study:
     """Compare every source with the gold one, and everything else that tells how far to trust it.
 
     Args:
         scores: Metric scores, human ratings and foreign columns in one table.
         gold: What to compare with: `human` (mean over all raters), or the name of any source.
         level: `turn`, `dialogue` or `system`; by default the one that the gold ratings were given at.
+        replies: What was said, by dialogue, turn and system, so that a fitted line knows which systems gave
+            the same reply in a context; without it, what has the same scores and ratings there is the same.
         **settings: Any other field of `StudySettings`.
 
     Raises:
@@ -59,6 +68,7 @@ def study(scores: Scores, gold: str = "human", level: Level | None = None, **set
         aggregate=chosen.aggregate,
         seed=chosen.seed,
         confidence=chosen.confidence,
+        replies=replies,
     )
     units = align(scores, level, chosen.aggregate)
     gold_columns = _gold_columns(scores, units, chosen, dimension)
