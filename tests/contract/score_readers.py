@@ -143,6 +143,44 @@ def _scheme(path: Path) -> object:
     return [one.options for one in read_scheme(path).questions]
 
 
+_GOALS = b"""by = "task"
+extra = "ignore"
+[goal.a]
+calls = [{ name = "cancel", arguments = { order = "A1", items = [1, 2.5] } }]
+said = ["12.50"]
+state = [{ where = { order = "A1" }, is = { status = "gone" } }]
+"""
+_SCENARIOS = b"""turns = 8
+[mood.sour]
+yes = ["If I must."]
+[scenario.lamp]
+goal = "cancel it"
+mood = "sour"
+facts = { "order number" = "A1" }
+done = ["cancelled"]
+expect.calls = [{ name = "cancel" }]
+"""
+
+
+@reader("goals of agents", "goals.toml", lambda: [_GOALS], one_of(any_line))
+def _goals(path: Path) -> object:
+    from dialeval.dialogues import Dialogue, Turn
+    from dialeval.metrics.goal import GoalSuccess
+
+    seen = Dialogue("d", (Turn("tool", '[{"order": "A1"}]'), Turn("tool", "{" * 9)), meta={"task": "a"})
+    return [row.note for row in GoalSuccess(str(path)).score([seen])]
+
+
+@reader("scenarios", "scenarios.toml", lambda: [_SCENARIOS], one_of(any_line))
+def _scenarios(path: Path) -> object:
+    from dialeval.dialogues import Turn
+    from dialeval.systems.users import SimulatedUser, read_scenarios
+
+    made = read_scenarios(path)
+    heard = ((), (Turn("assistant", "Shall I?"),), (Turn("assistant", "Your order number?"),))
+    return [SimulatedUser(*one, made.mood).say(turns) for one in made.scenario.items() for turns in heard]
+
+
 @reader("rubrics", "rubrics.toml", lambda: [shipped("metrics", "rubrics.toml")], one_of(any_line))
 def _rubrics(path: Path) -> object:
     from dialeval.metrics.judge import load_rubrics, rubrics_mark

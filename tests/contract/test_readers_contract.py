@@ -94,7 +94,8 @@ PARSED_BY_READERS = {
     *("dialogues.formats.opening", "dialogues.formats.reading", "dialogues.formats.values"),
     "dialogues.formats.spans",
     *("dialogues.formats.tables", "files"),
-    *("dialogues.tasks.schema", "dialogues.tasks.task", "dialogues.tasks.venues"),
+    *("dialogues.tasks.schema", "dialogues.tasks.task", "dialogues.tasks.venues", "dialogues.tasks.goals"),
+    *("metrics.goal", "systems.users"),
     *("jobs.batch.folder", "jobs.serving.requests", "jobs.batch.plan"),
     *("jobs.responding", "jobs.runs", "studies.findings", "scores.table", "scores.columns"),
     *("jobs.comparing", "jobs.pair_votes", "studies.trust_findings"),
@@ -113,6 +114,7 @@ OWN_FILES_ONLY = {
     *("training.segment_act_recipe", "dialogues.acts", "dialogues.splits", "jobs.benchmark", "jobs.verify"),
     *(
         "metrics.consensus_scale",
+        "metrics.agent_calls",
         "metrics.rules",
         "training.fault_injections",
         "models.likelihood",

@@ -124,6 +124,12 @@ def _reactions(folder: Path) -> object:
     return Reactions.load(folder).sentiments([Exchange("a", "b", "c")])
 
 
+def _outcome(folder: Path) -> object:
+    from dialeval.metrics.outcome import Outcome
+
+    return [row.value for row in Outcome(model=str(folder)).score([chat()])]
+
+
 def _segment_acts(folder: Path) -> object:
     from dialeval.models.segment_acts import SegmentActs
 
@@ -194,6 +200,7 @@ def _language_model(folder: Path) -> object:
 USES: dict[str, Callable[[Path], object]] = {
     "blend.v1": _blend,
     "dialogue-scorer.v1": _turns,
+    "outcome.v1": _outcome,
     "reactions.v1": _reactions,
     "segment-acts.v1": _segment_acts,
     "segmenter.v1": _segmenter,
