@@ -1,6 +1,7 @@
 """Rules on samples that were labelled by hand before the rules were run, and what surrounds them."""
 
 import json
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -67,6 +68,25 @@ def test_a_rule_finds_what_its_page_says(rule: str) -> None:
 def test_every_rule_has_samples_and_a_line() -> None:
     assert {path.stem for path in SAMPLES.iterdir()} == {*RULES, "negatives"}
     assert list(FIRST) == list(RULES)
+
+
+UNSEEN = tomllib.loads(Path(__file__).with_name("rules_unseen.toml").read_text(encoding="utf-8"))
+UNSEEN_FIRST = {"refusal": (16, 1), "hand-over": (15, 1), "cut-off": (17, 2), "leak": (16, 2)}  # hits, alarms
+
+
+@pytest.mark.parametrize("rule", UNSEEN)
+def test_what_was_unseen_is_found_as_the_page_says(rule: str) -> None:
+    def found(texts: list[str]) -> int:
+        said = [[("user", "Can you help me with this?"), ("assistant", text)] for text in texts]
+        return sum(RULES[rule](dict(replies(dialogue(one, "d")))[1]) is not None for one in said)
+
+    wanted, others = UNSEEN[rule]["positives"], UNSEEN[rule]["negatives"]
+    assert (len(set(wanted)), len(set(others))) == (30, 60)
+    cells = [f"`{rule}`"]
+    for hits, alarms in (UNSEEN_FIRST[rule], (found(wanted), found(others))):
+        shares = (share(hits, hits + alarms), share(hits, 30))
+        cells += [f"{made.value:.2f} [{made.low:.2f}, {made.high:.2f}]" for made in shares]
+    assert "| " + " | ".join(cells) + " |" in PAGE.read_text(encoding="utf-8"), cells
 
 
 def test_explanations_show_the_evidence() -> None:

@@ -126,8 +126,8 @@ def _cut_off(reply: Reply) -> str | None:
     if reply.turn.finish_reason and _LENGTH.search(reply.turn.finish_reason):
         return f"finish reason {reply.turn.finish_reason}"
     text = reply.turn.text.rstrip()
-    if text.count("```") % 2:
-        return "a code block is not closed"
+    if broken := _broken_off(text):
+        return broken
     words = text.split()
     if len(words) < 8 or not re.search(r"[\w,;(\[\u2013\u2014-]$", text):
         return None
@@ -140,6 +140,26 @@ def _cut_off(reply: Reply) -> str | None:
     return ending if len(words) >= 40 and ended and not listed and len(line.split()) >= 8 else None
 
 
+def _broken_off(text: str) -> str | None:
+    """Return what was begun and is not ended: code, JSON, a list, a row of a table."""
+    if text.count("```") % 2:
+        return "a code block is not closed"
+    lines = [line.strip() for line in text.splitlines()] or [""]
+    if (
+        text[:1] in ("{", "[")
+        and re.search(r"[\w\"':,{\[]$", text)
+        and text.count(text[0]) == 1
+        and '"' in text
+    ):
+        return f"JSON is not closed: {_shown(text[-_SHOWN:])}"
+    if len(lines) > 1 and re.fullmatch(r"(?:\d+[.)]|[-*•])", lines[-1]):
+        return f"an item without text: {lines[-1]}"
+    if len(lines) > 2 and lines[-1].startswith("|") and lines[-1].count("|") < lines[-2].count("|"):
+        return f"a row is not ended: {_shown(lines[-1])}"
+    return None
+
+
+_QUOTED = re.compile(r"\"[^\"\n]*\"|\u201c[^\u201d\n]*\u201d")  # not what the reply itself says
 _FILTERED, _REFUSAL, _NO_REFUSAL = map(_any_of, ("filtered", "refusal", "no-refusal"))
 
 
@@ -147,7 +167,7 @@ _FILTERED, _REFUSAL, _NO_REFUSAL = map(_any_of, ("filtered", "refusal", "no-refu
 def _refusal(reply: Reply) -> str | None:
     if reply.turn.finish_reason and _FILTERED.search(reply.turn.finish_reason):
         return f"finish reason {reply.turn.finish_reason}"
-    return _found(_REFUSAL, _NO_REFUSAL.sub(" ", _straight(reply.turn.text)))
+    return _found(_REFUSAL, _NO_REFUSAL.sub(" ", _QUOTED.sub(" ", _straight(reply.turn.text))))
 
 
 _ERROR, _ABOUT_ERRORS = map(_any_of, ("error", "about-errors"))
@@ -182,12 +202,20 @@ def _leak(reply: Reply) -> str | None:
     if _CALL.search(text):
         return f"a tool call as text: {_shown(text)}"
     outside = re.sub(r"```.*?(?:```|\Z)|`[^`]*`", " ", text, flags=re.DOTALL)
-    if not wants and (found := _found(_TEMPLATE, outside)):
+    explains = re.search(r"\b(?:jinja|variables?|syntax|templates?|placeholders?)\b", outside, re.IGNORECASE)
+    if not wants and not explains and (found := _found(_TEMPLATE, outside)):
         return f"a template: {found}"
-    if re.search(r"^\s*(?:human|user|customer) ?: ", outside, re.IGNORECASE | re.MULTILINE):
+    if _speaks_for_user(outside):
         return "it speaks for the user"
     told = _found(_PROMPT, outside) or _shared_run(text, reply.instructions)
     return f"its prompt: {told}" if told else None
+
+
+def _speaks_for_user(text: str) -> bool:
+    """Whether a line is the user's; where that is the first one, an answer must follow: it may be a title."""
+    said = re.search(r"^\s*(?:human|user|customer) ?: ", text, re.IGNORECASE | re.MULTILINE)
+    answered = re.search(r"\n\s*(?:assistant|bot|ai|agent|system) ?:", text, re.IGNORECASE)
+    return bool(said and (text[: said.start()].strip() or answered))
 
 
 def _is_json(text: str) -> bool:
