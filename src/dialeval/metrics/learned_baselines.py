@@ -106,8 +106,7 @@ class Ruber(_ByReply):
         for turn in turns:
             known = [text for text in found.dialogue.references.get(turn, ()) if text.strip()]
             if known and found.spoken[turn]:
-                words = {"layer": 0, "pooling": "mean"} if model.reader.vectors == "words" else {}
-                vectors = unit(model.reader.encoder.vectors(known, **words))  # type: ignore[arg-type]
+                vectors = unit(model.reader.encoder.vectors(known, **model.reader.reading))
                 alike[turn] = (1 + float((vectors @ found.vectors[turn]).max())) / 2
         return alike
 

@@ -1,7 +1,8 @@
 """The published baselines as heads on the shared encoder: what each of them looks at, and its answers.
 
 - `exchange`: a reply beside what it answers (RUBER, BERT-RUBER, PONE, predictive engagement);
-- `graph`: every utterance beside its neighbours in the utterance graph, by speaker and distance (DynaEval);
+- `windows`: every utterance beside its neighbours in the utterance graph, the one after it and up to ten
+  before it, by distance, which between two people is by speaker (DynaEval);
 - `flow`: how far the next turn was to be expected of the dialogue's flow (Flow score).
 
 Their originals have networks of their own below that, from word vectors to fine-tuned language models. Here
@@ -10,7 +11,7 @@ all of them read vectors of one frozen encoder, which every other metric of a ru
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal, get_args
+from typing import Any, ClassVar, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -18,17 +19,17 @@ import numpy.typing as npt
 from dialeval.dialogues import Dialogue
 from dialeval.errors import DataError
 from dialeval.models.artefact import Artefact, Model
+from dialeval.models.coherence import Window
 from dialeval.models.encoder import Encoder, recorded_encoder
 from dialeval.models.heads import VectorHead
 from dialeval.models.needs import Need, spoken_turns
 from dialeval.models.network import Floats
 from dialeval.models.turn_vectors import TurnVectors, turn_vectors
+from dialeval.models.window_features import DIRECTIONS, PLACES, described, padded, window_features
 
 KIND = "baseline.v1"
-Features = Literal["exchange", "graph", "flow"]
+Features = Literal["exchange", "windows", "flow"]
 Vectors = Literal["sentence", "words"]
-RELATIONS = 4
-WINDOW = 8  # utterances before one that are its neighbours in the graph
 Doubles = npt.NDArray[np.float64]
 
 
@@ -45,30 +46,18 @@ class Reader:
         named = {"name": self.encoder.name, "sha": self.encoder.sha}
         return {"features": self.features, "vectors": self.vectors, "encoder": named}
 
+    @property
+    def reading(self) -> dict[str, Any]:
+        """What is read of the encoder, as its `vectors` wants to be asked."""
+        return {"layer": 0, "pooling": "mean"} if self.vectors == "words" else {}
+
     def needs(self) -> list[Need]:
         """Return what is read of the encoder."""
-        words = [self.encoder.reading(0, "mean")] if self.vectors == "words" else []
-        return [Need(self.encoder, spoken_turns, (self.encoder.reading(), *words))]
+        return [Need(self.encoder, spoken_turns, (self.encoder.reading(**self.reading),))]
 
     def turns(self, dialogues: Sequence[Dialogue]) -> list[TurnVectors]:
         """Return the vectors of the turns of dialogues, of length one."""
-        found = turn_vectors(self.encoder, dialogues)
-        if self.vectors == "sentence":
-            return found
-        texts = list(dict.fromkeys(text for one in dialogues for text in spoken_turns(one)))
-        known = dict(zip(texts, unit(self.encoder.vectors(texts, layer=0, pooling="mean")), strict=True))
-        nothing = np.zeros(self.encoder.width, np.float32)
-        return [
-            TurnVectors(
-                one.dialogue,
-                np.stack([known.get(turn.text, nothing) for turn in one.dialogue.turns] or [nothing])[
-                    : len(one.dialogue.turns)
-                ],
-                one.spoken,
-                one.cut,
-            )
-            for one in found
-        ]
+        return turn_vectors(self.encoder, dialogues, **self.reading)
 
 
 def unit(vectors: Floats) -> Floats:
@@ -85,41 +74,31 @@ def exchange_features(said: Floats, reply: Floats) -> Floats:
     return np.concatenate([said, reply, said * reply, np.abs(said - reply)], axis=1)
 
 
-def graph_features(found: TurnVectors) -> Floats:
-    """Describe a dialogue up to each of its turns, (turns, features).
+def utterance_windows(order: Sequence[int]) -> list[tuple[Window, Window]]:
+    """Return each utterance but the first beside what came before it, without and with the one after it.
 
-    Each utterance is compared with four kinds of neighbours before it: the last one, the last of its own
-    speaker, and the means of the other's and of its own within the window. Products of vectors are averaged
-    over utterances; of the cosines there are mean and smallest.
+    The last has none after it, and is the same twice.
+
+    >>> [(one.turns, both.turns) for one, both in utterance_windows([0, 1, 3])]
+    [((1, 0), (3, 1, 0)), ((3, 1, 0), (3, 1, 0))]
     """
-    width = found.vectors.shape[1]
-    rows = np.zeros((len(found.vectors), RELATIONS * (width + 2)), np.float32)
-    products, cosines = np.zeros(RELATIONS * width), list[Doubles]()
-    said: list[int] = []
-    for number, turn in enumerate(found.dialogue.turns):
-        if found.spoken[number]:
-            near = said[-WINDOW:]
-            own = [one for one in near if found.dialogue.turns[one].speaker == turn.speaker]
-            other = [one for one in near if one not in own]
-            if near:
-                kinds = (near[-1:], own[-1:], other, own)
-                means = [_mean(found.vectors, some) for some in kinds]
-                products += np.concatenate([found.vectors[number] * one for one in means])
-                cosines.append(np.array([_cosine(found.vectors[number], one) for one in means]))
-            said.append(number)
-        if cosines:
-            rows[number] = np.concatenate(
-                [products / len(cosines), np.mean(cosines, axis=0), np.min(cosines, axis=0)]
-            )
-    return rows
+    found = []
+    for place in range(1, len(order)):
+        before = tuple(order[place - 1 :: -1])
+        alone = Window("ur", (order[place], *before)[:PLACES])
+        ahead = tuple(order[place + 1 : place + 2])
+        found.append((alone, Window("ru", (*ahead, order[place], *before)[:PLACES]) if ahead else alone))
+    return found
 
 
-def _mean(vectors: Floats, places: Sequence[int]) -> Floats:
-    return vectors[list(places)].mean(axis=0) if places else np.zeros(vectors.shape[1], np.float32)
-
-
-def _cosine(one: Floats, other: Floats) -> float:
-    return float(one @ other / max(1e-12, float(np.linalg.norm(one) * np.linalg.norm(other))))
+def describe_windows(vectors: Floats, windows: Sequence[Window]) -> Floats:
+    """Return the features of windows over turns with their sketches, a row each."""
+    return window_features(
+        vectors,
+        np.array([padded(one.turns) for one in windows], np.int64).reshape(-1, PLACES),
+        np.array([DIRECTIONS.index(one.direction) for one in windows], np.int64),
+        np.array([one.histories for one in windows], np.int64),
+    )
 
 
 def flow_features(found: TurnVectors) -> Floats:
@@ -166,8 +145,17 @@ class Baseline(Model):
         return {turn: float(value) for (turn, _), value in zip(known, values, strict=True)}
 
     def graphs(self, found: TurnVectors) -> Doubles:
-        """Judge the dialogue up to each of its turns."""
-        return np.asarray(self._head.answers(graph_features(found))[self.head], np.float64)
+        """Judge the dialogue up to each of its turns: the mean over utterances, each with those around it."""
+        order = [turn for turn, heard in enumerate(found.spoken) if heard]
+        texts = [turn.text for turn in found.dialogue.turns]
+        asked = [one for pair in utterance_windows(order) for one in pair]
+        values = np.full(len(texts), np.nan)
+        if asked:
+            features = describe_windows(described(found.vectors, texts), asked)
+            alone, both = self._head.answers(features)[self.head].reshape(-1, 2).T
+            earlier = np.concatenate([[0.0], np.cumsum(both)[:-1]])
+            values[order[1:]] = (earlier + alone) / np.arange(1, len(alone) + 1)
+        return values
 
     def expected(self, found: TurnVectors) -> Doubles:
         """Return the cosine of each turn with the one that was to be expected in its place."""

@@ -7,6 +7,7 @@ themselves are what the heads of a `DialogueScorer` read.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -74,8 +75,8 @@ def vector_needs(encoder: Encoder) -> list[Need]:
     return [Need(encoder, spoken_turns, (encoder.reading(),))]
 
 
-def turn_vectors(encoder: Encoder, dialogues: Sequence[Dialogue]) -> list[TurnVectors]:
-    """Encode all turns of all dialogues, each different text once.
+def turn_vectors(encoder: Encoder, dialogues: Sequence[Dialogue], **reading: Any) -> list[TurnVectors]:
+    """Encode all turns of all dialogues, each different text once; `reading` is for `Encoder.vectors`.
 
     >>> from dialeval.dialogues import dialogue
     >>> chat = dialogue([("user", "Do you like jazz?"), ("assistant", "Jazz, yes, and blues.")])
@@ -84,7 +85,7 @@ def turn_vectors(encoder: Encoder, dialogues: Sequence[Dialogue]) -> list[TurnVe
     ([None, 0], 0.79)
     """
     texts = list({turn.text: None for dialogue in dialogues for turn in dialogue.turns if turn.text.strip()})
-    vectors = encoder.vectors(texts)
+    vectors = encoder.vectors(texts, **reading)
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     unit = vectors / np.maximum(lengths, 1e-12)
     places = {text: number for number, text in enumerate(texts)}

@@ -4,6 +4,7 @@ None of them needs a label but predictive engagement, which learns from ratings 
 meta of a dialogue, or else the mean of the `label`s of its turns.
 """
 
+import functools
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
@@ -19,12 +20,14 @@ from dialeval.models.baselines import (
     Vectors,
     exchange_features,
     flow_features,
-    graph_features,
+    utterance_windows,
 )
 from dialeval.models.encoder import DEFAULT, Encoder
 from dialeval.models.heads import Head
 from dialeval.models.network import Floats
 from dialeval.models.turn_vectors import TurnVectors
+from dialeval.models.window_features import described
+from dialeval.training.coherence_recipe import WINDOWS, VectorTable, WindowExample, window_network
 from dialeval.training.examples import Floats as Floats64
 from dialeval.training.examples import VectorExample
 from dialeval.training.recipe import Recipe, vector_recipe
@@ -63,7 +66,7 @@ def ruber(encoder: str | None = None) -> Recipe:
     """RUBER: true replies told from random ones, over means of word vectors."""
     reader = _reader(encoder, "exchange", "words")
     about = "Says how well a reply answers what was said; true replies against random ones, word vectors."
-    return _recipe("ruber", about, FITS, reader, lambda given: _replies(given, reader), (64,))
+    return _recipe("ruber", about, FITS, reader, lambda given: _replies(given, reader), (256,))
 
 
 def bert_ruber(encoder: str | None = None) -> Recipe:
@@ -99,9 +102,11 @@ def predictive_engagement(encoder: str | None = None) -> Recipe:
 
 def dynaeval(encoder: str | None = None) -> Recipe:
     """DynaEval: dialogues told from ones with shuffled or replaced utterances, by their utterance graphs."""
-    reader = _reader(encoder, "graph")
+    reader = _reader(encoder, "windows")
     about = "Says how much a dialogue is one; originals against shuffled and replaced utterances."
-    return _recipe("dynaeval", about, WHOLE, reader, lambda given: _graphs(given, reader), (64,))
+    network = functools.partial(window_network, head=WHOLE, hidden=128)
+    made, told = functools.partial(_graphs, reader=reader), reader.fields()
+    return Recipe("dynaeval", made, network, "accuracy", WINDOWS, about, told, KIND)
 
 
 def flow_score(encoder: str | None = None) -> Recipe:
@@ -196,41 +201,59 @@ def dialogue_rating(dialogue: Dialogue) -> float | None:
     return sum(numbers) / len(numbers) if numbers else None
 
 
-def _graphs(dialogues: Iterable[Dialogue], reader: Reader) -> Iterator[VectorExample]:
-    """Make of every dialogue three examples: as it is, shuffled, and with another's utterances in it."""
-    known = [found for found in _read(dialogues, reader) if sum(found.spoken) > 2]
-    for found in known:
-        other = known[_draw(f"{found.dialogue.id}|other", len(known))]
-        yield VectorExample(_whole(found), {WHOLE.name: 1.0}, 2.0)
-        yield VectorExample(_whole(_shuffled(found)), {WHOLE.name: 0.0})
-        if other is not found:
-            yield VectorExample(_whole(_replaced(found, other)), {WHOLE.name: 0.0})
+def _graphs(dialogues: Iterable[Dialogue], reader: Reader) -> Iterator[WindowExample]:
+    """Make examples of the utterances of every dialogue, as it is and damaged in two ways.
+
+    One speaker's utterances are shuffled, or replaced by those of another dialogue and, one in four, by
+    others of the same one. An utterance is seen with the one after it, one in four without.
+    """
+    known = [(found, order) for found in _read(dialogues, reader) if len(order := _spoken(found)) > 3]
+    texts = {found.dialogue.turns[turn].text: found.vectors[turn] for found, order in known for turn in order}
+    rows = {text: row for row, text in enumerate(texts)}
+    vectors = np.array([*texts.values()], np.float32).reshape(len(texts), reader.encoder.width)
+    table = VectorTable(described(vectors, [*texts]))
+    said = [[rows[found.dialogue.turns[turn].text] for turn in order] for found, order in known]
+    for own, (found, order) in zip(said, known, strict=True):
+        name, speakers = found.dialogue.id, [found.dialogue.turns[turn].speaker for turn in order]
+        chosen = sorted(set(speakers))[_draw(f"{name}|speaker", len(set(speakers)))]
+        places = [place for place, speaker in enumerate(speakers) if speaker == chosen]
+        other = said[_draw(f"{name}|other", len(said))]
+        for made in (own, _shuffled(own, places, name), _replaced(own, places, other, name)):
+            yield from _utterances(table, made, own, name)
 
 
-def _whole(found: TurnVectors) -> Floats:
-    last = max(turn for turn, heard in enumerate(found.spoken) if heard)
-    return np.asarray(graph_features(found)[last])
+def _utterances(
+    table: VectorTable, made: Sequence[int], own: Sequence[int], name: str
+) -> Iterator[WindowExample]:
+    """Make examples of utterances; in a damaged dialogue only of those whose neighbours are others."""
+    label = float(made is own)
+    for place, pairs in enumerate(zip(utterance_windows(made), utterance_windows(own), strict=True)):
+        window, true = (pair[min(1, _draw(f"{name}|{place}|after", 4))] for pair in pairs)
+        if label or window.turns[:3] != true.turns[:3]:
+            told = window.turns, window.direction, window.histories
+            yield WindowExample(table, *told, {WHOLE.name: label}, 1 + label)
 
 
-def _shuffled(found: TurnVectors) -> TurnVectors:
-    order = sorted(range(len(found.vectors)), key=lambda turn: _draw(f"{found.dialogue.id}|{turn}", 1 << 30))
-    return _rearranged(found, found.vectors[order], [found.spoken[turn] for turn in order])
+def _spoken(found: TurnVectors) -> list[int]:
+    return [turn for turn, heard in enumerate(found.spoken) if heard]
 
 
-def _replaced(found: TurnVectors, other: TurnVectors) -> TurnVectors:
-    """Put another dialogue's utterances in the place of one speaker's."""
-    spoken = [turn for turn, heard in enumerate(other.spoken) if heard]
-    speakers = sorted({turn.speaker for turn in found.dialogue.turns})
-    speaker = speakers[_draw(f"{found.dialogue.id}|speaker", len(speakers))]
-    vectors = found.vectors.copy()
-    for number, turn in enumerate(found.dialogue.turns):
-        if turn.speaker == speaker and found.spoken[number]:
-            vectors[number] = other.vectors[spoken[_draw(f"{found.dialogue.id}|{number}|in", len(spoken))]]
-    return _rearranged(found, vectors, found.spoken)
+def _shuffled(own: Sequence[int], places: Sequence[int], name: str) -> list[int]:
+    """Put the utterances of one speaker in another order."""
+    order = sorted(places, key=lambda place: _draw(f"{name}|{place}", 1 << 30))
+    made = list(own)
+    for place, chosen in zip(places, order, strict=True):
+        made[place] = own[chosen]
+    return made
 
 
-def _rearranged(found: TurnVectors, vectors: Floats, spoken: Sequence[bool]) -> TurnVectors:
-    return TurnVectors(found.dialogue, vectors, list(spoken), found.cut)
+def _replaced(own: Sequence[int], places: Sequence[int], other: Sequence[int], name: str) -> list[int]:
+    """Put other utterances in the place of one speaker's."""
+    made = list(own)
+    for place in places:
+        source = other if _draw(f"{name}|{place}|in", 4) else own
+        made[place] = source[_draw(f"{name}|{place}|which", len(source))]
+    return made
 
 
 def _flows(dialogues: Iterable[Dialogue], reader: Reader, heads: Sequence[Head]) -> Iterator[VectorExample]:
