@@ -42,7 +42,7 @@ JUDGE = ("--map", "judge.csv:id=chat,value=score,source=judge")
 def test_trust_in_words_in_json_and_in_the_report(folder: Path) -> None:
     said = here("trust", "run", "labels.csv", *JUDGE, "--kind", "kind", cwd=folder).stdout
     assert said.startswith("judge helps") or said.startswith("judge may stand in")
-    assert "worth" in said and "# Differences" in said and "kind booking" in said
+    assert "worth" in said and "# Is one system better?" in said and "kind booking" in said
     found = json.loads(here("trust", "run", "labels.csv", *JUDGE, "--json", cwd=folder).stdout)
     assert found["version"] == "trust.v1" and found["sources"][0]["n_labels"] == 60
     kept = Trust.load(folder / "run" / "trust.json")
@@ -61,7 +61,7 @@ def test_intervals_are_scores_that_a_study_reads(folder: Path) -> None:
 def test_stress_drift_and_repeats_need_no_labels(folder: Path) -> None:
     said = here("trust", "run", "--stress", "-m", "length", "--most", "20", cwd=folder).stdout
     rows = {line.split("\t")[1]: line.split("\t") for line in said.splitlines() if line.startswith("length")}
-    assert rows["scored again"][6] == rows["opposite order"][6] == rows["blanks"][6] == "1.000"
+    assert rows["scored again"][6] == rows["opposite order"][6] == rows["blanks"][6] == "1.00"
     assert float(rows["a polite filler"][7]) == 20
     here("score", "chats.jsonl", "-m", "length", "-o", "later", cwd=folder)
     assert "another date" in here("trust", "later", "--against", "run", cwd=folder).stdout
@@ -77,8 +77,12 @@ def test_stress_drift_and_repeats_need_no_labels(folder: Path) -> None:
         ("d1,human:x,overall,3", "1 label of 'overall': nothing can be said from it"),
         ("\n".join(f"d{i},human:x,overall,3" for i in range(30)), "all 30 labels of 'overall' are 3"),
         ("\n".join(f"x{i},human:x,overall,{i % 5}" for i in range(30)), "none of the 30 labelled units"),
+        (
+            "\n".join(f"d{i},human:x,overall,good" for i in range(30)),
+            "is a number: 30, with the note good (30)",
+        ),
     ],
-    ids=["one", "constant", "other dialogues"],
+    ids=["one", "constant", "other dialogues", "words"],
 )
 def test_bad_labels_are_a_sentence(folder: Path, labels: str, said: str) -> None:
     (folder / "bad.csv").write_text(f"dialogue_id,source,dimension,value\n{labels}")

@@ -76,7 +76,7 @@ def test_several_run_folders_are_one_study_and_one_report(folder: Path) -> None:
     shown = page.partition('id="dialogues"')[2]
     assert set(re.findall(r'<span class="of"><bdi>(\w)</bdi>', shown)) == {"a", "b", "c"}
     failures = (folder / "out.md").read_text(encoding="utf-8").partition("Recurring failures")[2]
-    assert re.search(r"rules/repeats\*\*[^|]*\| 10 \| 16.7 % of 60", failures)
+    assert re.search(r"\*\*repeats\*\*[^|]*\| 10 \| 16.7 % of 60", failures)
 
 
 def test_the_folders_may_move_together_and_one_may_go(folder: Path) -> None:
@@ -133,7 +133,7 @@ def test_languages_are_counted_where_not_everything_is_english(tmp_path: Path) -
         {"language": "en", "n": 8, "n_unscored": 0},
         {"language": "de", "n": 4, "n_unscored": 4},
     ]
-    assert "left unscored because of it" in " ".join(
+    assert "Left unscored because of it" in " ".join(
         here("study", "run", *QUICK, cwd=tmp_path).stdout.split()
     )
     here("report", "run", "-o", "out.md", cwd=tmp_path)

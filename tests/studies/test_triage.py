@@ -129,7 +129,7 @@ def test_how_often_and_what_the_score_says_there() -> None:
     )
     table = failure_table(result)
     assert table is not None
-    row = next(row for row in table.rows if row[0].text == "rules/repeats")
+    row = next(row for row in table.rows if row[0].text == "repeats")
     assert [cell.text for cell in row[1:5]] == ["1", "20.0 %", "1.00", "3.67"]
     assert row[3].small == "n 1\nunscored 0" and row[4].small == "n 3\nunscored 1"
 
@@ -174,7 +174,17 @@ def test_faults_that_a_metric_found_take_the_place_of_the_rules() -> None:
     assert [bad.faults for bad in result.worst[:4]] == [("rules/loop",)] * 3 + [()]
     assert loop.example is not None and loop.example[0] in ("x0", "x3")
     table = fault_table(result)
-    assert table is not None and [cell.text for cell in table.rows[0]] == ["rules/loop", "50.0", "20.0"]
+    assert table is not None and [cell.text for cell in table.rows[0]] == ["loop", "50.0", "20.0"]
+
+
+def test_of_many_dialogues_faults_are_looked_for_in_some(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dialeval.studies.triage.MOST_SEARCHED", 50)
+    talked = [chat(f"d{n:03}", "Hi", "") for n in range(120)]
+    result = triage(quality({(one.id, 1): 1.0 for one in talked}), talked, find_faults=RULES)
+    assert result is not None and len(result.worst) == MOST
+    assert {one.read for one in result.failures} == {40}
+    table = failure_table(result)
+    assert table is not None and "Looked for in 40 of 120 replies" in table.notes[1]
 
 
 def test_clustered_mean_is_the_t_interval_where_each_dialogue_has_one_turn() -> None:

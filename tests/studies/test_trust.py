@@ -188,7 +188,7 @@ def test_some_missing_scores_and_foreign_labels_are_counted() -> None:
     found = trust(Scores.of(table))
     assert found.sources[0].n_unscored == 64
     assert any("64 units are unscored" in reason for reason in found.sources[0].reasons)
-    assert found.notes == ("13 labels are of units that no source scored: left out",)
+    assert found.notes == ("13 labels, such as that of 'd17', are of units that no source scored: left out",)
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 """Scores, studies and figures of task-oriented systems as tables on the terminal."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from dialeval.cli import output
@@ -9,6 +9,7 @@ from dialeval.errors import UsageError
 if TYPE_CHECKING:
     from dialeval.jobs.scoring import Summary
     from dialeval.jobs.task_figures import SystemFigures, TaskTable
+    from dialeval.reports.table import Table
     from dialeval.studies import Comparison, Study
 
 METHODS = ("pearson", "spearman", "kendall")
@@ -33,31 +34,31 @@ def show_study(study: "Study", against: str | None = None, *, classes: bool = Fa
     rows: list[tuple[Any, ...]] = [
         (r.system, r.source, r.dimension, output.interval(r.mean), r.n, r.n_unscored) for r in study.systems
     ]
-    _show_further("Means", ("system", "source", "dimension", "mean", "n", "unscored"), rows)
-    rows = [
-        (r.level, r.dimension, r.raters, r.n_units, *map(output.interval, (r.alpha["ordinal"], r.fleiss)))
-        for r in study.agreement
-    ]
-    header = ("level", "dimension", "raters", "n", "alpha (ordinal)", "Fleiss' kappa")
-    _show_further("Agreement", header, rows)
-    rows = [
-        (r.name, r.source, *map(output.interval, (r.intercept, r.slope)), r.slope.p, r.r_squared, r.n)
-        for r in study.lines
-    ]
-    lines = ("line", "through", "intercept", "slope", "p of the slope", "R squared", "n")
-    _show_further("Lines, fitted to all ratings", lines, rows)
+    if rows:
+        header = ("system", "source", "dimension", "mean", "n", "unscored")
+        output.print_table("Means", header, rows, further=True)
+    show_report_tables(study, "agreement", "lines")
     show_subsets(study)
-    if study.foreign:
-        languages = [(one.language or "cannot be told", one.n, one.n_unscored) for one in study.languages]
-        _show_further("Languages", ("language", "dialogues", "left unscored because of it"), languages)
+    show_report_tables(study, "languages")
     for note in study.notes:
         output.say(note)
     say_signatures(study.signatures)
 
 
-def _show_further(title: str, header: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-    if rows:
-        output.print_table(title, header, rows, further=True)
+def show_report_tables(study: "Study", *names: str) -> None:
+    """Print those tables of a report that a study has something for."""
+    from dialeval.reports.contents import study_tables
+
+    made = study_tables(study)
+    print_report_tables(made[name] for name in names if name in made)
+
+
+def print_report_tables(tables: "Iterable[Table]") -> None:
+    """Print tables of a report, what stands small in a cell after the rest."""
+    for table in tables:
+        heads = [column.head for column in table.columns]
+        rows = [[f"{one.text}{one.mark} {one.small}".strip() for one in row] for row in table.rows]
+        output.print_table(table.title, heads, rows, further=True)
 
 
 def show_correlations(study: "Study", published: list[dict[str, Any]] | None = None) -> None:
@@ -155,41 +156,18 @@ def show_subsets(study: "Study") -> None:
 
 
 def show_classes(study: "Study") -> None:
-    """Print the classes of the gold, AUC and best line of each source, and its scores in each class."""
+    """Print the classes of the gold, AUC and best threshold of each source, and its scores in each class."""
     labels = study.labels
     if not labels.classes:
         output.say("no classes: nothing was rated")
         return
-    sides = {True: "upper", False: "lower", None: None}
-    members = [(one.name, one.n, output.interval(one.share), sides[one.upper]) for one in labels.classes]
-    output.print_table("Classes", ("class", "n", "share", "side"), members, further=True)
+    show_report_tables(study, "labels", "auc", "thresholds", "classes")
     if labels.rule == "halves":
         output.say(f"many values: the ratings are split at their median, {labels.median:.4g}")
     if labels.n_unlabelled:
         output.say(f"rated units without a majority, in no class: {labels.n_unlabelled}")
     if labels.reason:
         output.say(f"no AUC and no threshold: {labels.reason}")
-    if study.classes:
-        _show_lines(study)
-
-
-def _show_lines(study: "Study") -> None:
-    cut, lines = study.labels.cut, []
-    for row in study.classes:
-        line, at_cut = row.threshold, row.at(cut)
-        side = "<=" if line.upper == "below" else ">="
-        shown = None if line.value is None else f"{side} {line.value:.3f}"
-        lines.append((row.label, at_cut.n, output.interval(at_cut), shown, output.interval(line.accuracy)))
-    title = f"Upper against lower: {'upper half' if study.labels.rule == 'halves' else f'{cut:g} and up'}"
-    header = ("source", "n", "AUC", "threshold", "balanced accuracy, held out")
-    output.print_table(title, header, lines, further=True)
-    spread = [
-        (row.label, one.name, one.n, one.mean, *one.quantiles[1:4])
-        for row in study.classes
-        for one in row.distributions
-    ]
-    heads = ("source", "class", "n", "mean", "lower quartile", "median", "upper quartile")
-    output.print_table("Scores in each class", heads, spread, further=True)
 
 
 def say_signatures(signatures: Mapping[str, object]) -> None:

@@ -8,11 +8,12 @@ import typer
 
 from dialeval.cli import output
 from dialeval.cli.options import Confidence, Json, Metrics, Seed
+from dialeval.cli.tables import print_report_tables
 
 if TYPE_CHECKING:
     from dialeval.jobs.runs import StudyInput
     from dialeval.studies.planning import Plan
-    from dialeval.studies.trust_findings import SourceTrust, Trust
+    from dialeval.studies.trust_findings import Trust
 
 Map = Annotated[
     list[str] | None,
@@ -99,99 +100,13 @@ def trust(
 
 def show_trust(found: "Trust") -> None:
     """Print the verdict of each source with its reasons, then the figures."""
+    from dialeval.reports.trust_tables import trust_tables
+
     for one in found.sources:
         output.print_lines([one.verdict, *(f"  {reason}" for reason in one.reasons), ""])
-    _show_estimates(found)
-    for one in found.sources:
-        _show_details(one)
-    _show_changes(found)
+    print_report_tables(trust_tables(found).values())
     for note in found.notes:
         output.say(note)
-
-
-def _show_estimates(found: "Trust") -> None:
-    means = [(one.label, mean) for one in found.sources for mean in one.estimates]
-    heads = {
-        "labels": "labels alone",
-        "powered": "with scores",
-        "calibrated": "calibrated",
-        "corrected": "corrected",
-        "naive": "naive",
-    }
-    kept = [name for name in heads if any(getattr(mean, name).defined for _, mean in means)]
-    rows = [
-        (
-            label,
-            mean.system or "all",
-            f"{mean.n_labels} of {mean.n_units}",
-            *(output.interval(getattr(mean, name)) for name in kept),
-            None if mean.worth is None else round(mean.worth),
-        )
-        for label, mean in means
-    ]
-    header = ("source", "system", "labelled", *(heads[name] for name in kept), "worth")
-    if rows:
-        output.print_table(f"Mean {found.dimension}", header, rows, further=True)
-    gaps = [
-        (
-            one.label,
-            gap.first,
-            gap.second,
-            output.interval(gap.labels),
-            output.interval(gap.powered),
-            gap.p_holm,
-            "yes" if gap.paired else "no",
-        )
-        for one in found.sources
-        for gap in one.differences
-    ]
-    header = ("source", "first", "second", "labels alone", "with scores", "p (Holm)", "paired")
-    if gaps:
-        output.print_table("Differences", header, gaps, further=True)
-
-
-def _show_details(one: "SourceTrust") -> None:
-    if one.agreement is not None:
-        both = one.agreement
-        shares = " ".join(
-            f"{label}:{both.people[label]:.0%}/{both.judge[label]:.0%}" for label in both.people
-        )
-        row = (both.n, *map(output.interval, (both.ac1, both.alpha, both.raw)), shares)
-        title = f"{one.label} beside each rater"
-        output.print_table(title, ("n", "AC1", "alpha", "raw", "people/judge"), [row], further=True)
-    if one.calibration:
-        bins = [(bin.x, output.interval(bin.y), bin.y.n) for bin in one.calibration]
-        output.print_table(f"What a score of {one.label} means", ("score", "rating", "n"), bins, further=True)
-    if one.biases:
-        rows = [(bias.kind, bias.name, output.interval(bias.estimate), bias.p_holm) for bias in one.biases]
-        heads = ("kind", "of", "bias", "p (Holm)")
-        output.print_table(f"What moves {one.label} beside the rating", heads, rows, further=True)
-    if one.disagreements:
-        cases = [
-            (each.dialogue_id, each.turn, each.system, each.score, each.predicted, each.rating)
-            for each in one.disagreements
-        ]
-        header = ("dialogue", "turn", "system", "score", "as a rating", "rating")
-        output.print_table(f"Where {one.label} and people differ most", header, cases, further=True)
-
-
-def _show_changes(found: "Trust") -> None:
-    rows = [
-        (
-            one.label,
-            one.change,
-            one.n,
-            output.interval(one.shift),
-            one.spread,
-            output.interval(one.flips),
-            one.equal,
-            one.largest,
-        )
-        for one in found.changes
-    ]
-    header = ("source", "change", "n", "shift", "spread", "flips", "equal", "largest")
-    if rows:
-        output.print_table("Is it stable?", header, rows, further=True)
 
 
 def plan(

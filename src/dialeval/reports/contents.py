@@ -45,13 +45,13 @@ def study_tables(study: Study) -> dict[str, Table]:
     )
 
 
-def triage_tables(found: Triage | None) -> dict[str, Table]:
-    """Make every table of the triage of turns."""
+def triage_tables(found: Triage | None, study: Study) -> dict[str, Table]:
+    """Make every table of the triage of turns; systems in the order in which the study has them."""
     if found is None:
         return {}
     return _known(
         {
-            "faults": record_tables.fault_table(found),
+            "faults": record_tables.fault_table(found, summary.best_first(study)),
             "failures": record_tables.failure_table(found),
             "worst_turns": record_tables.worst_turn_table(found),
             "over_turns": record_tables.index_table(found),
@@ -64,7 +64,7 @@ def all_tables(study: Study, inspection: Inspection | None = None, trust: Trust 
     made = study_tables(study)
     record = [made.pop(name) for name in ("signatures", "schema", "settings") if name in made]
     found = [table for name, table in made.items() if name not in _PAGE_ONLY]
-    triage = triage_tables(inspection.triage if inspection else None)
+    triage = triage_tables(inspection.triage if inspection else None, study)
     return [*found, *(trust_tables(trust) if trust else {}).values(), *triage.values(), *record]
 
 

@@ -13,8 +13,9 @@ from typing import Any
 from dialeval.dialogues.visibility import shown
 from dialeval.reports import pictures, summary
 from dialeval.reports.contents import study_tables, triage_tables
-from dialeval.reports.explanations import TINTS, Why
+from dialeval.reports.explanations import Why
 from dialeval.reports.markup import draw
+from dialeval.reports.record_tables import words
 from dialeval.reports.system_tables import label_shares, ordered_columns, ranking_table
 from dialeval.reports.table import DASH, Palette, Table, figure
 from dialeval.reports.trust_tables import trust_tables
@@ -51,7 +52,7 @@ def to_html(
     triage = inspection.triage
     ranked = ordered_columns(study)[:_MOST_RANKINGS]
     prices = trust_tables(trust) if trust else {}
-    tables = {**study_tables(study), **triage_tables(triage), **prices}
+    tables = {**study_tables(study), **triage_tables(triage, study), **prices}
     context: dict[str, Any] = {
         "title": title,
         "illustrative": summary.ILLUSTRATIVE if illustrative else None,
@@ -120,7 +121,7 @@ def _environment() -> Any:
         "sides": _sides,
         "minus": lambda text: _MINUS.sub("\N{MINUS SIGN}", text),
         "tone": _tone_class,
-        "tint": lambda name: f"k{sum(map(ord, name)) % TINTS}",
+        "words": words,
         "ramp": lambda place, n: _tone_class(round(8 * place / max(1, n - 1)) - 4),
         "percent": lambda value, axis: f"{axis.place(value):g}%",
         "band_width": lambda axis: f"{axis.place(axis.band[1]) - axis.place(axis.band[0]):g}%",

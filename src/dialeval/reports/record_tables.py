@@ -1,5 +1,6 @@
 """Tables of what to look at, and of how every number was made."""
 
+from collections.abc import Sequence
 from dataclasses import asdict
 
 from dialeval.reports.table import (
@@ -25,6 +26,8 @@ from dialeval.studies.triage import Failure, Triage
 
 _LONGEST, _SHORTER = 120, 80
 _MOST_ROWS = 200
+_FAULTS, _NOT_RARE = 6, 1.0  # rows of the table of faults; more if in so many of a hundred replies
+_MOST_SYSTEMS = 8
 
 
 def worst_table(study: Study) -> Table | None:
@@ -132,23 +135,41 @@ def language_table(study: Study) -> Table | None:
     )
 
 
-def fault_table(found: Triage) -> Table | None:
-    """Return how many in a hundred replies of each system have each fault that occurs."""
-    rows = [failure for failure in found.failures if any(one.value for one in failure.by_system.values())]
-    systems = list(dict.fromkeys(name for failure in rows for name in failure.by_system))
-    if len(systems) > 8:
+def fault_table(found: Triage, order: Sequence[str] = ()) -> Table | None:
+    """Return how many in a hundred replies of each system have each fault that is not rare.
+
+    Args:
+        found: What was found.
+        order: The systems as another table has them.
+    """
+    rates = {one.name: max(rate.value or 0.0 for rate in one.by_system.values()) for one in found.failures}
+    ranked = sorted((one for one in found.failures if rates[one.name]), key=lambda one: -rates[one.name])
+    rows = [one for place, one in enumerate(ranked) if place < _FAULTS or rates[one.name] >= _NOT_RARE]
+    names = dict.fromkeys(name for failure in rows for name in failure.by_system)
+    systems = [*(name for name in order if name in names), *(name for name in names if name not in order)]
+    if len(systems) > _MOST_SYSTEMS:
         return None
+    rare = ", ".join(words(one.name) for one in ranked if one not in rows)
     return tabulate(
         "faults",
         "Faults in a hundred replies",
         rows,
-        named("Fault", "name", strong=True),
+        named("Fault", lambda row: words(row.name), strong=True),
         *numbers(
             [name or "all replies" for name in systems],
             lambda row, place: _rate(row.by_system.get(systems[place])),
         ),
-        notes=("Brackets: 95 % interval over dialogues.",),
+        notes=("Brackets: 95 % interval over dialogues." + (f" Rarer: {rare}." if rare else ""),),
     )
+
+
+def words(fault: str) -> str:
+    """Write the name of a fault in words.
+
+    >>> words("rules/cut-off")
+    'cut off'
+    """
+    return fault.partition("/")[2].replace("-", " ") or fault
 
 
 def _rate(estimate: Estimate | None) -> TableCell:
@@ -156,7 +177,11 @@ def _rate(estimate: Estimate | None) -> TableCell:
         return undefined("not looked for")
     if not estimate.value:
         return TableCell("0", small=f"none of {estimate.n:,}")
-    low = "" if estimate.low is None else f"[{max(0.0, estimate.low):.1f}, {estimate.high:.1f}]"
+    low = (
+        ""
+        if estimate.low is None
+        else f"[{max(0.0, estimate.low):.1f}, {min(100.0, estimate.high or 0):.1f}]"
+    )
     return TableCell(f"{estimate.value:.1f}", small=low)
 
 
@@ -167,7 +192,7 @@ def failure_table(found: Triage) -> Table | None:
         "failures",
         f"Recurring failures, and what {found.score.label} says of them",
         [one for one in found.failures if one.found],
-        named("Failure", "name", strong=True),
+        named("Failure", lambda one: TableCell(words(one.name), small=one.name), strong=True),
         number("Replies", "found"),
         number("Share", _share),
         number("Score there", lambda one: _mean(one.here, one.found, found)),
@@ -200,12 +225,15 @@ def _mean(estimate: Estimate, rows: int, found: Triage) -> TableCell:
 
 def _failure_notes(found: Triage) -> tuple[str, ...]:
     absent = [one.name for one in found.failures if not one.found]
+    read, replies = max((one.read for one in found.failures), default=0), found.n + found.n_unscored
+    some = f"Looked for in {read:,} of {replies:,} replies, a part of the dialogues; -m rules scores all."
     way = "Lower" if found.score.lower_is_better else "Higher"
     return (
         f"{way} is better. Rules look at words, not at meaning: a cue, not a verdict. If the score is no "
         "worse where a fault is found, one of the two is mistaken: read some. Brackets: 95 % interval over "
         "dialogues.",
-        *([f"Looked for and not found: {', '.join(absent)}."] if absent else []),
+        *([some] if read < replies else []),
+        *([f"Looked for and not found: {', '.join(map(words, absent))}."] if absent else []),
     )
 
 
@@ -222,7 +250,7 @@ def worst_turn_table(found: Triage) -> Table | None:
         named("Dialogue", "dialogue_id"),
         number("Turn", "reply.number"),
         number("Score", lambda one: Palette(found.score).write(one.reply.score.value)),
-        named("Failures", lambda one: ", ".join(one.faults) or None),
+        named("Failures", lambda one: ", ".join(map(words, one.faults)) or None),
         named("Said before", lambda one: said("before", one)),
         named("Reply", lambda one: said("reply", one)),
         named("Said next", lambda one: said("next", one)),

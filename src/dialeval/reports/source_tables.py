@@ -1,6 +1,6 @@
 """Tables about sources: how they agree with the gold, how they differ, how they go together."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -36,6 +36,7 @@ SYMBOLS = {
     "spearman": "Spearman \N{GREEK SMALL LETTER RHO}",
     "kendall": "Kendall \N{GREEK SMALL LETTER TAU}",
 }
+_MOST_SOURCES = 14  # of the table of all against all
 CEILING = "one rater against the others"
 
 
@@ -230,22 +231,33 @@ def matrix_table(study: Study, method: str | None = None) -> Table | None:
         return None
     method = method or study.method
     cells = study.matrix.correlations[method]
-    ns = sorted({cells[a][b].n for a in range(len(labels)) for b in range(a)})
+    kept = _most_telling(cells)
+    ns = sorted({cells[a][b].n for a in kept for b in kept if a > b})
     span = f"{ns[0]:,}" if len(ns) == 1 else f"{ns[0]:,} to {ns[-1]:,}"
+    less = f" {len(labels) - len(kept)} more sources are among the pairs." if len(kept) < len(labels) else ""
 
     def cell(row: int, place: int) -> TableCell:
-        return TableCell("1") if row == place else _matrix_cell(cells[row][place])
+        return TableCell("1") if row == place else _matrix_cell(cells[kept[row]][kept[place]])
 
     return tabulate(
         f"matrix-{method}",
         f"{SYMBOLS[method]} between sources",
-        range(len(labels)),
+        range(len(kept)),
         Field(number("", "").column, lambda row: row + 1),
-        named("Source", lambda row: labels[row], strong=True),
-        *numbers([str(place + 1) for place in range(len(labels))], cell),
-        notes=(f"A column is the source of that number. n = {span} units.",),
+        named("Source", lambda row: labels[kept[row]], strong=True),
+        *numbers([str(place + 1) for place in range(len(kept))], cell),
+        notes=(f"A column is the source of that number. n = {span} units.{less}",),
         rated=study.gold is not None,
     )
+
+
+def _most_telling(cells: Sequence[Sequence[Estimate]]) -> list[int]:
+    """Return the rows that fit on a page: of many, those with the closest ties to the last, the gold."""
+    last = len(cells) - 1
+    if last < _MOST_SOURCES:
+        return list(range(last + 1))
+    ranked = sorted(range(last), key=lambda place: -abs(cells[place][last].value or 0.0))
+    return [*sorted(ranked[: _MOST_SOURCES - 1]), last]
 
 
 def _matrix_cell(estimate: Estimate) -> TableCell:

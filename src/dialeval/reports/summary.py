@@ -169,6 +169,11 @@ def _ranked(study: Study, column: tuple[str, str] | None) -> list[SystemMean]:
     return sorted(rows, key=lambda row: (row.mean.value is None, sign * (row.mean.value or 0)))
 
 
+def best_first(study: Study) -> list[str]:
+    """Name the systems from the best down."""
+    return [row.system for row in _ranked(study, main_column(study))]
+
+
 def _best_system(study: Study) -> Sentence:
     column = main_column(study)
     ranked = [row for row in _ranked(study, column) if row.mean.value is not None]

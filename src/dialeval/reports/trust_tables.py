@@ -1,54 +1,42 @@
-"""Tables of `trust`: the true means, differences, the rater test, biases, stability."""
+"""Tables of `trust`, for pages and the terminal: true means, differences, raters, biases, stability."""
 
+from collections.abc import Callable
 from typing import Any
 
-from dialeval.reports.table import Table, TableCell, figure, named, number, p_value, tabulate
-from dialeval.studies.trust_findings import Trust
+from dialeval.reports.table import DASH, Shown, Table, TableCell, figure, named, number, p_value, tabulate
+from dialeval.studies.trust_findings import JudgeAgreement, MeanEstimate, Trust
+
+_MEANS = {
+    "Labels alone": "labels",
+    "With scores": "powered",
+    "Calibrated": "calibrated",
+    "Corrected": "corrected",
+    "Naive": "naive",
+}
 
 
 def trust_tables(found: Trust) -> dict[str, Table]:
     """Make every table that there is something for."""
-    means = [(one.label, mean) for one in found.sources for mean in one.estimates]
-    gaps = [(one.label, gap) for one in found.sources for gap in one.differences]
-    tests = [(one.label, one.replacement) for one in found.sources if one.replacement]
-    biases = [(one.label, bias) for one in found.sources for bias in one.biases if bias.estimate.defined]
-    source = named("Source", lambda row: row[0], strong=True)
     made = {
-        "trust_means": tabulate(
-            "trust-means",
-            f"Mean {found.dimension} over everything",
-            means,
-            source,
-            named("System", lambda row: row[1].system or "all"),
-            number("Labelled", lambda row: TableCell(f"{row[1].n_labels:,} of {row[1].n_units:,}")),
-            number("Labels alone", lambda row: row[1].labels),
-            number("With scores", lambda row: row[1].powered),
-            number("Calibrated", lambda row: row[1].calibrated),
-            number("Naive", lambda row: row[1].naive),
-            number("Worth in labels", lambda row: TableCell(figure(row[1].worth))),
-            notes=(
-                "With scores: prediction-powered. Calibrated: the same after an isotonic calibration. "
-                "Naive: the mean score as it is. Labels must be a random sample.",
-            ),
-            rated=True,
-        ),
+        "trust_means": _means_table(found),
         "trust_differences": tabulate(
             "trust-differences",
             "Is one system better?",
-            gaps,
-            source,
-            named("First", lambda row: row[1].first),
-            named("Second", lambda row: row[1].second),
-            number("Labels alone", lambda row: row[1].labels),
-            number("With scores", lambda row: row[1].powered),
-            number("p (Holm)", lambda row: TableCell(p_value(row[1].p_holm))),
+            _of_sources(found, "differences"),
+            _SOURCE,
+            named("First", _own("first")),
+            named("Second", _own("second")),
+            number("Labels alone", _own("labels")),
+            number("With scores", _own("powered")),
+            number("p (Holm)", lambda row: p_value(row[1].p_holm)),
+            named("Paired", lambda row: "yes" if row[1].paired else "no"),
             rated=True,
         ),
         "trust_raters": tabulate(
             "trust-raters",
             "May it replace a rater?",
-            tests,
-            source,
+            [(one.label, one.replacement) for one in found.sources if one.replacement],
+            _SOURCE,
             number("Winning rate", lambda row: _share(row[1].winning_rate, row[1].reason)),
             number("Advantage", lambda row: _share(row[1].advantage, row[1].reason)),
             number("Winning rate of a constant", lambda row: _share(row[1].constant_winning_rate)),
@@ -58,15 +46,51 @@ def trust_tables(found: Trust) -> dict[str, Table]:
             ),
             rated=True,
         ),
+        "trust_agreement": tabulate(
+            "trust-agreement",
+            "The judge beside each rater",
+            [(one.label, one.agreement) for one in found.sources if one.agreement],
+            _SOURCE,
+            number("n", _own("n")),
+            number("AC1", _own("ac1")),
+            number("Alpha", _own("alpha")),
+            number("Raw", _own("raw")),
+            named("People / judge", lambda row: _uses(row[1])),
+            notes=("Last: how often people and the judge use each label.",),
+            rated=True,
+        ),
+        "trust_calibration": tabulate(
+            "trust-calibration",
+            "What does a score mean?",
+            _of_sources(found, "calibration"),
+            _SOURCE,
+            number("Score", lambda row: figure(row[1].x)),
+            number("Rating", _own("y")),
+            number("n", lambda row: row[1].y.n),
+            rated=True,
+        ),
         "trust_biases": tabulate(
             "trust-biases",
             "What moves a score beside the rating?",
-            biases,
-            source,
-            named("By", lambda row: row[1].kind),
-            named("Of", lambda row: row[1].name),
-            number("Bias", lambda row: row[1].estimate),
-            number("p (Holm)", lambda row: TableCell(p_value(row[1].p_holm))),
+            [row for row in _of_sources(found, "biases") if row[1].estimate.defined],
+            _SOURCE,
+            named("By", _own("kind")),
+            named("Of", _own("name")),
+            number("Bias", _own("estimate")),
+            number("p (Holm)", lambda row: p_value(row[1].p_holm)),
+            rated=True,
+        ),
+        "trust_disagreements": tabulate(
+            "trust-disagreements",
+            "Where do they differ most?",
+            _of_sources(found, "disagreements"),
+            _SOURCE,
+            named("Dialogue", _own("dialogue_id")),
+            number("Turn", lambda row: DASH if row[1].turn is None else str(row[1].turn)),
+            named("System", _own("system")),
+            number("Score", lambda row: figure(row[1].score)),
+            number("As a rating", lambda row: figure(row[1].predicted)),
+            number("Rating", lambda row: figure(row[1].rating)),
             rated=True,
         ),
         "trust_changes": tabulate(
@@ -77,11 +101,55 @@ def trust_tables(found: Trust) -> dict[str, Table]:
             named("Change", "change"),
             number("n", "n"),
             number("Shift", "shift"),
+            number("Spread", lambda one: figure(one.spread)),
             number("Flips", "flips"),
-            number("Largest", lambda one: TableCell(figure(one.largest))),
+            number("Equal", lambda one: figure(one.equal)),
+            number("Largest", lambda one: figure(one.largest)),
         ),
     }
     return {name: table for name, table in made.items() if table is not None}
+
+
+def _own(name: str) -> Callable[[tuple[str, Any]], Shown]:
+    """Show an attribute of a finding that stands beside its source."""
+
+    def shown(row: tuple[str, Any]) -> Shown:
+        found: Shown = getattr(row[1], name)
+        return found
+
+    return shown
+
+
+_SOURCE = named("Source", lambda row: row[0], strong=True)
+
+
+def _of_sources(found: Trust, name: str) -> list[tuple[str, Any]]:
+    return [(one.label, finding) for one in found.sources for finding in getattr(one, name)]
+
+
+def _means_table(found: Trust) -> Table | None:
+    rows: list[tuple[str, MeanEstimate]] = _of_sources(found, "estimates")
+    kept = [head for head, name in _MEANS.items() if any(getattr(mean, name).defined for _, mean in rows)]
+    return tabulate(
+        "trust-means",
+        f"Mean {found.dimension} over everything",
+        rows,
+        _SOURCE,
+        named("System", lambda row: row[1].system or "all"),
+        number("Labelled", lambda row: f"{row[1].n_labels:,} of {row[1].n_units:,}"),
+        *(number(head, _own(_MEANS[head])) for head in kept),
+        number("Worth in labels", lambda row: DASH if row[1].worth is None else round(row[1].worth)),
+        notes=(
+            "With scores: prediction-powered. Calibrated: the same after an isotonic calibration. "
+            "Corrected: by sensitivity and specificity. Naive: the mean score as it is. Labels must be a "
+            "random sample.",
+        ),
+        rated=True,
+    )
+
+
+def _uses(both: JudgeAgreement) -> str:
+    return ", ".join(f"{label}: {both.people[label]:.0%} / {both.judge[label]:.0%}" for label in both.people)
 
 
 def _share(value: float | None, reason: Any = None) -> TableCell:

@@ -32,7 +32,7 @@ _METADATA = b"dialeval"
 UNSCORED = "unscored"
 _MOST_SHOWN = 100  # rows of a summary in a notebook
 FAULT_SOURCES = ("rules", "faults")  # metrics whose dimensions are faults of replies
-_SUMMARIES = ("faultless", "overall")  # dimensions of theirs that are none
+_SUMMARIES = ("faultless", "faults", "overall")  # dimensions of theirs that are none
 
 
 class Score(NamedTuple):

@@ -9,6 +9,7 @@ from dialeval.errors import DataError, UsageError
 from dialeval.scores import Scores, is_human
 from dialeval.scores.signature import better
 from dialeval.statistics.estimate import Booleans
+from dialeval.studies.notes import said_instead
 from dialeval.studies.units import (
     Column,
     Floats,
@@ -50,7 +51,10 @@ def read_labels(
     """Read the ratings, and refuse those that say nothing."""
     scores = with_systems(scores)
     rated = scores.where(source=is_human if gold == "human" else gold)
+    given, said = len(rated), said_instead(rated)
     rated = Scores(rated.table.filter(rated.table["value"].is_valid()), rated.signatures)
+    if given and not len(rated):
+        raise DataError(f"no rating of {gold!r} is a number: {said}", fix="give ratings as numbers")
     if not len(rated):
         raise DataError(f"no rating of {gold!r} among: {', '.join(scores.sources) or 'nothing'}", fix=_FIX)
     if level not in (None, "turn", "dialogue"):

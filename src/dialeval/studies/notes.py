@@ -88,7 +88,7 @@ def apart(units: Units, columns: list[Column], target: Floats) -> list[str]:
 def empty_ratings(scores: Scores, gold_columns: list[Column]) -> list[str]:
     """Return how many ratings have no value, and what stands there instead: it may be a typing error."""
     raters = {column.source for column in gold_columns}
-    said = _said_instead(scores.where(source=raters.__contains__, dimension=gold_columns[0].dimension))
+    said = said_instead(scores.where(source=raters.__contains__, dimension=gold_columns[0].dimension))
     return [f"ratings without a value: {said}"] if said else []
 
 
@@ -96,11 +96,11 @@ def empty_scores(scores: Scores, columns: Sequence[Column]) -> list[str]:
     """Return the same for each foreign source: no metric of ours says there why it gave no score."""
     made, sources = scores.signatures, dict.fromkeys(column.source for column in columns)
     foreign = [one for one in sources if one in made and made[one].name == FOREIGN]
-    told = {one: _said_instead(scores.where(source=one)) for one in foreign}
+    told = {one: said_instead(scores.where(source=one)) for one in foreign}
     return [f"scores without a value from {one}: {said}" for one, said in told.items() if said]
 
 
-def _said_instead(rows: Scores) -> str:
+def said_instead(rows: Scores) -> str:
     """Return how many rows have no value, and the commonest notes."""
     silent = rows.table.filter(pc.is_null(rows.table["value"]))
     said = Counter(silent["note"].to_pylist())

@@ -33,6 +33,7 @@ EACH = 2  # of one dialogue
 AROUND = 2  # turns shown before a bad one
 MOST_CHARACTERS = 1_500
 _CHUNK = 64  # dialogues whose faults are looked for at a time
+MOST_SEARCHED = 5_000  # dialogues in which faults are looked for; of more, every second, third, …
 FaultFinder = Callable[[Sequence[Dialogue]], Scores]
 """Scores the faults of dialogues, as the metric `rules` does."""
 
@@ -179,14 +180,20 @@ class TriageReader:
                 if rows is not None and rows[0] not in self._opened:
                     self._opened.add(rows[0])
                     new[rows[0]] = dialogue, rows[1]
-            if self._find_faults and new:
-                self._mark(self._find_faults([dialogue for dialogue, _ in new.values()]), new)
+            self._search({start: one for start, one in new.items() if self._is_searched(start)})
             for start, (dialogue, stop) in new.items():
                 self._read(dialogue, start, stop)
             yield from chunk
 
-    def _mark(self, faults: Scores, chunk: dict[int, tuple[Dialogue, int]]) -> None:
-        """Note the faults of some dialogues beside their scores."""
+    def _is_searched(self, start: int) -> bool:
+        step = -(-len(self._places) // MOST_SEARCHED)
+        return self._find_faults is not None and self._units.clusters[start] % step == 0
+
+    def _search(self, chunk: dict[int, tuple[Dialogue, int]]) -> None:
+        """Look for the faults of some dialogues, and note them beside their scores."""
+        if self._find_faults is None or not chunk:
+            return
+        faults = self._find_faults([dialogue for dialogue, _ in chunk.values()])
         units = align(faults.where(level="turn"), "turn")
         places = {key: place for place, key in enumerate(units.keys)}
         pairs = [

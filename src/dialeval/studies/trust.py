@@ -115,8 +115,13 @@ def predict_ratings(
 def _notes(labels: Labels, columns: Sequence[Column]) -> list[str]:
     units = labels.units
     scored = np.any([~np.isnan(units.columns[column]) for column in columns], axis=0)
-    lost = int((labels.known & ~scored).sum())
-    said = [f"{lost} labels are of units that no source scored: left out"] if lost else []
+    lost = np.flatnonzero(labels.known & ~scored)
+    said = []
+    if lost.size:
+        name = units.keys[int(lost[0])].dialogue_id
+        said.append(
+            f"{lost.size} labels, such as that of {name!r}, are of units that no source scored: left out"
+        )
     if bare := [name for name, own in units.by_system().items() if not labels.known[own].any()]:
         said.append(f"no label of {', '.join(bare)}: nothing is said of it")
     return said
@@ -163,7 +168,8 @@ def _source(
         what = "scores none of the labelled units" if n == 0 else f"shares only {n} dialogues with the labels"
         return replace(made, usable=False, verdict=f"{label} {what}: nothing can be said (10 are needed)")
     if np.ptp(values[both]) == 0:
-        return replace(made, usable=False, verdict=f"{label} gives every labelled unit {values[both][0]:g}")
+        same = f"gives every labelled unit {values[both][0]:g}"
+        return replace(made, usable=False, verdict=f"{label} {same}: nothing can be said")
     sign = -1.0 if better(signatures, *column) == "lower" else 1.0
     beyond, excluded = powered.outside(labels.mean, values)
     used = np.where(beyond & excluded, np.nan, values)
