@@ -4,8 +4,8 @@ Most say under which names the two stand; those of a product are described in `L
 to one session is joined in the order of its times, where a request repeats the history only what is new is
 added (`traces.conversations`).
 
-Looked up in: Helicone's request export, Amazon Bedrock's model invocation log, Amazon Lex V2 conversation
-logs, Dialogflow CX conversations (v3beta1) and ES, all as of November 2026.
+Dialogflow CX conversations were looked up (v3beta1, November 2026). Those of Helicone, Amazon Bedrock and
+Amazon Lex, and Dialogflow ES, were written from memory of their logs and not checked against a real export.
 """
 
 import re

@@ -2,7 +2,8 @@
 
 A span is a call of a model, a tool or a retriever (`traces.Call`). Its messages stand in attributes, as JSON
 or under numbered names, in events (conventions up to 1.36), in log records beside it, or are what went in and
-came out. Looked up in: semantic conventions 1.37, OpenInference 1.x, MLflow 3, as of November 2026.
+came out. Looked up in: semantic conventions 1.37, OpenInference 1.x, names of MLflow 3's attributes, as of
+November 2026; log records, Phoenix's annotations and MLflow's assessments are from memory.
 """
 
 from collections import defaultdict
