@@ -138,6 +138,11 @@ def _say_notes(chats: list[str], summary: Any) -> None:
             output.say(f"{source} scored nothing: {summary.why_silent(source)}")
     for warning in summary.warnings():
         output.say(warning)
+    if summary.licences and output.is_watched():
+        output.say(
+            f"{', '.join(summary.licences)}: weights for non-commercial use, because of their training data: "
+            f"{', '.join(sorted({name for some in summary.licences.values() for name in some}))} (WEIGHTS.md)"
+        )
 
 
 def _show(chats: list[str], summary: Any, out: str | None, explain: bool, json: bool) -> None:

@@ -29,10 +29,24 @@ def list_(json: Json = False) -> None:
     rows: list[dict[str, Any]] = []
     for name, where, folder in artefact.names():
         size = sum(path.stat().st_size for path in folder.iterdir() if path.is_file())
-        rows.append({"name": name, "where": where, "class": _kind(folder), "MB": round(size / 1e6, 1)})
+        rows.append(
+            {
+                "name": name,
+                "where": where,
+                "class": _kind(folder),
+                "MB": round(size / 1e6, 1),
+                "licence": artefact.stated_licence(folder),
+            }
+        )
     here = {row["name"] for row in rows}
     rows += [
-        {"name": name, "where": f"to pull ({source.address})", "class": source.kind, "MB": None}
+        {
+            "name": name,
+            "where": f"to pull ({source.address})",
+            "class": source.kind,
+            "MB": None,
+            "licence": source.licence,
+        }
         for name, source in sources.known().items()
         if name not in here
     ]

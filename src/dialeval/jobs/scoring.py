@@ -19,6 +19,7 @@ from dialeval.jobs.writing import Stream
 from dialeval.metrics import DEFAULT_METRICS, build, chunks, needs_of, parse_spec, signature_of
 from dialeval.metrics import explanation as why
 from dialeval.metrics.registry import CHUNK_DIALOGUES
+from dialeval.metrics.training_data import non_commercial
 from dialeval.models.needs import encode_ahead
 from dialeval.scores import Score, Scores, Signature
 
@@ -37,6 +38,8 @@ class Summary:
     input_notes: Counter[str] = field(default_factory=Counter)
     dialogue_notes: Counter[str] = field(default_factory=Counter)
     remarks: dict[str, list[str]] = field(default_factory=dict)
+    licences: dict[str, dict[str, str]] = field(default_factory=dict)
+    """By source, the models whose licence is non-commercial."""
     explanations: list[why.Explanation] = field(default_factory=list)
     score_notes: Counter[tuple[str, str, str]] = field(default_factory=Counter)
     unscored_notes: Counter[tuple[str, str]] = field(default_factory=Counter)
@@ -115,6 +118,7 @@ class Summary:
             "input_notes": dict(self.input_notes),
             "dialogue_notes": dict(self.dialogue_notes),
             "remarks": self.remarks,
+            **({"non_commercial_models": self.licences} if self.licences else {}),
             "warnings": self.warnings(),
             "signatures": {source: str(signature) for source, signature in self.signatures.items()},
             "scores": self.rows(),
@@ -251,6 +255,8 @@ def score_to(
             `-` no dialogue waits for the next one.
     """
     metrics, summary, interruption = build_all(specs), Summary(), Interruption()
+    found = {source: non_commercial(made) for source, made in metrics.items()}
+    summary.licences = {source: models for source, models in found.items() if models}
     writing.check_place(out, name)
     if explain:
         writing.check_explaining(metrics, out)

@@ -66,17 +66,9 @@ def training_data(metric: Any) -> list[TrainingData]:
     >>> [one.sets for one in training_data(build("turn-quality"))]
     [('dstc9/text', 'convai2-wild/text'), ('dbdc3',)]
     """
-    fields = {one.name: one.default for one in dataclasses.fields(metric)}
-    models = {called for called, _, _ in artefact.names()}
-    named = {*getattr(metric, "provenance", dict)(), *(name for name in fields if fields[name] in models)}
-    chosen = {
-        name: getattr(metric, name) for name in fields if name in named and isinstance(fields[name], str)
-    }
-    found: list[TrainingData] = []
-    seen: set[str] = set()
-    for model in chosen.values():
-        found += _of_model(model, seen)
-    if all(value == fields[name] for name, value in chosen.items()):
+    chosen = _chosen_models(metric)
+    found = [_recorded(made) for made in models_of(metric)]
+    if all(value == default for value, default in chosen.values()):
         kept_out = tuple(getattr(metric, "left_out", ()))
         found = [dataclasses.replace(one, filtered=(*one.filtered, *kept_out)) for one in found]
         own = (*getattr(metric, "trained_on", ()), *getattr(metric, "tuned_on", ()))
@@ -84,17 +76,47 @@ def training_data(metric: Any) -> list[TrainingData]:
     return found
 
 
-def _of_model(name: str, seen: set[str]) -> Iterator[TrainingData]:
-    """Yield the data of a model and of the models whose outputs it reads."""
+def non_commercial(metric: Any) -> dict[str, str]:
+    """Return the models behind a metric whose licence, by their training data, is non-commercial.
+
+    >>> non_commercial(build("coherence")), non_commercial(build("turn-quality"))
+    ({'dialeval-coherence': 'cc-by-nc-sa-4.0'}, {})
+    """
+    found = {made.folder.name: made.licence for made in models_of(metric)}
+    return {name: licence for name, licence in sorted(found.items()) if "-nc" in licence.lower()}
+
+
+def models_of(metric: Any) -> list[Artefact]:
+    """Return the models behind a metric, and those whose outputs they read, without the encoder."""
+    seen: set[str] = set()
+    return [made for name, _ in _chosen_models(metric).values() for made in _with_parts(name, seen)]
+
+
+def _chosen_models(metric: Any) -> dict[str, tuple[str, str]]:
+    """Return the fields of a metric that name models: what they name, and what they name by default."""
+    if not dataclasses.is_dataclass(metric):
+        return {}
+    fields = {one.name: one.default for one in dataclasses.fields(metric)}
+    models = {called for called, _, _ in artefact.names()}
+    named = {*getattr(metric, "provenance", dict)(), *(name for name in fields if fields[name] in models)}
+    return {
+        name: (getattr(metric, name), default)
+        for name, default in fields.items()
+        if name in named and isinstance(default, str)
+    }
+
+
+def _with_parts(name: str, seen: set[str]) -> Iterator[Artefact]:
+    """Yield a model and the models whose outputs it reads."""
     with suppress(DialevalError):
         made = artefact.load(artefact.resolve(name))
         if made.sha in seen or made.kind == "encoder.v1":
             return
         seen.add(made.sha)
-        yield _recorded(made)
+        yield made
         for value in made.config.values():
             if isinstance(value, dict) and isinstance(value.get("name"), str) and "sha" in value:
-                yield from _of_model(value["name"], seen)
+                yield from _with_parts(value["name"], seen)
 
 
 def _recorded(made: Artefact) -> TrainingData:

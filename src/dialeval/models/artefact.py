@@ -48,6 +48,7 @@ CONFIG, CARD = "config.json", "README.md"
 
 _CALLED = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@+-]{0,150}")  # what a pulled artefact may be called
 _AFRESH = "get the artefact afresh"
+_LICENCE = re.compile(r'^license: "?([^"\n]+)', re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -68,6 +69,11 @@ class Artefact:
         """The class and version, such as `encoder.v1`."""
         return str(self.config["class"])
 
+    @property
+    def licence(self) -> str:
+        """The licence that its card states, such as `cc-by-nc-sa-4.0`."""
+        return stated_licence(self.folder)
+
     def path(self, name: str) -> Path:
         """Return where a file is; only what was checked has a path."""
         if name not in self.files:
@@ -75,6 +81,15 @@ class Artefact:
                 f"has no file {name[:80]!a}", file=self.folder, fix=f"it has: {', '.join(sorted(self.files))}"
             )
         return self.folder / name
+
+
+def stated_licence(folder: Path) -> str:
+    """Return the licence that the card in a folder states."""
+    try:
+        found = _LICENCE.search((folder / CARD).read_text(encoding="utf-8", errors="replace"))
+    except OSError:
+        found = None
+    return found[1] if found else "unknown"
 
 
 def save(
