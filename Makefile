@@ -7,7 +7,7 @@ export DIALEVAL_DATA ?= $(abspath $(wildcard ../shared/data))
 
 dev: .venv/dev  ## make .venv with everything the tests need
 
-.PHONY: help dev demo docs test core soak lint audit weights lock lowest benchmarks picture clean
+.PHONY: help dev demo docs release test core soak lint audit weights lock lowest benchmarks picture clean
 
 help:  ## show this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
@@ -47,6 +47,9 @@ lint: .venv/dev  ## style, types, direction of imports
 docs: .venv/dev  ## the documentation as a site in site/, strictly: no link leads nowhere
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build -q --strict
 	@echo site/index.html
+
+release: .venv/dev  ## wheel and sdist in dist/, looked at, tried on every Python at hand, with SHA256SUMS
+	$(BIN)/python release.py
 
 soak: .venv/dev  ## kill loops, bit flips, full disks, simulations, fuzzing: long
 	$(BIN)/python -m pytest -m soak -s tests
