@@ -11,7 +11,7 @@ Names are imported when they are used, so that `import dialeval` costs nothing.
 
 from typing import TYPE_CHECKING, Any
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 if TYPE_CHECKING:
     from dialeval.dialogues.datasets import public_set
