@@ -5,6 +5,7 @@ import json
 import os
 import random
 import signal
+import socket
 import sys
 import threading
 import time
@@ -154,3 +155,71 @@ def test_schemathesis_for_long(tmp_path: Path) -> None:
         print(explore(service, tmp_path, 500, "--max-time", "300")[-1500:])
         print(f"{service.figure('dialeval_requests_total'):.0f} requests")
         assert service.get("/health").status == 200
+
+
+def asked(service: ScoringService, seconds: float) -> tuple[list[float], list[Any]]:
+    """Let eight honest clients ask over connections that stay open; return seconds in order, and errors."""
+    took, wrong, end = list[float](), list[Any](), time.monotonic() + seconds
+
+    def ask(number: int) -> None:
+        connection = service.connect()
+        while time.monotonic() < end:
+            number += CLIENTS
+            begun = time.perf_counter()
+            body = json.dumps({"dialogues": [chat("Jazz?", f"Number {number}.", name=f"n{number}")]})
+            try:
+                connection.request("POST", "/score", body, {"Content-Type": JSON})
+                answer = connection.getresponse()
+                answer.read()
+                wrong.extend([answer.status] if answer.status != 200 else [])
+            except OSError as error:
+                wrong.append(error)
+                connection.close()
+            took.append(time.perf_counter() - begun)
+        connection.close()
+
+    threads = [threading.Thread(target=ask, args=(one,)) for one in range(CLIENTS)]
+    for one in threads:
+        one.start()
+    for one in threads:
+        one.join()
+    return sorted(took), wrong
+
+
+def test_300_slow_clients_and_8_honest_ones() -> None:
+    """Slow ones trickle a head or a body, come back when they are hung up on, and cost the others nothing."""
+    head = b"POST /score HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    kinds = (head[:20], head + b"X-Slow: ", head + b"Content-Length: 1000\r\n\r\n{")
+    with ScoringService("-m", "repetition") as service:
+        alone, wrong = asked(service, 5)
+        assert wrong == []
+        lines: list[socket.socket | None] = [None] * 300
+        over, hung_up = threading.Event(), [0]
+
+        def trickle() -> None:
+            while not over.is_set():
+                for number in range(len(lines)):
+                    try:
+                        line = lines[number] or socket.create_connection(("127.0.0.1", service.port))
+                        line.send(b"x" if lines[number] else kinds[number % 3])
+                        lines[number] = line
+                    except OSError:
+                        line.close()
+                        hung_up[0] += 1
+                        lines[number] = None
+                over.wait(0.5)
+
+        slow = threading.Thread(target=trickle)
+        slow.start()
+        while None in lines:
+            time.sleep(0.1)
+        beside, wrong = asked(service, 25)
+        over.set()
+        slow.join()
+        for line in filter(None, lines):
+            line.close()
+    for name, took in (("alone", alone), ("beside 300 slow ones", beside)):
+        p50, p95 = (1000 * took[int(share * len(took))] for share in (0.5, 0.95))
+        print(f"8 clients {name}: n {len(took)}, p50 {p50:.1f} ms, p95 {p95:.1f} ms; hung up on {hung_up[0]}")
+    assert wrong == []
+    assert hung_up[0], "slow ones were hung up on"

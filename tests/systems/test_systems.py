@@ -156,3 +156,22 @@ def test_in_a_conversation_its_own_replies_are_the_context() -> None:
 def test_nobody_talks_to_wizards() -> None:
     with pytest.raises(UsageError, match="fixed contexts only"):
         Conversation(build("wizard-max-voted:votes=examples"))
+
+
+def test_wizards_and_a_selecting_system_have_one_pool_whoever_speaks(tmp_path: Path) -> None:
+    """Where nobody is called assistant, both take what one speaker said."""
+    from dialeval.annotation import create, read_scheme
+    from dialeval.dialogues.votes import read_candidates
+
+    said = [("A", "Where is it?"), ("B", "Down the road."), ("A", "Is it far?"), ("B", "Not at all.")]
+    path = tmp_path / "pool.jsonl"
+    formats.write([dialogue(said, "d1")], path)
+    pool = read_candidates(path, "B")
+    study = create(
+        tmp_path / "wizards", read_scheme("wizard"), [dialogue(said, "d1")], ["ann"], candidates=pool
+    )
+    system = build(f"retrieval:corpus={path},candidates={path},speaker=B")
+    assert set(study.candidates) == {"Down the road.", "Not at all."}
+    assert system.reply(Context((Turn("A", "Is it far?"),))) in study.candidates
+    assert "|speaker:B" in str(system.signature)
+    study.close()

@@ -159,7 +159,7 @@ class Retrieval:
 
     @cached_property
     def _pool(self) -> tuple[list[str], Floats]:
-        texts = read_candidates(self.candidates or "")
+        texts = read_candidates(self.candidates or "", self.speaker)
         vectors = Encoder.load(self.encoder).vectors(texts)
         return texts, vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
 
