@@ -3,7 +3,8 @@
     python benchmarks/quality.py [--sets fed conture …] [--resamples 2000] [--seed 0] [--ablation]
 
 For every rated set: the set and all that share its text are left out, parts that were trained on their text
-are trained again without it, the weights are fitted to the ratings of the rest, and the left-out set is
+are trained again without it (the student of `followup` only where the language model that teaches it is at
+hand, the reader of faults never), the weights are fitted to the ratings of the rest, and the left-out set is
 measured. Beside it stand its parts, trivial baselines and the published scores of other metrics for the same
 dialogues, each with its difference to `quality` (bootstrap over dialogues). `partial` is the correlation with
 the number of turns held fixed (for turns, with the place of the turn), `within` the mean correlation inside
@@ -24,13 +25,16 @@ from dialeval.dialogues.datasets import public_set
 from dialeval.dialogues.splits import overlap_group, portion
 from dialeval.errors import DataError
 from dialeval.jobs.training import train_to
-from dialeval.metrics.quality_parts import NAMES, DialogueParts, PartReader
+from dialeval.metrics.quality_parts import NAMES, SCALES, DialogueParts, PartReader, priors
+from dialeval.metrics.training_data import training_data
 from dialeval.metrics.turn_quality import DEFAULT, FOLLOWUP, TurnQuality
 from dialeval.models.blend import LEVELS, Blend, RatedParts, fit_terms
+from dialeval.models.language_model import DEFAULT as LANGUAGE_MODEL
+from dialeval.models.language_model import is_here
 from dialeval.scores import Score, Scores
 from dialeval.statistics import partial, spearman
 from dialeval.studies import study
-from dialeval.training.blending import rated, rated_sets
+from dialeval.training.blending import chosen_dialogues, rated, rated_parts, rated_sets
 
 LESSONS = [
     *("set:dailydialog/dev", "set:topicalchat/dev", "set:blended-skill-talk/dev", "set:empathetic/dev"),
@@ -50,10 +54,12 @@ class Lab:
 
     def reader(self, hidden: set[str]) -> PartReader:
         """Return what reads the parts with models that have not seen the hidden sets."""
-        judging = [f"set:{name}/text" for name in TurnQuality.trained_on if name not in hidden]
+        heard = training_data(TurnQuality())[0].names
+        judging = [f"set:{name}/text" for name in heard if name not in hidden]
         taught = [source for source in LESSONS if source.split(":")[1].split("/")[0] not in hidden]
+        taught = taught if is_here(LANGUAGE_MODEL) else LESSONS  # without its teacher it stays as it ships
         return PartReader(
-            turn_quality=self._model("turn-quality", judging, len(TurnQuality.trained_on), DEFAULT),
+            turn_quality=self._model("turn-quality", judging, len(heard), DEFAULT),
             followup=self._model("student", taught, len(LESSONS), FOLLOWUP, share=LESSON_SHARE),
         )
 
@@ -71,23 +77,12 @@ class Lab:
     def parts(self, name: str, reader: PartReader) -> list[DialogueParts]:
         """Read the parts of all that was rated in a set, once."""
         if (name, reader) not in self._parts:
-            given = self.sets[name]
-            wanted = {dialogue_id for some in given.ratings.values() for dialogue_id, _ in some}
-            chosen = [one for one in given.dialogues if one.id in wanted]
-            self._parts[name, reader] = list(reader.read(chosen))
+            self._parts[name, reader] = list(reader.read(chosen_dialogues(self.sets[name])))
         return self._parts[name, reader]
 
     def table(self, name: str, level: str, reader: PartReader) -> RatedParts:
         """Return the parts and ratings of one level."""
-        rows, ratings = [], []
-        given = self.sets[name].ratings.get(level, {})
-        for found in self.parts(name, reader):
-            places = {None: found.whole} if level == "dialogue" and found.turns else found.turns
-            for place, parts in places.items():
-                if (found.dialogue.id, place) in given and (level == "turn") == (place is not None):
-                    rows.append(parts)
-                    ratings.append(given[found.dialogue.id, place])
-        return RatedParts(rows, ratings)
+        return rated_parts(self.sets[name], level, self.parts(name, reader))
 
     def others(self, name: str, level: str) -> list[str]:
         """Name the sets that may teach about this one."""
@@ -97,7 +92,8 @@ class Lab:
     def fit(self, name: str, level: str, names: tuple[str, ...], others: list[str]) -> Blend:
         """Fit weights for a set to the ratings of others."""
         reader = self.reader({name, *overlap_group(name)})
-        return Blend({level: fit_terms(names, [self.table(one, level, reader) for one in others])})
+        tables = [self.table(one, level, reader) for one in others]
+        return Blend({level: fit_terms(names, tables, priors(level), SCALES)})
 
 
 def test_dialogues(name: str) -> list[Dialogue]:
@@ -114,7 +110,7 @@ def rows_of(lab: Lab, name: str, level: str, blend: Blend) -> list[Score]:
             continue
         places = {None: found.whole} if level == "dialogue" else found.turns
         for place, parts in places.items():
-            value = sum(blend.adds(level, parts).values())
+            value = blend.score(level, parts, found.shares)
             rows.append(Score(one.id, place, one.system, "quality", "quality", value))
             rows.append(Score(one.id, place, one.system, "turns", "turns", float(place or len(one.turns))))
             for part in NAMES[level]:
@@ -144,7 +140,7 @@ def measure(lab: Lab, name: str, level: str, options: argparse.Namespace) -> Non
         permutations=1,
         seed=options.seed,
     )
-    weights = ", ".join(f"{term.part} {term.weight:.2f}" for term in blend.terms[level])
+    weights = ", ".join(f"{term.part} {max(term.weights.values()):.2f}" for term in blend.terms[level])
     print(f"\n## {name}, {level}; fitted on {', '.join(lab.others(name, level))}: {weights}")
     ceiling = {method: one.value for method, one in found.ceiling.items()}
     print(f"one rater with the others: {shown(ceiling.get('pearson'))} / {shown(ceiling.get('spearman'))}")
@@ -208,16 +204,16 @@ def ablation(lab: Lab, name: str, level: str, seed: int) -> None:
     tested = {one.id for one in test_dialogues(name)}
     given = lab.sets[name].ratings[level]
     rows = [
-        (parts, given[found.dialogue.id, place])
+        (parts, found.shares, given[found.dialogue.id, place])
         for found in lab.parts(name, reader)
         if found.dialogue.id in tested and found.turns
         for place, parts in ({None: found.whole} if level == "dialogue" else found.turns).items()
         if (found.dialogue.id, place) in given
     ]
-    y = np.array([rating for _, rating in rows])
+    y = np.array([rating for *_, rating in rows])
 
     def figures(blend: Blend) -> str:
-        x = np.array([sum(blend.adds(level, parts).values()) for parts, _ in rows])
+        x = np.array([blend.score(level, parts, shares) for parts, shares, _ in rows])
         return f"{np.corrcoef(x, y)[0, 1]:.3f} / {spearman(x, y).value:.3f}"
 
     print(f"\n## {name}, {level}\nall\t{figures(lab.fit(name, level, names, others))}")
@@ -230,7 +226,10 @@ def ablation(lab: Lab, name: str, level: str, seed: int) -> None:
             some = sorted(chance.choice(others, max(1, len(others) // 2), replace=False).tolist())
             print(f"fitted on {', '.join(some)}\t{figures(lab.fit(name, level, names, some))}")
     blend = lab.fit(name, level, names, others)
-    equal = [type(term)(term.part, term.mean, term.scale, 1.0) for term in blend.terms[level]]
+    equal = [
+        type(term)(term.part, term.mean, term.scale, dict.fromkeys(term.weights, 1.0))
+        for term in blend.terms[level]
+    ]
     print(f"equal weights\t{figures(Blend({level: tuple(equal)}))}")
 
 

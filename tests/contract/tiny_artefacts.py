@@ -57,7 +57,7 @@ def _save(kind: str, fields: dict[str, Any], tensors: dict[str, Any] | None, *, 
 
 
 _SHIPPED = {
-    "blend.v1": "dialeval-quality",
+    "blend.v2": "dialeval-quality",
     "dialogue-scorer.v1": "dialeval-turn-quality",
     "outcome.v1": "dialeval-outcome",
     "reactions.v1": "dialeval-user-reaction",
@@ -109,7 +109,7 @@ def _blend(folder: Path) -> object:
     from dialeval.models.blend import LEVELS, Blend
 
     found = Blend.load(folder)
-    return [found.adds(level, {"coherence": 1e300, "tone": None}) for level in LEVELS]
+    return [found.adds(level, {"coherence": 1e300, "tone": None}, {"chat": 1.0}) for level in LEVELS]
 
 
 def _turns(folder: Path) -> object:
@@ -198,7 +198,7 @@ def _language_model(folder: Path) -> object:
 
 
 USES: dict[str, Callable[[Path], object]] = {
-    "blend.v1": _blend,
+    "blend.v2": _blend,
     "dialogue-scorer.v1": _turns,
     "outcome.v1": _outcome,
     "reactions.v1": _reactions,

@@ -9,34 +9,41 @@ from dialeval.dialogues import dialogue, formats
 from dialeval.metrics import build
 from dialeval.metrics.faults import COUNT, FAULTLESS, Faults
 from dialeval.models.fault_weights import FAULTS
+from dialeval.training.fault_examples import marked
 
-MARKED = list(formats.read(Path(__file__).with_name("faults.jsonl")))
+SCENARIOS = list(formats.read(Path(__file__).with_name("faults.jsonl")))
+MARKED = [one for scenario in SCENARIOS for one in marked(scenario)]
 
 
 @pytest.fixture(scope="module")
 def judged() -> dict[tuple[str, int | None, str], float | None]:
-    return {(row.dialogue_id, row.turn, row.dimension): row.value for row in Faults().score(MARKED)}
+    rows = Faults().score([one.dialogue for one in MARKED])
+    return {(row.dialogue_id, row.turn, row.dimension): row.value for row in rows}
 
 
 def test_own_test_dialogues_are_not_among_what_was_learned_from() -> None:
     learned = formats.read(Path(__file__).parents[2] / "src/dialeval/training/faults.jsonl")
-    known = {turn.text.lower() for one in learned for turn in one.turns if len(turn.text) > 25}
-    tested = {turn.text.lower() for one in MARKED for turn in one.turns}
-    assert len(known) > 300
+    known = {
+        turn.text.lower()
+        for scenario in learned
+        for one in marked(scenario)
+        for turn in one.dialogue.turns
+        if len(turn.text) > 25
+    }
+    tested = {turn.text.lower() for one in MARKED for turn in one.dialogue.turns}
+    assert len(known) > 1500
     assert not known & tested
 
 
 def test_marked_replies_are_less_faultless_than_good_ones(judged) -> None:
     good, bad = [], []
-    for one in MARKED:
-        fault = one.meta["fault"]
-        for turn in (
-            number for number, said in enumerate(one.turns) if number and said.speaker == "assistant"
-        ):
-            if fault is None:
-                good.append(judged[one.id, turn, FAULTLESS])
-            elif fault["turn"] == turn:
-                bad.append(judged[one.id, turn, FAULTLESS])
+    for chat, fault in MARKED:
+        if fault is not None:
+            bad.append(judged[chat.id, fault.turn, FAULTLESS])
+            continue
+        for turn, said in enumerate(chat.turns):
+            if turn and said.speaker == "assistant":
+                good.append(judged[chat.id, turn, FAULTLESS])
     assert len(bad) >= 90
     above = np.mean([one > other for one in good for other in bad])  # the area under the ROC curve
     assert above > 0.75
@@ -44,17 +51,14 @@ def test_marked_replies_are_less_faultless_than_good_ones(judged) -> None:
 
 def test_each_fault_is_likelier_where_it_is_marked(judged) -> None:
     for fault in FAULTS:
-        marked = [
-            judged[one.id, one.meta["fault"]["turn"], fault]
-            for one in MARKED
-            if one.meta["fault"] and one.meta["fault"]["name"] == fault
-        ]
+        wrong = [judged[chat.id, one.turn, fault] for chat, one in MARKED if one and one.name == fault]
+        sound = {chat.id for chat, one in MARKED if one is None}
         others = [
             value
             for (id, turn, name), value in judged.items()
-            if id.endswith("good") and turn is not None and name == fault and value is not None
+            if id in sound and turn is not None and name == fault and value is not None
         ]
-        assert np.median(marked) > np.median(others), fault
+        assert np.median(wrong) > np.median(others), fault
 
 
 def rows(made: Faults, *turns: tuple[str, str]) -> dict[tuple[int | None, str], float | str | None]:
@@ -103,7 +107,7 @@ def test_explanation_has_reply_fault_and_proof_side_by_side() -> None:
         ],
         "d",
     )
-    (found,) = Faults(thresholds=(1.1,) * 7 + (0.2,)).explain([chat])
+    (found,) = Faults(thresholds=(1.1,) * 7 + (0.85,)).explain([chat])
     assert found.reference is not None
     assert [turn.number for turn in found.own.turns] == [3]
     assert found.own.labels[0].startswith("unkind 0.")

@@ -12,6 +12,8 @@ from dialeval.metrics.quality_parts import NAMES, WHAT, PartReader
 from dialeval.models import artefact
 from dialeval.models.blend import LEVELS, Blend, Term
 from dialeval.models.card import Card
+from dialeval.models.kinds import KINDS
+from dialeval.scores import Score
 
 CHAT = [
     ("user", "Do you like jazz?"),
@@ -24,27 +26,99 @@ CHAT = [
 
 
 def scores(*chats: Dialogue, made: Quality | None = None) -> dict[tuple[str, int | None], float | None]:
-    return {(row.dialogue_id, row.turn): row.value for row in (made or Quality()).score(chats)}
+    rows = (made or Quality()).score(chats).where(dimension="quality")
+    return {(row.dialogue_id, row.turn): row.value for row in rows}
+
+
+def rows_of(dimension: str, chat: Dialogue, made: Quality | None = None) -> dict[int | None, Score]:
+    return {row.turn: row for row in (made or Quality()).score([chat]).where(dimension=dimension)}
 
 
 def written(folder: Path, terms: dict[str, list[Term]]) -> Path:
     fields = Blend({level: tuple(terms.get(level, [])) for level in LEVELS}).fields()
-    artefact.save(folder, "blend.v1", fields, {}, Card("mine", "Mine.", licence="mit", command="-"))
+    artefact.save(folder, "blend.v2", fields, {}, Card("mine", "Mine.", licence="mit", command="-"))
     return folder
 
 
 def test_a_reply_that_fits_is_better_and_a_repeated_one_worse() -> None:
-    found = scores(dialogue(CHAT, "d"))
+    bad, repeated = scores(dialogue(CHAT[:4], "d"))["d", 3], scores(dialogue(CHAT, "d"))["d", 5]
     fitting = scores(dialogue([*CHAT[:3], ("assistant", "Great! Which jazz pianist do you like best?")], "d"))
-    assert fitting["d", 3] > found["d", 3] > found["d", 5]
+    assert fitting["d", 3] > bad > repeated
 
 
-def test_a_reply_is_judged_without_what_comes_after_it() -> None:
-    whole = scores(dialogue(CHAT, "d"))
-    other = scores(dialogue([*CHAT[:4], ("user", "I hate you. Stop!")], "d"))
+def test_a_reply_is_judged_by_the_answer_to_it_and_by_nothing_later() -> None:
+    made = Quality(kind="chat")  # which is otherwise told by all that the user says
+    whole = scores(dialogue(CHAT, "d"), made=made)
+    later = [*CHAT[:5], ("assistant", "Sorry!"), ("user", "I hate you. Stop!")]
+    other = scores(dialogue(later, "d"), made=made)
     assert [other["d", turn] for turn in (1, 3)] == pytest.approx(
         [whole["d", turn] for turn in (1, 3)], abs=1e-6
     )
+    thanked = scores(dialogue([*CHAT[:4], ("user", "Thank you, that is great!")], "d"), made=made)
+    assert thanked["d", 3] > whole["d", 3]
+
+
+def test_what_came_before_is_neither_credit_nor_blame() -> None:
+    """The same exchange after a pleased and after an angry user; how it stood is a figure of its own."""
+    asked = [("user", "Which pianist do you like best?"), ("assistant", "Bill Evans, he is so calm.")]
+    chats = [
+        dialogue([("user", "Hi, are you there?"), ("assistant", "I am here."), ("user", said), *asked], "d")
+        for said in ("Wonderful, thank you so much!", "You are useless and stupid, this is terrible.")
+    ]
+    pleased, angry = (scores(chat, made=Quality(kind="chat"))["d", 4] for chat in chats)
+    assert pleased == pytest.approx(angry, abs=0.3)
+    stood = [rows_of("standing", chat)[4].value for chat in chats]
+    assert stood[0] > stood[1] + 1
+
+
+def test_the_perfect_answer_after_a_bad_one_is_the_better_one() -> None:
+    chat = dialogue(
+        [
+            ("user", "How long is the warranty on the kettle?"),
+            ("assistant", "Our kettles are loved by thousands of customers all over the world!"),
+            ("user", "That's not what I asked. How long is the warranty?"),
+            ("assistant", "You're right, sorry. The warranty on the kettle is two years."),
+            ("user", "Perfect, thank you!"),
+        ],
+        "d",
+    )
+    found = scores(chat)
+    assert found["d", 3] > found["d", 1]
+
+
+def test_percentiles_rise_with_the_score_and_stay_within_bounds() -> None:
+    chat = dialogue(CHAT, "d")
+    values, places = rows_of("quality", chat), rows_of("percentile", chat)
+    turns = sorted((turn for turn in values if turn is not None), key=lambda turn: values[turn].value)
+    assert [places[turn].value for turn in turns] == sorted(places[turn].value for turn in turns)
+    assert all(0 <= row.value <= 100 for row in places.values())
+
+
+def test_a_kind_can_be_given_and_one_that_nobody_rated_is_noted() -> None:
+    chat = dialogue(CHAT, "d")
+    assert (
+        Quality(kind="support").score([chat]).signatures["quality"]
+        != Quality().score([chat]).signatures["quality"]
+    )
+    blend = Blend.load("dialeval-quality")
+    unseen = [kind for kind in KINDS if not blend.is_validated("dialogue", kind)]
+    assert unseen
+    row = rows_of("quality", chat, Quality(kind=unseen[0]))[None]
+    assert row.note == f"not validated on {unseen[0]}"
+    assert rows_of("quality", chat)[None].note is None
+
+
+def test_without_faults_the_parts_that_need_them_count_nothing() -> None:
+    (why,) = Quality(faults=False).explain([dialogue(CHAT, "d")])
+    assert {why.parts[name] for name in ("answers", "civility", "consistency", "grounding")} == {0.0}
+
+
+def test_length_beyond_a_few_words_is_not_counted() -> None:
+    found = [
+        next(PartReader(reader=None).read([dialogue([("user", "Hi"), ("assistant", text)], "d")])).whole
+        for text in ("one two three four five six seven eight", " ".join(["word"] * 80))
+    ]
+    assert found[0]["substance"] == found[1]["substance"]
 
 
 def test_a_dialogue_is_judged_by_what_its_user_says() -> None:
@@ -70,12 +144,13 @@ def test_every_part_is_explained_and_every_shipped_weight_is_a_part() -> None:
     shipped = Blend.load("dialeval-quality")
     for level in LEVELS:
         assert tuple(term.part for term in shipped.terms[level]) == NAMES[level]
-        assert all(term.weight > 0 for term in shipped.terms[level])
+        assert all(max(term.weights.values()) > 0 for term in shipped.terms[level])
 
 
 def test_more_of_a_part_is_never_worse(tmp_path: Path) -> None:
-    term = Term("novelty", 0.5, 0.25, 0.2)
-    assert [term.adds(value) for value in (0.0, 0.5, 1.0, 1e9)] == pytest.approx([-0.4, 0.0, 0.4, 1.0])
+    term = Term("novelty", 0.5, 0.25, dict.fromkeys(KINDS, 0.2))
+    added = [term.adds(value, {"chat": 1.0}) for value in (0.0, 0.5, 1.0, 1e9)]
+    assert added == pytest.approx([-0.4, 0.0, 0.4, 1.0])
     made = Quality(blend=str(written(tmp_path / "mine", {"turn": [term]})))
     found = scores(dialogue(CHAT, "d"), made=made)
     assert found["d", 3] == pytest.approx(0.4)
@@ -85,9 +160,9 @@ def test_more_of_a_part_is_never_worse(tmp_path: Path) -> None:
 
 def test_what_is_not_known_is_taken_to_be_average() -> None:
     found = next(PartReader().read([dialogue(CHAT[:2], "d")]))
-    assert found.turns[1]["mood"] is None
+    assert found.turns[1]["reaction"] is None
     assert found.turns[1]["uptake"] is None
-    assert Blend.load("dialeval-quality").adds("turn", found.turns[1])["mood"] == 0.0
+    assert Blend.load("dialeval-quality").adds("turn", found.turns[1], found.shares)["reaction"] == 0.0
 
 
 def test_of_the_moods_so_far_the_latest_counts_most() -> None:
@@ -98,7 +173,7 @@ def test_of_the_moods_so_far_the_latest_counts_most() -> None:
         for one in said:
             turns += [("user", one), ("assistant", "Sure, here is what you need.")]
         found = next(PartReader().read([dialogue(turns, name)]))
-        moods[name] = found.turns[5]["mood"], found.whole["mood"]
+        moods[name] = found.standing[5]["mood"], found.whole["mood"]
     assert moods["late"][0] < moods["early"][0]
     assert moods["late"][1] == pytest.approx(moods["early"][1], abs=0.3)  # a dialogue counts all alike
 
@@ -106,7 +181,8 @@ def test_of_the_moods_so_far_the_latest_counts_most() -> None:
 def test_dialogues_without_replies_are_unscored() -> None:
     calls = Turn("assistant", "", tool_calls=(ToolCall("look", {}, "1"),))
     given = [Dialogue("step", (Turn("user", "Hi"), calls)), Dialogue("none", (Turn("user", "Hi"),))]
-    assert [(row.dialogue_id, row.turn, row.value, row.note) for row in Quality().score(given)] == [
+    rows = Quality().score(given).where(dimension="quality")
+    assert [(row.dialogue_id, row.turn, row.value, row.note) for row in rows] == [
         ("step", None, None, "no reply to score"),
         ("none", None, None, "no reply to score"),
     ]
@@ -126,18 +202,23 @@ def test_the_signature_names_weights_and_models() -> None:
     [
         ({"turn": []}, "levels"),
         ({"turn": {}, "dialogue": []}, "levels.turn"),
-        ({"turn": [], "dialogue": [{"part": "mood", "mean": 0, "scale": 0, "weight": 1}]}, "levels.dialogue"),
         (
-            {"turn": [], "dialogue": [{"part": "mood", "mean": 0, "scale": 1, "weight": -1}]},
+            {"turn": [], "dialogue": [{"part": "mood", "mean": 0, "scale": 0, "weights": {}}]},
             "levels.dialogue",
         ),
-        ({"turn": [{"part": 3, "mean": 0, "scale": 1, "weight": 1}], "dialogue": []}, "levels.turn"),
-        ({"turn": [{"part": "mood", "mean": "0", "scale": 1, "weight": 1}], "dialogue": []}, "levels.turn"),
+        (
+            {"turn": [], "dialogue": [{"part": "mood", "mean": 0, "scale": 1, "weights": {"chat": -1}}]},
+            "levels.dialogue",
+        ),
+        ({"turn": [{"part": 3, "mean": 0, "scale": 1, "weights": {}}], "dialogue": []}, "levels.turn"),
+        ({"turn": [{"part": "mood", "mean": "0", "scale": 1, "weights": {}}], "dialogue": []}, "levels.turn"),
     ],
 )
 def test_weights_that_make_no_sense_are_refused(tmp_path: Path, levels: object, field: str) -> None:
     card = Card("mine", "Mine.", licence="mit", command="-")
-    artefact.save(tmp_path / "mine", "blend.v1", {"levels": json.loads(json.dumps(levels))}, {}, card)
+    artefact.save(
+        tmp_path / "mine", "blend.v2", {"levels": json.loads(json.dumps(levels)), "rated_kinds": {}}, {}, card
+    )
     with pytest.raises(DataError) as caught:
         Blend.load(tmp_path / "mine")
     assert str(caught.value.field).startswith(field)
@@ -148,7 +229,7 @@ def test_teachers_that_are_not_here_leave_nothing_scored(
 ) -> None:
     monkeypatch.setenv("DIALEVAL_HOME", str(tmp_path))
     rows = list(Quality(teachers=True).score([dialogue(CHAT, "d")]))
-    assert [row.turn for row in rows] == [1, 3, 5, None]
+    assert [row.turn for row in rows if row.dimension == "quality"] == [1, 3, 5, None]
     assert all(row.value is None and "dialeval models pull" in str(row.note) for row in rows)
 
 
@@ -161,11 +242,11 @@ def test_an_empty_reply_is_a_failed_reply() -> None:
         Turn("user", "Never mind."),
         Turn("assistant", "", tool_calls=(ToolCall("look", {}, "1"),)),
     ]
-    rows = {row.turn: row for row in Quality().score([dialogue(said, "d1")])}
+    rows = rows_of("quality", dialogue(said, "d1"))
     assert list(rows) == [1, 3, None]  # what only calls a tool is no reply
     empty, bad = rows[1], rows[3]
     assert empty.note == "empty reply"
     assert empty.value is not None and bad.value is not None
     assert empty.value < bad.value - 1
-    silent = [row for row in Quality().score([dialogue(said[:2], "d2")]) if row.turn is None]
-    assert silent[0].value is not None and silent[0].value < 0
+    silent = rows_of("quality", dialogue(said[:2], "d2"))[None]
+    assert silent.value is not None and silent.value < 0

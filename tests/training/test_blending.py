@@ -48,8 +48,8 @@ def of_run(folder: Path) -> Rated:
 def test_what_raters_like_weighs_more(tmp_path: Path) -> None:
     found = blend_to([of_run(rated_run(tmp_path / "run"))], tmp_path / "mine")
     assert found["rated"] == {"turn": {"run": 12}, "dialogue": {"run": 12}}
-    weights = {term.part: term.weight for term in Blend.load(tmp_path / "mine").terms["turn"]}
-    assert weights["coherence"] > weights["mood"]  # nobody had said anything before
+    weights = {term.part: term.weights["chat"] for term in Blend.load(tmp_path / "mine").terms["turn"]}
+    assert weights["coherence"] > weights["reaction"]  # nobody said anything after
     assert "dialeval blend" in (tmp_path / "mine" / "README.md").read_text()
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from dialeval.dialogues import dialogue
+from dialeval.errors import DataError
 from dialeval.training import fault_injections as faults
 from dialeval.training.fault_examples import fault_examples
 
@@ -37,8 +38,8 @@ def test_examples_of_every_kind_of_dialogue() -> None:
     said = [("assistant", "I have a dog."), ("assistant", "Nobody here has pets.")]
     pair = dialogue(said, "fault-pairs-one-1",
                     meta={"pair": "own", "targets": {"contradicts": 1.0}})  # fmt: skip
-    marked = dialogue([("user", "I'm Lee."), ("assistant", "Who are you?")], "m",
-                      meta={"fault": {"turn": 1, "name": "contradicts-user", "evidence": 0}})  # fmt: skip
+    fault = {"turn": 1, "name": "contradicts-user", "evidence": 0, "reply": "Who are you?"}
+    marked = dialogue([("user", "I'm Lee."), ("assistant", "Hi Lee!")], "m", meta={"faults": [fault]})
     good = dialogue(
         [
             ("a", "Do you have tea?"),
@@ -66,8 +67,8 @@ def test_a_run_from_end_to_end(tmp_path: Path) -> None:
 
     written = Path(faults.__file__).with_name("faults.jsonl").read_text(encoding="utf-8").splitlines()
     chats = [json.loads(line) for line in written]
-    plain = [{**one, "id": f"plain-{one['id']}", "meta": {}} for one in chats if one["meta"]["fault"] is None]
-    for name, some in (("learn", [*chats[:30], *plain[:10]]), ("dev", [*chats[30:], *plain[10:]])):
+    plain = [{**one, "id": f"plain-{one['id']}", "meta": {}} for one in chats[:30]]
+    for name, some in (("learn", [*chats[:5], *plain[:5]]), ("dev", [*chats[20:60], *plain[10:]])):
         lines = "\n".join(map(json.dumps, some))
         (tmp_path / f"{name}.jsonl").write_text(lines, encoding="utf-8")
     out = tmp_path / "reader"
@@ -76,3 +77,19 @@ def test_a_run_from_end_to_end(tmp_path: Path) -> None:
     assert found["class"] == "fault-reader.v1"
     reader = FaultReader.load(out)
     assert all(weight >= 0 for some in reader.weights.values() for weight in some.features.values())
+
+
+@pytest.mark.parametrize(
+    ("changed", "told"),
+    [
+        ({"name": "boring"}, "Invalid enum value 'boring'"),
+        ({"turn": 9}, "no such turn"),
+        ({"evidence": 1}, "no such turn, or evidence after it"),
+        ({"reply": ""}, "length >= 1"),
+    ],
+)
+def test_marks_that_make_no_sense_are_refused(changed: dict[str, object], told: str) -> None:
+    fault = {"turn": 1, "name": "ignores", "reply": "Nice weather.", **changed}
+    chat = dialogue([("user", "Who?"), ("assistant", "Me.")], "m", meta={"faults": [fault]})
+    with pytest.raises(DataError, match=told):
+        list(fault_examples([chat]))

@@ -337,6 +337,7 @@ def blend(
         str | None, typer.Option(help="Model for mood and tone, in place of the shipped one.")
     ] = None,
     followup: PartModel = None,
+    reader: Annotated[str | None, typer.Option(help="Model for faults, in place of the shipped one.")] = None,
     licence: Annotated[str | None, typer.Option(help="Of the weights, for their card.")] = None,
     threads: Threads = None,
     cache: Cache = None,
@@ -348,30 +349,32 @@ def blend(
     """
     from dialeval.jobs.runs import Run, is_run
     from dialeval.metrics.quality_parts import PartReader
+    from dialeval.models.kinds import KINDS
     from dialeval.training.blending import Rated, blend_to
 
     shipped = PartReader()
-    reader = PartReader(
+    parts = PartReader(
         turn_quality or shipped.turn_quality,
         coherence or shipped.coherence,
         reactions or shipped.reactions,
         followup or shipped.followup,
+        reader or shipped.reader,
     )
     given: list[str | Rated] = [
         Rated.of_scores(source, Run(source).dialogues(), Run(source).scores()) if is_run(source) else source
         for source in sources or ()
     ]
     with output.progress("dialogues read") as watch:
-        found = blend_to(given, out, without=without or (), reader=reader, licence=licence, watch=watch)
+        found = blend_to(given, out, without=without or (), reader=parts, licence=licence, watch=watch)
     if json:
         output.print_json(found)
         return
     rows = [
-        (level, term["part"], term["mean"], term["scale"], term["weight"])
+        (level, term["part"], term["mean"], term["scale"], *term["weights"].values())
         for level, terms in found["levels"].items()
         for term in terms
     ]
-    output.print_table("Weights", ("level", "part", "mean", "scale", "weight"), rows)
+    output.print_table("Weights", ("level", "part", "mean", "scale", *KINDS), rows)
     for level, counts in found["rated"].items():
         told = ", ".join(f"{name} {count:,}" for name, count in counts.items() if count)
         output.say(f"{level}s rated: {told or 'none, so the shipped weights stay'}")

@@ -26,13 +26,14 @@ _EMPTY, _FOREIGN, _NO_EVIDENCE, _CUT = "empty reply", "not English", "no evidenc
 _SUPPORT = "unsupported"
 
 
-class _Reply(NamedTuple):
+class JudgedReply(NamedTuple):
     """The probabilities of one reply's faults, what proves them, and why some could not be read."""
 
     turn: int
     values: Mapping[str, float]
     proofs: Mapping[str, Proof]
     note: str | None
+    features: Mapping[str, float] = {}
 
     @property
     def sound(self) -> float | None:
@@ -63,7 +64,7 @@ class Faults:
 
     model: str = DEFAULT
     reactions: str = reactions.DEFAULT
-    thresholds: tuple[float, ...] = (0.18, 0.36, 0.1, 0.22, 0.02, 0.36, 0.21, 0.025)
+    thresholds: tuple[float, ...] = (0.39, 0.39, 0.05, 0.11, 0.1, 0.5, 0.3, 0.29)
     speaker: str | None = None
     dimensions: ClassVar[tuple[str, ...]] = (*FAULTS, *RULED, FAULTLESS, COUNT)
     better: ClassVar[Mapping[str, Better]] = dict.fromkeys((*FAULTS, *RULED, COUNT), "lower")
@@ -71,7 +72,7 @@ class Faults:
     def score(self, dialogues: Iterable[Dialogue]) -> Scores:
         """Give each reply's probabilities, and each dialogue's faults per hundred replies."""
         rows = Rows(self)
-        for dialogue, found in self._read(dialogues):
+        for dialogue, found in self.replies(dialogues):
             for reply in found:
                 for fault in (*FAULTS, *RULED):
                     value = reply.values.get(fault)
@@ -83,7 +84,7 @@ class Faults:
             self._sum_up(rows, dialogue, found)
         return rows.scores()
 
-    def _sum_up(self, rows: Rows, dialogue: Dialogue, found: Sequence[_Reply]) -> None:
+    def _sum_up(self, rows: Rows, dialogue: Dialogue, found: Sequence[JudgedReply]) -> None:
         """Add faults per hundred replies, each by itself and all together, and the mean of `faultless`."""
         counted = [(self._faults(reply), reply) for reply in found]
         for fault in (*FAULTS, *RULED):
@@ -98,13 +99,14 @@ class Faults:
         count = 100.0 * sum(len(some) for some, _ in counted) / len(counted) if each else None
         rows.add(dialogue, None, COUNT, count, none)
 
-    def _faults(self, reply: _Reply) -> list[str]:
+    def _faults(self, reply: JudgedReply) -> list[str]:
         limits = dict(zip(FAULTS, self.thresholds, strict=True))
         return [fault for fault, value in reply.values.items() if value >= limits.get(fault, 1.0)]
 
-    def _read(
+    def replies(
         self, dialogues: Iterable[Dialogue], prove: bool = False
-    ) -> Iterator[tuple[Dialogue, list[_Reply]]]:
+    ) -> Iterator[tuple[Dialogue, list[JudgedReply]]]:
+        """Read dialogues; with `prove` also which earlier turn proves a contradiction."""
         reader, heard = FaultReader.load(self.model), Reactions.load(self.reactions)
         for some in encoded_chunks(self, dialogues):
             for dialogue, found in reply_features(reader, some, self.speaker, prove, heard):
@@ -120,7 +122,7 @@ class Faults:
     def explain(self, dialogues: Sequence[Dialogue]) -> list[Explanation]:
         """Return the faulty replies of each dialogue, beside the turn or passage that proves each fault."""
         explained = []
-        for dialogue, found in self._read(dialogues, prove=True):
+        for dialogue, found in self.replies(dialogues, prove=True):
             own, proofs = list[ExplainedTurn](), list[ExplainedTurn]()
             for reply in found:
                 for fault in self._faults(reply):
@@ -172,20 +174,20 @@ def faultless(values: Mapping[str, float]) -> float:
     return sound
 
 
-def _judge(reader: FaultReader, reply: Reply, turn: int, found: ReplyFeatures | None) -> _Reply:
+def _judge(reader: FaultReader, reply: Reply, turn: int, found: ReplyFeatures | None) -> JudgedReply:
     ruled = {name: RULES[name](reply) for name in RULED}
     values = {name: float(told is not None) for name, told in ruled.items()}
     proofs = {name: Proof(None, told) for name, told in ruled.items() if told}
     if found is None:
-        return _Reply(turn, values, proofs, _EMPTY)
+        return JudgedReply(turn, values, proofs, _EMPTY)
     if not _is_english(reply.turn.text):
-        return _Reply(turn, values, proofs, _FOREIGN)
+        return JudgedReply(turn, values, proofs, _FOREIGN)
     read = {
         fault: reader.weights[fault].probability(found.values)
         for fault, features in FAULTS.items()
         if fault != _SUPPORT or features[0] in found.values
     }
-    return _Reply(turn, read | values, found.proofs | proofs, _CUT if found.cut else None)
+    return JudgedReply(turn, read | values, found.proofs | proofs, _CUT if found.cut else None, found.values)
 
 
 def _is_english(text: str) -> bool:

@@ -1,6 +1,6 @@
 """How good replies and dialogues are, by all that ships: the metric `quality`, for when none is named."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -8,38 +8,48 @@ from dialeval.dialogues import Dialogue, scored_turns
 from dialeval.errors import DialevalError
 from dialeval.metrics.dialoguescore import CHAT, OpenCoherence
 from dialeval.metrics.explanation import ExplainedTurn, Explanation, Piece, Side
+from dialeval.metrics.faults import DEFAULT as READER
 from dialeval.metrics.followup import Followup
 from dialeval.metrics.quality_parts import DialogueParts, PartReader
-from dialeval.metrics.registry import Language, Rows, known_language, metric
+from dialeval.metrics.registry import Better, Language, Rows, known_language, metric
 from dialeval.metrics.turn_quality import DEFAULT as TURN_QUALITY
 from dialeval.metrics.turn_quality import FOLLOWUP, Student, TurnQuality
 from dialeval.metrics.user_reaction import UserReaction
 from dialeval.models import reactions
-from dialeval.models.blend import Blend
+from dialeval.models.blend import Blend, Level, Parts
+from dialeval.models.fault_reader import FaultReader
+from dialeval.models.kinds import Kind
 from dialeval.models.language_model import DEFAULT as LANGUAGE_MODEL
 from dialeval.models.language_model import MISSING, is_here
 from dialeval.models.needs import Need
 from dialeval.scores import Scores
 
 DEFAULT = "dialeval-quality"
-QUALITY, EMPTY = "quality", "empty reply"
+QUALITY, PERCENTILE, STANDING = "quality", "percentile", "standing"
+EMPTY, UNHEARD = "empty reply", "the user has not answered yet"
 
 
-@metric("quality.v2")
+@metric("quality.v3")
 @dataclass(frozen=True)
 class Quality:
     """How good a reply and a dialogue are: a sum of a few parts, weighed by what people said of other chats.
 
     0 is what is usual in the sets it was weighed on; 1 is a rating that is a standard deviation higher. A
-    reply is judged without what comes after it, a dialogue by all that was said. A reply that says nothing
-    and calls no tool has failed: it gets the lowest value there is. `--explain` says what each part adds.
-    `blend` names the weights; the others name the models that the parts come from. `teachers` asks a language
-    model in place of its student, seconds for each dialogue.
+    reply is judged by itself and by what the user said to it, a dialogue by all that was said; what counts
+    how much depends on the kind of dialogue (small talk, information, support, task, recommendation,
+    tutoring). `percentile` is the share of rated replies or dialogues of that kind that score lower,
+    `standing` how the dialogue stands with its user before each reply and at the end. A reply that says
+    nothing and calls no tool has failed: it gets the lowest value there is. `--explain` says what each part
+    adds.
+
+    `blend` names the weights; the others name the models that the parts come from. `faults=false` leaves out
+    what reads a reply together with earlier turns, for speed. `kind` says what all dialogues are. `teachers`
+    asks a language model in place of its student, seconds for each dialogue.
 
     >>> from dialeval.dialogues import dialogue
     >>> chats = [dialogue([("user", "Do you like jazz?"), ("assistant", reply)], reply)
     ...     for reply in ("Yes, I love jazz, do you play?", "I do not understand the question.")]
-    >>> good, bad = (row.value for row in Quality().score(chats) if row.turn)
+    >>> good, bad = (row.value for row in Quality().score(chats) if row.turn and row.dimension == "quality")
     >>> good > bad
     True
     """
@@ -49,35 +59,58 @@ class Quality:
     coherence: str = CHAT
     reactions: str = reactions.DEFAULT
     followup: str = FOLLOWUP
+    reader: str = READER
+    faults: bool = True
+    kind: Kind | None = None
     teachers: bool = False
     speaker: str | None = None
     language: Language = known_language()
-    dimensions: ClassVar[tuple[str, ...]] = (QUALITY,)
+    dimensions: ClassVar[tuple[str, ...]] = (QUALITY, PERCENTILE, STANDING)
+    better: ClassVar[Mapping[str, Better]] = {PERCENTILE: "neither", STANDING: "neither"}
 
     def score(self, dialogues: Iterable[Dialogue]) -> Scores:
-        """Judge each reply by what came before, and each dialogue by the whole of it."""
+        """Judge each reply by itself, and each dialogue by the whole of it."""
         rows, blend = Rows(self), Blend.load(self.blend)
         if self.teachers and not is_here(LANGUAGE_MODEL):
             return self._silent(rows, dialogues)
         for found in self._parts(dialogues, blend):
-            dialogue = found.dialogue
-            for turn in scored_turns(dialogue, self.speaker):
-                if turn not in found.turns:
-                    rows.add(dialogue, turn, QUALITY, None, "no text")
-                    continue
-                value = sum(blend.adds("turn", found.turns[turn]).values())
-                note = EMPTY if turn in found.empty else "truncated" if turn in found.cut else None
-                rows.add(dialogue, turn, QUALITY, value, note)
+            for turn in scored_turns(found.dialogue, self.speaker):
+                if turn in found.turns:
+                    note = EMPTY if turn in found.empty else "truncated" if turn in found.cut else None
+                    self._add(rows, blend, found, turn, note)
+                else:
+                    self._add_none(rows, found.dialogue, turn, "no text")
             if found.turns:
-                rows.add(dialogue, None, QUALITY, sum(blend.adds("dialogue", found.whole).values()))
+                self._add(rows, blend, found, None)
             else:
-                rows.add(dialogue, None, QUALITY, None, "no reply to score")
+                self._add_none(rows, found.dialogue, None, "no reply to score")
         return rows.scores()
+
+    def _add(
+        self, rows: Rows, blend: Blend, found: DialogueParts, turn: int | None, note: str | None = None
+    ) -> None:
+        level: Level = "dialogue" if turn is None else "turn"
+        parts = found.whole if turn is None else found.turns[turn]
+        value = blend.score(level, parts, found.shares)
+        kind = max(found.shares, key=lambda one: found.shares[one])
+        if note is None and not blend.is_validated(level, kind):
+            note = f"not validated on {kind}"
+        rows.add(found.dialogue, turn, QUALITY, value, note)
+        place = blend.percentile(level, value, found.shares)
+        rows.add(
+            found.dialogue, turn, PERCENTILE, place, note if place is not None else "no ratings to compare"
+        )
+        standing = _standing(blend, found.standing[turn])
+        rows.add(found.dialogue, turn, STANDING, standing, None if standing is not None else UNHEARD)
+
+    def _add_none(self, rows: Rows, dialogue: Dialogue, turn: int | None, note: str) -> None:
+        for name in self.dimensions:
+            rows.add(dialogue, turn, name, None, note)
 
     def _silent(self, rows: Rows, dialogues: Iterable[Dialogue]) -> Scores:
         for dialogue in dialogues:
             for turn in (*scored_turns(dialogue, self.speaker), None):
-                rows.add(dialogue, turn, QUALITY, None, MISSING)
+                self._add_none(rows, dialogue, turn, MISSING)
         return rows.scores()
 
     def explain(self, dialogues: Sequence[Dialogue]) -> list[Explanation]:
@@ -85,9 +118,10 @@ class Quality:
         blend, explained = Blend.load(self.blend), []
         for found in self._parts(dialogues, blend):
             if found.turns:
-                adds = blend.adds("dialogue", found.whole)
+                adds = blend.adds("dialogue", found.whole, found.shares)
                 own = Side(found.dialogue.id, tuple(_labelled(found, blend)))
-                told = "what each part adds; a reply has its score and the part that moves it most"
+                kind, share = max(found.shares.items(), key=lambda one: one[1])
+                told = f"judged as {kind} ({share:.0%}); a reply has its score and the part that moves it"
                 value = sum(adds.values())
                 explained.append(Explanation(found.dialogue.id, "quality", value, adds, own, note=told))
         return explained
@@ -101,6 +135,7 @@ class Quality:
                 "coherence": OpenCoherence(self.coherence).provenance()["model"],
                 "reactions": UserReaction(model=self.reactions).provenance()["model"],
                 "followup": self._expectation(),
+                **({"reader": FaultReader.load(self.reader).sha[:12]} if self.faults else {}),
             }
         except (DialevalError, KeyError):  # what is not there keeps its name: nothing is scored
             return {}
@@ -122,8 +157,23 @@ class Quality:
     @property
     def _reader(self) -> PartReader:
         return PartReader(
-            self.turn_quality, self.coherence, self.reactions, self.followup, self.teachers, self.speaker
+            self.turn_quality,
+            self.coherence,
+            self.reactions,
+            self.followup,
+            self.reader if self.faults else None,
+            self.kind,
+            self.teachers,
+            self.speaker,
         )
+
+
+def _standing(blend: Blend, known: Parts) -> float | None:
+    """Return the mean of mood and uptake so far, each on the scale of rated dialogues."""
+    terms = {term.part: term for term in blend.terms["dialogue"]}
+    found = [terms[name].standard(value) for name, value in known.items() if name in terms]
+    some = [value for value in found if value is not None]
+    return sum(some) / len(some) if some else None
 
 
 def _labelled(found: DialogueParts, blend: Blend) -> Iterator[ExplainedTurn]:
@@ -132,7 +182,7 @@ def _labelled(found: DialogueParts, blend: Blend) -> Iterator[ExplainedTurn]:
         if parts is None:
             yield turn
             continue
-        adds = blend.adds("turn", parts)
+        adds = blend.adds("turn", parts, found.shares)
         most = max(adds, key=lambda name: abs(adds[name]), default="")
         text = "".join(piece.text for piece in turn.pieces)
         label = f"{sum(adds.values()):+.2f}, {most} {adds[most]:+.2f}" if most else None

@@ -1,7 +1,8 @@
 """The parts of `quality`: a handful of figures of each reply and of each dialogue, by other metrics.
 
-A reply is judged by itself and what came before it: what users said to earlier replies is known, what they
-say next is not. A dialogue is judged when it is over, by all that was said.
+A reply is judged by itself: by what it is in its context, and by what the user said to it. What came before
+it is context, never credit or blame; how the dialogue stood before it is a figure of its own (`standing`). A
+dialogue is judged when it is over, by all that was said.
 """
 
 import math
@@ -12,13 +13,16 @@ from dialeval.dialogues import Dialogue, Turn, scored_turns, takes_part
 from dialeval.dialogues.signals import next_turns
 from dialeval.metrics.baselines import Repetition, words
 from dialeval.metrics.dialoguescore import CHAT, OpenCoherence
+from dialeval.metrics.faults import DEFAULT as READER
+from dialeval.metrics.faults import Faults, JudgedReply
 from dialeval.metrics.followup import Followup
 from dialeval.metrics.registry import encoded_chunks, needs_of
 from dialeval.metrics.turn_quality import DEFAULT as TURN_QUALITY
 from dialeval.metrics.turn_quality import FOLLOWUP, Student, TurnQuality
 from dialeval.metrics.user_reaction import UserReaction
 from dialeval.models import reactions
-from dialeval.models.blend import Level, Parts
+from dialeval.models.blend import Level, Parts, Priors, Shares
+from dialeval.models.kinds import KINDS, Kind, kind_needs, kind_shares
 from dialeval.models.needs import Need
 from dialeval.models.reactions import Reactions
 from dialeval.scores import Scores
@@ -30,24 +34,75 @@ WHAT: Mapping[str, str] = {
     "followup": "what a language model would expect the user to say next: the metric `student`",
     "novelty": "the share of a reply's three-word runs that its speaker had not said before",
     "tone": "how friendly replies sound, -3 to 3",
-    "mood": "how pleased the user sounds, -3 to 3: the metric `user-reaction`",
-    "length": "words of a reply, as a logarithm",
+    "reaction": "how pleased the user sounds with the reply, -3 to 3: the metric `user-reaction`",
+    "answers": "whether replies take up what was just said: `ignores` of the metric `faults`, as a logarithm",
+    "civility": "whether replies are kind: `unkind` of `faults`, as a logarithm",
+    "consistency": "whether replies contradict neither themselves nor the user, repeat nothing, make sense "
+    "and break no rule: the other faults, as a logarithm",
+    "grounding": "the share of a reply's words that the evidence at hand or the dialogue has",
+    "mood": "how pleased the user sounds over the dialogue, -3 to 3",
+    "ending": "how pleased the user sounds at the end, -3 to 3",
     "engagement": "words of a user turn, as a logarithm",
     "staying": "the share of replies after which the user went on",
+    "substance": "words of a reply up to eight, as a logarithm: more than that is not counted",
 }
-OF_REPLY = ("turn-quality", "coherence", "followup", "novelty", "tone")
-"""The parts of a turn that are about the reply itself; the others are about what was said before it."""
+OF_REPLY = (
+    *("turn-quality", "coherence", "followup", "novelty", "tone"),
+    *("answers", "civility", "consistency", "grounding", "substance"),
+)
+"""The parts that are about the reply itself; the others are about what the user said."""
+_OVER_REPLIES = tuple(name for name in OF_REPLY if name not in ("followup", "substance"))
 NAMES: Mapping[Level, tuple[str, ...]] = {
-    "turn": ("turn-quality", "coherence", "followup", "novelty", "tone", "mood", "uptake"),
+    "turn": (*OF_REPLY[:-1], "reaction", "uptake"),
     "dialogue": (
-        *("turn-quality", "coherence", "novelty", "tone", "mood", "uptake"),
-        *("length", "engagement", "staying"),
+        *(*_OVER_REPLIES, "mood", "ending", "uptake"),
+        *("engagement", "staying", "substance"),
     ),
 }
-"""The parts of each level. Of a turn, mood and uptake are means over the exchanges before it, the latest
-counting most."""
-_FADING = 0.7  # of what an exchange says of the next reply, with each further one
+_SAME = 0.1  # what a part counts before any rating was seen
+_LEANS: Mapping[Level, Mapping[Kind, Mapping[str, float]]] = {
+    "turn": {
+        "information": {"grounding": 0.5, "answers": 0.2, "followup": 0.0, "novelty": 0.0}
+        | {"turn-quality": 0.05, "coherence": 0.05, "consistency": 0.05},
+        "task": {"followup": 0.05},
+        "tutoring": {"tone": 0.0, "followup": 0.0, "consistency": 0.05},
+    },
+    "dialogue": {
+        "chat": {"staying": 0.2},
+        "information": {"answers": 0.2, "grounding": 0.3},
+        "support": {"ending": 0.5, "mood": 0.3, "answers": 0.05, "civility": 0.05, "consistency": 0.05}
+        | dict.fromkeys(("turn-quality", "coherence", "novelty", "tone", "uptake"), 0.03),
+        "task": {"ending": 0.2, "mood": 0.2},
+        "recommendation": {"tone": 0.0, "novelty": 0.05, "substance": _SAME},
+    },
+}
+"""What is known before any rating: in support the user's reaction says nearly all; a reply that has evidence
+is judged by it; where people want something done or known, long talk is no sign of quality, and novelty and
+small talk matter less."""
+_SMALL_TALK = ("engagement", "staying", "substance")
+SCALES: Mapping[str, tuple[float, float]] = {"grounding": (0.7, 0.2)}
+"""Mean and scale of parts that the rated sets may lack."""
+_FADING = 0.7  # of what an exchange says of how a dialogue stands, with each further one
+_ENOUGH = 8  # words
+_RULE = 0.9  # probability of a fault that a rule found
 Figures = dict[tuple[str, int], float | None]
+
+
+def priors(level: Level) -> Priors:
+    """Return what each part counts in each kind of dialogue before any rating; nothing where it is missing.
+
+    >>> priors("dialogue")["support"]["ending"], "staying" in priors("dialogue")["support"]
+    (0.5, False)
+    """
+    found = {}
+    for kind in KINDS:
+        leans = _LEANS[level].get(kind, {})
+        found[kind] = {
+            name: leans.get(name, 0.3 if name == "grounding" else _SAME)
+            for name in NAMES[level]
+            if kind == "chat" or name not in _SMALL_TALK or name in leans
+        }
+    return found
 
 
 @dataclass(frozen=True)
@@ -57,10 +112,14 @@ class DialogueParts:
     dialogue: Dialogue
     turns: Mapping[int, Parts]
     whole: Parts
+    shares: Shares
+    """How much the dialogue is of each kind."""
+    standing: Mapping[int | None, Parts]
+    """Mood and uptake so far, before each reply and (None) at the end; recent exchanges count most."""
     cut: frozenset[int] = frozenset()
     """Replies that were longer, or came after longer turns, than the encoder reads."""
     empty: Mapping[int, Parts] = field(default_factory=dict)
-    """Replies that say nothing: the parts that come from what was said before them."""
+    """Replies that say nothing: the parts that come from what the user said to them."""
 
     def counting_empty(self, lowest: Parts) -> "DialogueParts":
         """Count empty replies as failed ones: with the lowest value of each part that is about the reply.
@@ -71,7 +130,7 @@ class DialogueParts:
         if not self.empty:
             return self
         worst = {name: lowest[name] for name in OF_REPLY if name in lowest}
-        every = {**self.turns, **{turn: {**before, **worst} for turn, before in self.empty.items()}}
+        every = {**self.turns, **{turn: {**said, **worst} for turn, said in self.empty.items()}}
         turns = {turn: every[turn] for turn in sorted(every)}
         return replace(self, turns=turns, whole={**self.whole, **_over_replies(self.dialogue, turns)})
 
@@ -80,13 +139,16 @@ class DialogueParts:
 class PartReader:
     """Reads the parts of dialogues with the models of other metrics.
 
-    With `teachers`, a language model itself is asked what the shipped student of it was taught.
+    With `teachers`, a language model itself is asked what the shipped student of it was taught. Without a
+    `reader`, faults are not looked for. `kind` says what all dialogues are, in place of the classifier.
     """
 
     turn_quality: str = TURN_QUALITY
     coherence: str = CHAT
     reactions: str = reactions.DEFAULT
     followup: str = FOLLOWUP
+    reader: str | None = READER
+    kind: Kind | None = None
     teachers: bool = False
     speaker: str | None = None
 
@@ -97,7 +159,7 @@ class PartReader:
         >>> chat = dialogue([("user", "Do you like jazz?"), ("assistant", "I do! Do you play?"),
         ...     ("user", "Great, yes, the piano!"), ("assistant", "I do! Do you play?")], "d1")
         >>> found = next(PartReader().read([chat]))
-        >>> found.turns[3]["novelty"], found.turns[1]["mood"], found.whole["novelty"]
+        >>> found.turns[3]["novelty"], found.turns[3]["reaction"], found.whole["novelty"]
         (0.0, None, 0.5)
         """
         for some in encoded_chunks(self, dialogues):
@@ -105,7 +167,9 @@ class PartReader:
 
     def needs(self) -> list[Need]:
         """Open the models of all parts; return what they read of encoders."""
-        return needs_of([self._judge, self._fit, self._expected, self._reaction])
+        faults = [Faults(self.reader, self.reactions)] if self.reader else []
+        kinds = [] if self.kind else kind_needs()
+        return needs_of([self._judge, self._fit, self._expected, self._reaction, *faults]) + kinds
 
     @property
     def _judge(self) -> TurnQuality:
@@ -137,10 +201,28 @@ class PartReader:
             "novelty": {place: 1.0 - (share or 0.0) for place, share in repeated.items()},
             "tone": self._tones(dialogues),
         }
+        if self.reader:
+            figures |= self._faults(dialogues)
         cut = {(row.dialogue_id, row.turn) for row in judged if row.note == "truncated"}
         signals = self._reaction.signals(dialogues)
-        for dialogue, reacted in zip(dialogues, signals, strict=True):
-            yield self._of(dialogue, figures, reacted, cut)
+        kinds = self._kinds(dialogues)
+        for dialogue, reacted, shares in zip(dialogues, signals, kinds, strict=True):
+            yield self._of(dialogue, figures, reacted, shares, cut)
+
+    def _kinds(self, dialogues: list[Dialogue]) -> list[Shares]:
+        if self.kind:
+            return [{self.kind: 1.0}] * len(dialogues)
+        rows = kind_shares(dialogues)
+        return [dict(zip(KINDS, map(float, row), strict=True)) for row in rows]
+
+    def _faults(self, dialogues: list[Dialogue]) -> dict[str, Figures]:
+        found: dict[str, Figures] = {name: {} for name in _FAULTY}
+        judge = Faults(str(self.reader), self.reactions, speaker=self.speaker)
+        for dialogue, replies in judge.replies(dialogues):
+            for reply in replies:
+                for name, value in _soundness(reply).items():
+                    found[name][dialogue.id, reply.turn] = value
+        return found
 
     def _tones(self, dialogues: list[Dialogue]) -> Figures:
         """Read each turn as what is said next to the turn that it answers."""
@@ -160,29 +242,55 @@ class PartReader:
         dialogue: Dialogue,
         figures: Mapping[str, Figures],
         reacted: Mapping[int, tuple[float | None, bool]],
+        shares: Shares,
         cut: set[tuple[str, int | None]],
     ) -> DialogueParts:
         turns: dict[int, Parts] = {}
         empty: dict[int, Parts] = {}
+        standing: dict[int | None, Parts] = {}
         ever = {"mood": _Running(), "uptake": _Running()}
         lately = {"mood": _Running(_FADING), "uptake": _Running(_FADING)}
-        every = scored_turns(dialogue, self.speaker)
+        every, ending = scored_turns(dialogue, self.speaker), None
         for turn in every:
-            place = (dialogue.id, turn)
-            before = {name: running.mean for name, running in lately.items()}
+            place, mood = (dialogue.id, turn), reacted[turn][0]
+            uptake = figures["uptake"].get(place)
+            standing[turn] = {name: running.mean for name, running in lately.items()}
             if dialogue.turns[turn].text.strip():
-                turns[turn] = {**{name: some.get(place) for name, some in figures.items()}, **before}
+                turns[turn] = {**{name: some.get(place) for name, some in figures.items()}, "reaction": mood}
             elif not has_more_than_text(dialogue.turns[turn]):
-                empty[turn] = before
-            for name, value in (("mood", reacted[turn][0]), ("uptake", figures["uptake"].get(place))):
+                empty[turn] = {"reaction": mood, "uptake": uptake}
+            for name, value in (("mood", mood), ("uptake", uptake)):
                 ever[name].add(value)
                 lately[name].add(value)
+            ending = ending if mood is None else mood
+        standing[None] = {name: running.mean for name, running in lately.items()}
         whole = _over_replies(dialogue, turns)
         whole |= {name: running.mean for name, running in ever.items()}
-        whole["engagement"] = _engagement(dialogue, every)
+        whole |= {"ending": ending, "engagement": _engagement(dialogue, every)}
         whole["staying"] = _mean([float(goes_on) for _, goes_on in reacted.values()])
         lost = frozenset(turn for turn in turns if (dialogue.id, turn) in cut)
-        return DialogueParts(dialogue, turns, whole, lost, empty)
+        return DialogueParts(dialogue, turns, whole, shares, standing, lost, empty)
+
+
+_FAULTY = ("answers", "civility", "consistency", "grounding")
+_SAID = {"ignores": "answers", "unkind": "civility"}
+
+
+def _soundness(reply: JudgedReply) -> dict[str, float | None]:
+    """Turn the faults of a reply into parts: logarithms of the probability that there is none."""
+    found: dict[str, float | None] = {}
+    consistency = 0.0
+    for fault, probability in reply.values.items():
+        sound = math.log1p(-min(probability, _RULE))
+        if fault in _SAID:
+            found[_SAID[fault]] = sound
+        elif fault not in ("unsupported", "off-topic"):
+            consistency += sound
+    if found:
+        found["consistency"] = consistency
+    if "new-words" in reply.features:
+        found["grounding"] = 1.0 - reply.features["new-words"]
+    return found
 
 
 def has_more_than_text(turn: Turn) -> bool:
@@ -196,9 +304,12 @@ def has_more_than_text(turn: Turn) -> bool:
 
 def _over_replies(dialogue: Dialogue, turns: Mapping[int, Parts]) -> dict[str, float | None]:
     """Return the parts of a dialogue that are means over its replies."""
-    names = ("turn-quality", "coherence", "novelty", "tone")
-    found = {name: _mean([parts[name] for parts in turns.values()]) for name in names}
-    return {**found, "length": _mean([_length(dialogue.turns[turn].text) for turn in turns])}
+    found = {name: _mean([parts.get(name) for parts in turns.values()]) for name in _OVER_REPLIES}
+    return {**found, "substance": _mean([_substance(dialogue.turns[turn].text) for turn in turns])}
+
+
+def _substance(text: str) -> float:
+    return math.log1p(min(_ENOUGH, len(words(text))))
 
 
 class _Running:

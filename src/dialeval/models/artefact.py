@@ -39,7 +39,7 @@ CLASSES = frozenset(
         "fault-reader.v1",
         "outcome.v1",
         "reactions.v1",
-        "blend.v1",
+        "blend.v2",
         "coherence.v2",
         "gguf.v1",
     }

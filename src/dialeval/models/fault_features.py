@@ -3,8 +3,8 @@
 A reply is read with what it answers, with the two earlier turns of its own speaker that are most like it, and
 with two of the other's: the last one and the one most like it. Turns are alike by vectors that the run has
 anyway; only the last hundred are looked at, so that time grows with the number of turns. A long reply is read
-in parts of whole sentences, and so is evidence: each part of a reply with the passages most like it. For a
-contradiction the worst part counts, for an answer the best, for support the mean.
+in parts of whole sentences: for a contradiction the worst part counts, for an answer the best. Evidence is
+not read but looked up: which words and numbers of the reply are neither in it nor in the dialogue.
 """
 
 import re
@@ -19,15 +19,13 @@ import numpy as np
 from dialeval.dialogues import Dialogue, scored_turns
 from dialeval.dialogues.dialogue import evidence_before
 from dialeval.dialogues.segments import split
-from dialeval.models.fault_reader import LAYER, LONGEST_REPLY, FaultReader, Memory, Part, Question
-from dialeval.models.network import Floats
+from dialeval.models.fault_reader import LONGEST_REPLY, FaultReader, Memory, Part, Question
 from dialeval.models.reactions import REACTIONS, Reactions, exchanges
 from dialeval.models.turn_vectors import TurnVectors, turn_vectors
 
 FEATURES = (
     "own-contradicts",
     "user-contradicts",
-    "evidence-contradicts",
     "repeats",
     "alike",
     "overlap",
@@ -36,15 +34,14 @@ FEATURES = (
     "misfit",
     "nonsense",
     "unkind",
-    "unsupported",
-    "strange",
     "new-words",
     "new-numbers",
     "displeased",
 )
-_OWN, _OTHERS, _PASSAGES = 2, 1, 2  # earlier turns and passages that a reply is read with
+_OWN, _OTHERS = 2, 1  # earlier turns that a reply is read with
 _LOOK_BACK = 100
 _WINDOW_WORDS, _MOST_WINDOWS = 80, 400
+_LONGEST_PASSAGE = 200_000  # characters
 _PART_TOKENS = 48
 _WORD = re.compile(r"\w+")
 
@@ -114,6 +111,7 @@ class _Plan:
         self.dialogue, self._found, self._reader, self._prove = found.dialogue, found, reader, prove
         self.questions: list[Question] = []
         self._asked: list[_Asked] = []
+        self._bags: dict[str, frozenset[str]] = {}
         turns = [turn for turn in scored_turns(found.dialogue, speaker) if found.spoken[turn]]
         self.replies = [ReplyFeatures(turn, cut=found.cut[turn]) for turn in turns]
         self._texts = [turn.text for turn in found.dialogue.turns]
@@ -136,7 +134,7 @@ class _Plan:
             self._compare(number, turn, last)
         rest = [one for one in others if one != last]
         heard = self._like(rest, turn, _OTHERS) + ([last] if last is not None else [])
-        for place, (part, _) in enumerate(parts):
+        for place, part in enumerate(parts):
             self._ask(number, "context", place, Proof(last, ""), Question(part, tuple(context)))
             for kind, some in (("own", self._like(own, turn, _OWN)), ("user", heard)):
                 if some:
@@ -147,7 +145,8 @@ class _Plan:
                     self._ask(number, f"{kind}-proof", place, Proof(one, ""), question)
         self._repeat(number, turn, own)
         if passages := evidence_before(self.dialogue, turn):
-            self._weigh(number, parts, [one.text for one in passages], [self._texts[one] for one in said])
+            texts = [self._texts[one] for one in said]
+            self._weigh(number, self._texts[turn], [one.text for one in passages], texts)
 
     def _ask(self, reply: int, what: str, part: int, proof: Proof, question: Question) -> None:
         self.questions.append(question)
@@ -171,36 +170,29 @@ class _Plan:
             like = self._like(own, turn, _OWN)
             values["overlap"] = max(_overlap(self._texts[one], self._texts[turn]) for one in like)
 
-    def _weigh(
-        self, number: int, parts: Sequence[tuple[Part, str]], passages: Sequence[str], said: Sequence[str]
-    ) -> None:
-        """Hold each part of a reply against the windows of the evidence that are most like it."""
-        windows = [one for passage in passages for one in _windows(passage)][:_MOST_WINDOWS]
-        if not windows:
-            return
-        encoder, values = self._reader.encoder, self.replies[number].values
-        alike = encoder.vectors([text for _, text in parts]) @ encoder.vectors(windows).T
-        strange, known = [], {word for one in (*windows, *said) for word in _words(one)}
-        for place, (part, text) in enumerate(parts):
-            best = np.argsort(-alike[place], kind="stable")[:_PASSAGES]
-            for one in best:
-                question = Question(part, (Memory("evidence", windows[one]),))
-                self._ask(number, "evidence", place, Proof(None, windows[one]), question)
-            strange.append(
-                _strangeness(
-                    encoder.tokens([text], layer=LAYER, half=True)[0],
-                    encoder.tokens([windows[one] for one in best], layer=LAYER, half=True),
-                )
-            )
-        values["strange"] = float(np.mean(strange))
-        words = [word for _, text in parts for word in _words(text)]
+    def _weigh(self, number: int, text: str, passages: Sequence[str], said: Sequence[str]) -> None:
+        """Count the words and numbers of a reply that neither the evidence nor the dialogue has."""
+        known = set[str]().union(*map(self._bag, (*passages[-_LOOK_BACK:], *said)))
+        words = _words(text)
         fresh = [word for word in words if word not in known]
+        values = self.replies[number].values
         values["new-words"] = len(fresh) / max(1, len(words))
         values["new-numbers"] = min(1.0, 0.5 * sum(word[0].isdigit() for word in fresh))
+        if self._prove:
+            windows = [one for passage in passages for one in _windows(passage)][:_MOST_WINDOWS]
+            if windows:
+                encoder = self._reader.encoder
+                alike = encoder.vectors(windows) @ encoder.vectors([text])[0]
+                self.replies[number].proofs["unsupported"] = Proof(None, windows[int(alike.argmax())])
+
+    def _bag(self, text: str) -> frozenset[str]:
+        """Return the different words of a text; each is looked at once in a dialogue."""
+        if text not in self._bags:
+            self._bags[text] = frozenset(_words(text[:_LONGEST_PASSAGE]))
+        return self._bags[text]
 
     def answer(self, answers: dict[str, np.ndarray[tuple[int], np.dtype[np.float64]]]) -> None:
         """Turn the logits of all questions into features."""
-        parts: dict[tuple[int, int], list[int]] = {}
         shown: dict[tuple[int, str], float] = {}
         for place, one in enumerate(self._asked):
             values, proofs = self.replies[one.reply].values, self.replies[one.reply].proofs
@@ -222,17 +214,6 @@ class _Plan:
                 if said > shown.get((one.reply, name), -np.inf) and (dash or name not in proofs):
                     proofs[name] = one.proof
                     shown[one.reply, name] = said if dash else -np.inf
-            if kind == "evidence":
-                parts.setdefault((one.reply, one.part), []).append(place)
-        worst: dict[int, list[tuple[float, Proof]]] = {}
-        for (reply, _), places in parts.items():
-            best = max(places, key=lambda place: answers["supported"][place])
-            found = (-float(answers["supported"][best]), self._asked[best].proof)
-            worst.setdefault(reply, []).append(found)
-        for reply, some in worst.items():
-            # the mean: of many parts, one is always far from all that was retrieved
-            self.replies[reply].values["unsupported"] = float(np.mean([value for value, _ in some]))
-            self.replies[reply].proofs["unsupported"] = max(some, key=lambda one: one[0])[1]
 
 
 def _most(values: dict[str, float], name: str, value: float) -> bool:
@@ -246,24 +227,24 @@ def _least(values: dict[str, float], name: str, value: float) -> None:
     values[name] = min(values.get(name, np.inf), float(value))
 
 
-def _parts(text: str, reader: FaultReader) -> list[tuple[Part, str]]:
+def _parts(text: str, reader: FaultReader) -> list[Part]:
     """Cut a reply into stretches of whole sentences, by tokens; a short one is one part."""
     if len(text) <= 2 * LONGEST_REPLY:  # a token has more than two letters, but for odd texts, which are cut
-        return [(Part(text, 0, LONGEST_REPLY), text)]
+        return [Part(text, 0, LONGEST_REPLY)]
     sentences = [line for block in text.splitlines() for line in split(block, "punkt")]
     counts = [len(ids) for ids in reader.encoder.tokenizer.bare(sentences)]
     if sum(counts) + 2 <= LONGEST_REPLY:
-        return [(Part(text, 0, LONGEST_REPLY), text)]
-    parts: list[tuple[Part, str]] = []
+        return [Part(text, 0, LONGEST_REPLY)]
+    parts: list[Part] = []
     start, held, size = 1, list[str](), 0
     for sentence, count in zip([*sentences, ""], [*counts, 0], strict=True):
         if held and (size + count > _PART_TOKENS or not sentence):
             if start < reader.encoder.limit - 1:
-                parts.append((Part(text, start, min(start + size, start + LONGEST_REPLY)), " ".join(held)))
+                parts.append(Part(text, start, min(start + size, start + LONGEST_REPLY)))
             start, held, size = start + size, [], 0
         held.append(sentence)
         size += count
-    return parts or [(Part(text, 0, LONGEST_REPLY), text)]
+    return parts or [Part(text, 0, LONGEST_REPLY)]
 
 
 def _windows(passage: str) -> Iterator[str]:
@@ -294,14 +275,3 @@ def _overlap(earlier: str, reply: str) -> float:
         counts.append(Counter(pairwise(words)) or Counter(words))
     common, size = sum((counts[0] & counts[1]).values()), sum(counts[1].values())
     return common / size if size else 0.0
-
-
-def _strangeness(reply: Floats, windows: Sequence[Floats]) -> float:
-    """Return how far the tokens of a reply are on average from the nearest token of the windows."""
-    mine = reply[1:-1].astype(np.float32)
-    theirs = np.concatenate([one[1:-1] for one in windows]).astype(np.float32)
-    if not len(mine) or not len(theirs):
-        return 1.0
-    mine /= np.linalg.norm(mine, axis=1, keepdims=True)
-    theirs /= np.linalg.norm(theirs, axis=1, keepdims=True)
-    return float(1.0 - (mine @ theirs.T).max(1).mean())

@@ -35,7 +35,7 @@ def column_names(study: Study) -> dict[tuple[str, str], str]:
     sources = [source for source, _ in columns]
     return {
         column: column[0]
-        if sources.count(column[0]) == 1 and not is_human(column[0])
+        if (sources.count(column[0]) == 1 and not is_human(column[0])) or column[0] == column[1]
         else f"{column[0]} / {column[1]}"
         for column in columns
     }

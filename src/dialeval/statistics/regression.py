@@ -218,32 +218,42 @@ def isotonic(x: Vector, y: Vector) -> tuple[Floats, Floats]:
 
 
 def blend_weights(
-    sets: Sequence[tuple[Floats, Floats]], *, penalty: float = 9.0, lean: float = 0.1
+    sets: Sequence[tuple[Floats, Floats, Floats]], prior: Floats, *, penalty: float = 20.0
 ) -> Floats:
-    """Non-negative weights for the columns of several tables such that their sum follows the targets of each.
+    """Non-negative weights for the columns of several tables, for each kind of row, that follow the targets.
 
+    A row is of several kinds at once, by shares: its prediction is the mean of what the kinds' weights give.
     Every table counts alike, whatever its length, and is centred, so that a set with lenient raters does not
-    shift the weights. The ridge penalty pulls each weight towards `lean`: with little data all parts count
-    the same, which transfers better to other data than the best fit.
+    shift the weights. Two ridge penalties of the same strength pull what differs from the prior: its mean
+    over the kinds towards zero, and each kind's towards that mean. So a kind with little data follows its
+    prior and what was learned from the others.
 
     Args:
-        sets: For each table its rows of parts, standardised, and the targets, standardised in each table.
-        penalty: Strength of the ridge penalty beside the mean squared errors of the tables.
-        lean: The value that weights are pulled towards.
+        sets: For each table its rows of parts, standardised, the targets, standardised in each table, and the
+            share of each kind in each row.
+        prior: Weights before any data, a row for each kind; one below zero stays at zero.
+        penalty: Strength of the ridge penalties beside the mean squared errors of the tables.
 
     >>> rows = np.array([[0.0, 1.0], [1.0, 0.0], [2.0, 1.0], [3.0, 0.0]])
-    >>> blend_weights([(rows, np.array([-1.3, -0.4, 0.4, 1.3]))], penalty=0.01).round(2)
-    array([0.85, 0.  ])
+    >>> table = (rows, np.array([-1.3, -0.4, 0.4, 1.3]), np.ones((4, 1)))
+    >>> blend_weights([table], np.array([[0.1, 0.1]]), penalty=0.01).round(2)
+    array([[0.85, 0.  ]])
     """
     from scipy.optimize import nnls
 
     if not sets:
         raise UsageError("weights need at least one table with ratings")
-    width = sets[0][0].shape[1]
-    left, right = [np.sqrt(penalty) * np.eye(width)], [np.full(width, np.sqrt(penalty) * lean)]
-    for rows, targets in sets:
-        share = len(targets) ** -0.5
-        left.append(share * (rows - rows.mean(axis=0)))
-        right.append(share * (targets - targets.mean()))
-    found, _ = nnls(np.concatenate(left), np.concatenate(right))
-    return np.asarray(found)
+    kinds, width = prior.shape
+    free, lean = (prior >= 0).ravel(), np.maximum(prior, 0.0).ravel()
+    mean = np.kron(np.full((1, kinds), 1.0 / kinds), np.eye(width))
+    apart = np.eye(kinds * width) - np.kron(np.full((kinds, kinds), 1.0 / kinds), np.eye(width))
+    left = [np.sqrt(penalty) * mean, np.sqrt(penalty / kinds) * apart]
+    right = [one @ lean for one in left]
+    for rows, targets, shares in sets:
+        each = (shares[:, :, None] * rows[:, None, :]).reshape(len(rows), kinds * width)
+        size = len(targets) ** -0.5
+        left.append(size * (each - each.mean(axis=0)))
+        right.append(size * (targets - targets.mean()))
+    found = np.zeros(kinds * width)
+    found[free], _ = nnls(np.concatenate(left)[:, free], np.concatenate(right))
+    return found.reshape(kinds, width)

@@ -101,12 +101,13 @@ class Units:
         return replace(self, keys=keys, columns=columns)
 
     def labels(self, columns: Sequence[Column] | None = None) -> dict[Column, str]:
-        """Name columns as shortly as is clear: the source alone if it has one dimension."""
+        """Name columns as shortly as is clear: the source alone for its only or namesake dimension."""
         wanted = list(self.columns) if columns is None else list(columns)
         counts: dict[str, int] = defaultdict(int)
         for column in wanted:
             counts[column.source] += 1
-        return {c: c.source if counts[c.source] == 1 else f"{c.source}/{c.dimension}" for c in wanted}
+        short = {c for c in wanted if counts[c.source] == 1 or c.dimension == c.source}
+        return {c: c.source if c in short else f"{c.source}/{c.dimension}" for c in wanted}
 
     def with_columns(self, columns: dict[Column, Floats]) -> "Units":
         """Return the same units with more columns."""

@@ -5,6 +5,7 @@ that were fitted without it and without the sets that share its text: `without` 
 """
 
 import shlex
+import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,19 +17,36 @@ from dialeval.dialogues.splits import overlap_group
 from dialeval.errors import DataError, UsageError
 from dialeval.metrics.quality import DEFAULT
 from dialeval.metrics.quality_parts import NAMES as PARTS
-from dialeval.metrics.quality_parts import PartReader
+from dialeval.metrics.quality_parts import SCALES, DialogueParts, PartReader, priors
 from dialeval.models import artefact
-from dialeval.models.blend import KIND, LEVELS, Blend, Level, RatedParts, Term, fit_terms
+from dialeval.models.blend import (
+    KIND,
+    LEVELS,
+    Blend,
+    Level,
+    Parts,
+    RatedKind,
+    RatedParts,
+    Term,
+    fit_terms,
+    rate_kinds,
+)
 from dialeval.models.card import Card
+from dialeval.models.kinds import KINDS, Kind
 from dialeval.scores import Scores, is_human
 
-RATED = ("controllable", "conture", "convai2-wild", "dbdc3", "dstc9", "fed", "uss")
-"""Sets whose raters judged replies or dialogues as a whole; others rated safety, or replies by themselves."""
+RATED = (
+    *("abceval", "controllable", "conture", "convai2-wild", "crsarena", "dbdc3", "dstc9", "fed"),
+    *("mrbench", "mtrag", "stc3", "tau-retail", "uss"),
+)
+"""Sets whose raters judged replies or dialogues as a whole; others rated safety, or facts."""
+MOST = 500
+"""Dialogues of a set whose parts are read: each set counts alike, however large it is."""
 Watch = Callable[[int], None]
 Ratings = dict[Level, dict[tuple[str, int | None], float]]
 _LIMITS = (
-    "Weighed on English chat and task-oriented dialogue; a number is relative to those sets.",
-    "Parts that nobody rated apart count about alike: the ratings only move them a little.",
+    "Weighed on English dialogues of the sets above; a number is relative to them.",
+    "Ratings move the weights a little from what was assumed of each kind before (`priors` in the code).",
 )
 
 
@@ -75,8 +93,24 @@ def rated(name: str) -> Rated:
     if chosen.rate is None:
         raise UsageError(f"nobody rated the dialogues of {name}")
     table = chosen.ratings()
-    ratings = {gold.level: _means(table.where(dimension=gold.dimension), gold.level) for gold in chosen.golds}
+    golds: dict[Level, list[dict[tuple[str, int | None], float]]] = {}
+    for gold in chosen.golds:
+        given = _means(table.where(dimension=gold.dimension), gold.level)
+        golds.setdefault(gold.level, []).append(given)
+    ratings = {level: _together(some) for level, some in golds.items()}
     return Rated(name, chosen.licence, list(chosen.dialogues()), ratings, name)
+
+
+def _together(golds: Sequence[dict[tuple[str, int | None], float]]) -> dict[tuple[str, int | None], float]:
+    """Return the only rating of each unit, or the mean of several, each on a scale of its own."""
+    if len(golds) == 1:
+        return golds[0]
+    found: dict[tuple[str, int | None], list[float]] = {}
+    for gold in golds:
+        mean, scale = statistics.fmean(gold.values()), statistics.pstdev(gold.values()) or 1.0
+        for place, value in gold.items():
+            found.setdefault(place, []).append((value - mean) / scale)
+    return {place: statistics.fmean(some) for place, some in found.items()}
 
 
 def _means(scores: Scores, level: Level) -> dict[tuple[str, int | None], float]:
@@ -120,7 +154,7 @@ def blend_to(
         level: {one.name: len(table[level].ratings) for one, table in zip(sets, tables, strict=True)}
         for level in LEVELS
     }
-    made = Blend(terms)
+    made = Blend(terms, {level: _rated_kinds(terms, level, tables) for level in LEVELS})
     named = [one.source if isinstance(one, Rated) else one for one in sources]
     card = _card(sets, counts, made, _command(named, without, reader, licence, out), licence)
     fields = {"name": "quality", **made.fields(), "rated": counts}
@@ -128,21 +162,30 @@ def blend_to(
     return {"folder": str(out), "sha": written.sha, "rated": counts, **made.fields()}
 
 
-def _tables(given: Rated, reader: PartReader, watch: Watch | None) -> dict[Level, RatedParts]:
-    """Read the parts of all that was rated; what is not rated at either level is not read."""
+def chosen_dialogues(given: Rated) -> list[Dialogue]:
+    """Return the rated dialogues of a set, at most `MOST` of them, evenly spread."""
     wanted = {dialogue_id for some in given.ratings.values() for dialogue_id, _ in some}
-    rows: dict[Level, tuple[list[Any], list[float]]] = {level: ([], []) for level in LEVELS}
-    chosen = (one for one in given.dialogues if one.id in wanted)
-    for found in reader.read(_counted(chosen, watch)):
-        whole = {None: found.whole} if found.turns else {}
-        places: dict[Level, Mapping[Any, Any]] = {"dialogue": whole, "turn": found.turns}
-        for level, parts in places.items():
-            ratings = given.ratings.get(level, {})
-            for place, part in parts.items():
-                if (rating := ratings.get((found.dialogue.id, place))) is not None:
-                    rows[level][0].append(part)
-                    rows[level][1].append(rating)
-    return {level: RatedParts(*some) for level, some in rows.items()}
+    rated = [one for one in given.dialogues if one.id in wanted]
+    return rated[:: max(1, -(-len(rated) // MOST))]
+
+
+def _tables(given: Rated, reader: PartReader, watch: Watch | None) -> dict[Level, RatedParts]:
+    """Read the parts of what was rated; what is not rated at either level is not read."""
+    found = list(reader.read(_counted(chosen_dialogues(given), watch)))
+    return {level: rated_parts(given, level, found) for level in LEVELS}
+
+
+def rated_parts(given: Rated, level: Level, found: Iterable[DialogueParts]) -> RatedParts:
+    """Return parts, ratings and kinds of the rated units of one level."""
+    made, ratings = RatedParts([], [], []), given.ratings.get(level, {})
+    for one in found:
+        whole: dict[int | None, Parts] = {None: one.whole} if one.turns else {}
+        for place, parts in (whole if level == "dialogue" else one.turns).items():
+            if (rating := ratings.get((one.dialogue.id, place))) is not None:
+                made.parts.append(parts)
+                made.ratings.append(rating)
+                made.shares.append(one.shares)
+    return made
 
 
 def _counted(dialogues: Iterable[Dialogue], watch: Watch | None) -> Iterable[Dialogue]:
@@ -152,10 +195,19 @@ def _counted(dialogues: Iterable[Dialogue], watch: Watch | None) -> Iterable[Dia
             watch(1)
 
 
+def _rated_kinds(
+    terms: Mapping[Level, tuple[Term, ...]], level: Level, tables: Sequence[Mapping[Level, RatedParts]]
+) -> Mapping[Kind, RatedKind]:
+    known = [one[level] for one in tables if one[level].ratings]
+    return rate_kinds(Blend(terms), level, known) if known else Blend.load(DEFAULT).rated[level]
+
+
 def _fit(level: Level, tables: Sequence[RatedParts]) -> tuple[Term, ...]:
     """Fit the terms of a level; where nobody rated any, those that ship stay."""
     known = [one for one in tables if len(set(one.ratings)) > 1]
-    return fit_terms(PARTS[level], known) if known else Blend.load(DEFAULT).terms[level]
+    if not known:
+        return Blend.load(DEFAULT).terms[level]
+    return fit_terms(PARTS[level], known, priors(level), SCALES)
 
 
 def _command(
@@ -164,7 +216,7 @@ def _command(
     words = ["dialeval", "blend", *sources]
     words += [word for name in without for word in ("--without", name)]
     shipped = PartReader()
-    for option in ("turn_quality", "coherence", "reactions", "followup"):
+    for option in ("turn_quality", "coherence", "reactions", "followup", "reader"):
         if (named := getattr(reader, option)) != getattr(shipped, option):
             words += [f"--{option.replace('_', '-')}", named]
     words += ["--licence", licence] if licence else []
@@ -182,11 +234,13 @@ def _card(
         return ", ".join(f"{level}s rated: {some[name]:,}" for level, some in counts.items() if some[name])
 
     weights = [
-        (f"{level}: {term.part}", f"{term.weight:.3f}") for level in LEVELS for term in made.terms[level]
+        (f"{level}: {term.part}", ", ".join(f"{kind} {term.weights[kind]:.3f}" for kind in KINDS))
+        for level in LEVELS
+        for term in made.terms[level]
     ]
     return Card(  # noqa: S604  # a command to read, not one that is run
         "quality",
-        "Weights of the parts of the metric `quality`, for replies and for dialogues; none is below zero.",
+        "Weights of the parts of the metric `quality`, for replies and dialogues of each kind; none below 0.",
         licence=licence or "see data",
         command=command,
         data=[(one.name, one.licence, told(one.name)) for one in sets],

@@ -2,16 +2,21 @@
 
 A reading is what came before a reply, each text with what it is to the reply (`KINDS`), and the reply. Four
 kinds of dialogues are told apart by their `meta`: a pair of texts with `targets` (the set `fault-pairs`), a
-dialogue of our own with a marked `fault`, one whose replies people rated (`label` of a turn), and any other,
-which is taken for good: into some of its replies faults are put by program.
+good dialogue with `faults`, each a reply that could stand in it and has one, a dialogue whose replies people
+rated (`label` of a turn), and any other, which is taken for good: into some of its replies faults are put by
+program.
 """
 
 import random
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Annotated, Literal, NamedTuple
 
-from dialeval.dialogues import Dialogue, takes_part
+import msgspec
+
+from dialeval.dialogues import Dialogue, Turn, takes_part
+from dialeval.errors import DataError
 from dialeval.models.fault_reader import Memory
 from dialeval.training.examples import Targets, digest_of, labels_of
 from dialeval.training.fault_injections import (
@@ -29,26 +34,24 @@ from dialeval.training.fault_injections import (
 )
 
 _KEPT = {
-    "fault-pairs-anli": 0.04,
-    "fault-pairs-begin": 0.15,
-    "fault-pairs-chatprotect": 0.15,
-    "fault-pairs-ci_tod": 0.25,
-    "fault-pairs-comve": 0.03,
-    "fault-pairs-decode": 0.12,
-    "fault-pairs-faithdial_audit": 0.2,
-    "fault-pairs-gu_dnli": 0.003,
-    "fault-pairs-prosecco": 0.3,
-    "fault-pairs-rte": 0.03,
-    "fault-pairs-sick": 0.02,
-    "fault-pairs-snli": 0.02,
-    "blended-skill-talk": 0.1,
-    "dailydialog": 0.006,
-    "dbdc3": 0.4,
-    "diasafety": 0.04,
-    "empathetic": 0.01,
-    "multiwoz": 0.004,
-    "sgd": 0.01,
-    "topicalchat": 0.05,
+    "fault-pairs-anli": 0.4,
+    "fault-pairs-begin": 0.6,
+    "fault-pairs-chatprotect": 0.8,
+    "fault-pairs-ci_tod": 0.6,
+    "fault-pairs-comve": 0.2,
+    "fault-pairs-decode": 0.35,
+    "fault-pairs-faithdial_audit": 0.6,
+    "fault-pairs-gu_dnli": 0.2,
+    "fault-pairs-rte": 0.5,
+    "fault-pairs-sick": 0.1,
+    "fault-pairs-snli": 0.15,
+    "blended-skill-talk": 0.8,
+    "dailydialog": 0.03,
+    "diasafety": 0.4,
+    "empathetic": 0.05,
+    "multiwoz": 0.06,
+    "sgd": 0.12,
+    "topicalchat": 0.6,
 }
 """How much of a large source is taken, by how its ids begin, so that none drowns the others."""
 _REPLIES = 3  # of a dialogue that examples are made of
@@ -64,7 +67,23 @@ _MARKED = {
     "nonsense": ("", {"nonsense": 1.0}),
     "unkind": ("", {"unkind": 1.0}),
 }
-_TIMES = 4
+FaultName = Literal[
+    "contradicts-itself",
+    "contradicts-user",
+    "ignores",
+    "off-topic",
+    "repeats",
+    "unsupported",
+    "nonsense",
+    "unkind",
+]
+_SOUND: Mapping[str, Targets] = {
+    "own": {"contradicts": 0.0, "repeats": 0.0},
+    "user": {"contradicts": 0.0},
+    "evidence": {"supported": 1.0, "contradicts": 0.0},
+}
+"""What holds for a good reply that is read with an earlier turn of that kind."""
+_TIMES = 2
 _WEIGHT = 3.0  # of what was written or rated by hand in dialogues, which is scarce
 
 
@@ -114,10 +133,10 @@ def _examples(dialogues: Iterable[Dialogue]) -> Iterator[FaultExample]:
             continue
         if "pair" in dialogue.meta:
             yield from _pair(dialogue, chance)
-        elif "fault" in dialogue.meta:
-            yield from _marked(dialogue)
-            if dialogue.meta["fault"] is None:
-                yield from _varied(dialogue, chance, others)
+        elif "faults" in dialogue.meta:
+            for _ in range(_TIMES):
+                yield from _marked(dialogue, chance)
+            yield from _varied(dialogue, chance, others)
         elif "category" in dialogue.meta:
             yield from _safety(dialogue)
         else:
@@ -152,37 +171,92 @@ def context(said: Sequence[str], place: int) -> tuple[Memory, ...]:
     return (*before, Memory("last", said[place - 1]))
 
 
-def _marked(dialogue: Dialogue) -> Iterator[FaultExample]:
-    fault = dialogue.meta["fault"] or {}
-    texts = [turn.text for turn in dialogue.turns]
-    for place, turn in enumerate(dialogue.turns):
-        if turn.speaker != "assistant" or not place:
-            continue
-        said = [one for one in range(place) if takes_part(dialogue.turns[one])]
-        wrong = fault if fault.get("turn") == place else {}
-        kind, known = _MARKED[wrong["name"]] if wrong else ("", {})
-        yield FaultExample(
-            context([*(texts[one] for one in said), texts[place]], len(said)),
-            turn.text,
-            known if wrong and not kind else {**_FINE, "ignores": 0.0} if not wrong else {"unkind": 0.0},
-            _WEIGHT,
+class Fault(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A reply with one marked fault that could stand at `turn` of a good dialogue.
+
+    `evidence` is the turn that proves it, `next` what the user might say to it.
+    """
+
+    turn: Annotated[int, msgspec.Meta(ge=1)]
+    name: FaultName
+    reply: Annotated[str, msgspec.Meta(min_length=1)]
+    evidence: Annotated[int, msgspec.Meta(ge=0)] | None = None
+    next: str | None = None
+
+
+class Marked(NamedTuple):
+    """A dialogue whose replies are all good (`fault` is None), or one that ends with a marked fault."""
+
+    dialogue: Dialogue
+    fault: Fault | None
+
+
+def marked(scenario: Dialogue) -> Iterator[Marked]:
+    """Return a good dialogue, and for each of its `faults` the dialogue up to the reply that has it.
+
+    >>> from dialeval.dialogues import dialogue
+    >>> fault = {"turn": 1, "name": "contradicts-user", "evidence": 0, "reply": "Who are you?"}
+    >>> chat = dialogue([("user", "I'm Lee."), ("assistant", "Hi Lee!")], "d", meta={"faults": [fault]})
+    >>> [[turn.text for turn in one.dialogue.turns] for one in marked(chat)]
+    [["I'm Lee.", 'Hi Lee!'], ["I'm Lee.", 'Who are you?']]
+    """
+    yield Marked(scenario, None)
+    for number, given in enumerate(scenario.meta["faults"]):
+        try:
+            fault = msgspec.convert(given, Fault)
+        except msgspec.ValidationError as error:
+            raise DataError(
+                f"dialogue {scenario.id}, fault {number}: {error}", fix="see docs/metrics/faults.md"
+            ) from None
+        if fault.turn >= len(scenario.turns) or (fault.evidence or 0) >= fault.turn:
+            raise DataError(f"dialogue {scenario.id}, fault {number}: no such turn, or evidence after it")
+        said = scenario.turns[fault.turn]
+        turns = (*scenario.turns[: fault.turn], msgspec.structs.replace(said, text=fault.reply))
+        turns += (Turn("user", fault.next),) if fault.next else ()
+        yield Marked(
+            msgspec.structs.replace(scenario, id=f"{scenario.id}-{number}", turns=turns, meta={}), fault
         )
-        for one in range(place):
-            earlier = {"assistant": "own", "user": "user", "tool": "evidence"}.get(
-                dialogue.turns[one].speaker
-            )
-            if earlier is None or not texts[one].strip():
-                continue
-            if wrong and earlier == kind:
-                if one == wrong.get("evidence", one):
-                    yield FaultExample((Memory(earlier, texts[one]),), turn.text, known, _WEIGHT)
-            elif earlier == "evidence":
-                fine = {"supported": 1.0, "contradicts": 0.0}
-                if not wrong and one == place - 1:
-                    yield FaultExample((Memory(earlier, texts[one]),), turn.text, fine, _WEIGHT)
-            elif not wrong:
-                fine = {"contradicts": 0.0, **({"repeats": 0.0} if earlier == "own" else {})}
-                yield FaultExample((Memory(earlier, texts[one]),), turn.text, fine)
+
+
+def _marked(scenario: Dialogue, chance: Chance) -> Iterator[FaultExample]:
+    for dialogue, fault in marked(scenario):
+        last = len(dialogue.turns)
+        replies = [
+            place
+            for place, turn in enumerate(dialogue.turns)
+            if place and turn.speaker == "assistant" and turn.text.strip()
+        ]
+        for place in replies if fault is None else [fault.turn]:
+            yield from _of_reply(dialogue, min(place, last), fault, chance)
+
+
+def _of_reply(dialogue: Dialogue, place: int, fault: Fault | None, chance: Chance) -> Iterator[FaultExample]:
+    """Read a reply with what it answers, and with earlier turns: of a fault with the one that proves it."""
+    texts, reply = [turn.text for turn in dialogue.turns], dialogue.turns[place].text
+    said = [texts[one] for one in range(place) if takes_part(dialogue.turns[one]) and texts[one].strip()]
+    kind, known = _MARKED[fault.name] if fault else ("", _FINE)
+    in_context = known if not kind else {"unkind": 0.0}
+    if said:
+        yield FaultExample(context([*said, reply], len(said)), reply, in_context, _WEIGHT)
+    for who, what in (("assistant", "own"), ("user", "user"), ("tool", "evidence")):
+        turns = [one for one in range(place) if dialogue.turns[one].speaker == who and texts[one].strip()]
+        if fault and kind == what and fault.evidence in turns:
+            proof = fault.evidence
+            yield FaultExample((Memory(what, texts[proof]),), reply, known, _WEIGHT)
+            others = [one for one in turns if one != proof]
+            if others and what != "evidence":
+                both = sorted([proof, chance.choice(others)])
+                yield FaultExample(tuple(Memory(what, texts[one]) for one in both), reply, known, _WEIGHT)
+        elif not fault and turns:
+            fine = _SOUND[what]
+            if what == "evidence":
+                if turns[-1] == place - 1:
+                    yield FaultExample((Memory(what, texts[turns[-1]]),), reply, fine, _WEIGHT)
+            else:
+                some = chance.sample(turns, min(2, len(turns)))
+                yield FaultExample((Memory(what, texts[some[0]]),), reply, fine, _WEIGHT)
+                pair = tuple(Memory(what, texts[one]) for one in sorted(some))
+                yield FaultExample(pair, reply, fine, _WEIGHT)
 
 
 def _varied(dialogue: Dialogue, chance: Chance, others: deque[str]) -> Iterator[FaultExample]:

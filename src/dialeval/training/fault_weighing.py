@@ -15,6 +15,7 @@ from dialeval.dialogues import Dialogue, Turn, takes_part
 from dialeval.models.fault_features import reply_features
 from dialeval.models.fault_reader import FaultReader
 from dialeval.models.fault_weights import FAULTS, Weights, fit_weights
+from dialeval.training.fault_examples import Marked, marked
 from dialeval.training.fault_injections import (
     COLD,
     COMPLAINTS,
@@ -73,8 +74,8 @@ def _cases(dialogues: Iterable[Dialogue]) -> Iterator[Case]:
             known = _of_pair(dialogue)
             if known and chance.random() < (1.0 if "unsupported" in known else 0.08):
                 yield Case(dialogue, {1: known})
-        elif "fault" in dialogue.meta:
-            yield _of_mark(dialogue, chance)
+        elif "faults" in dialogue.meta:
+            yield from map(_of_mark, marked(dialogue))
         elif "category" not in dialogue.meta:
             said = [turn for turn in dialogue.turns if takes_part(turn) and turn.text.strip()]
             if len(said) > 2 and chance.random() < 0.5:
@@ -92,17 +93,13 @@ def _of_pair(dialogue: Dialogue) -> Known:
     return known
 
 
-def _of_mark(dialogue: Dialogue, chance: Chance) -> Case:
-    fault = dialogue.meta["fault"] or {}
-    if fault and (said := _complaint(fault["name"], chance)):
-        dialogue = msgspec.structs.replace(dialogue, turns=(*dialogue.turns, Turn("user", said)))
-    replies = [number for number, turn in enumerate(dialogue.turns) if number and turn.speaker == "assistant"]
-    known = {
-        turn: {fault["name"]: 1.0} if fault.get("turn") == turn else _SOUND
-        for turn in replies
-        if not fault or fault["turn"] == turn
-    }
-    return Case(dialogue, known, _BY_HAND)
+def _of_mark(one: Marked) -> Case:
+    if one.fault:
+        return Case(one.dialogue, {one.fault.turn: {one.fault.name: 1.0}}, _BY_HAND)
+    replies = [
+        number for number, turn in enumerate(one.dialogue.turns) if number and turn.speaker == "assistant"
+    ]
+    return Case(one.dialogue, dict.fromkeys(replies, _SOUND), _BY_HAND)
 
 
 def _of_good(id: str, said: Sequence[Turn], chance: Chance, others: Sequence[str]) -> Iterator[Case]:
