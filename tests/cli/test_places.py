@@ -28,6 +28,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     here("batch", "chats.jsonl", "-m", "length", "-o", "batch", "--workers", 1, cwd=place)
     project = ("--scheme", "turn-quality", "-o", "project", "--raters", "ann", "--links")
     here("annotate", "chats.jsonl", *project, cwd=place)
+    (place / "scenarios.toml").write_text('[scenario.lamp]\ngoal = "cancel an order"\ndone = ["cancelled"]\n')
     (place / "notes.txt").write_text("mine\n")
     (place / "settings.json").write_text('{"mine": 1}\n')
     (place / "folder").mkdir()
@@ -76,6 +77,7 @@ COMMANDS: dict[str, tuple[object, ...]] = {
     "blend": ("run",),
     "export": ("default",),
     "tune": ("repetition", "chats.jsonl", "ratings.csv", "--try", "n=2,3"),
+    "simulate": ("--system", "retrieval:corpus=chats.csv", "--scenarios", "scenarios.toml"),
     "respond": ("chats.jsonl", "--system", "retrieval:corpus=chats.csv", "--overwrite"),
     "annotate": ("project",),
     "chat": ("--system", "retrieval:corpus=chats.csv"),
@@ -111,6 +113,7 @@ TARGETS = (
 )
 SAME = {  # of the kind that is written, and not read
     *(("convert", name) for name in ("chats.csv", "chats.parquet")),
+    *(("simulate", name) for name in ("chats.jsonl", "chats.parquet")),
     *(("acts", name) for name in ("chats.csv", "chats.parquet")),
     *(("score", name) for name in ("run", "ratings.csv", "ratings.jsonl")),
     *(("benchmark", "run"), ("contrast", "run"), ("index", "index"), ("batch", "batch")),

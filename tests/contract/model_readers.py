@@ -88,7 +88,7 @@ for _kind in ("dialogue-scorer.v1", "encoder.v1"):
 @reader(
     "SHA256SUMS",
     "SHA256SUMS",
-    lambda: [(tiny_artefacts.artefacts()["blend.v1"] / "SHA256SUMS").read_bytes()],
+    lambda: [(tiny_artefacts.artefacts()["blend.v2"] / "SHA256SUMS").read_bytes()],
     one_of(any_line),
 )
 def _sums(path: Path) -> object:

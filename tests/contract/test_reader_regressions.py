@@ -149,8 +149,8 @@ CASES: list[tuple[str, Any]] = [
         lambda: config("dialogue-scorer.v1", encoder={"name": "org/name", "sha": "0" * 64}),
     ),
     (
-        "artefact blend.v1: config.json",
-        lambda: config("blend.v1", levels={"turn": [term(mean=10**400)], "dialogue": []}),
+        "artefact blend.v2: config.json",
+        lambda: config("blend.v2", levels={"turn": [term(mean=10**400)], "dialogue": []}),
     ),
     ("artefact encoder.v1: config.json", lambda: config("encoder.v1", name="\ud800")),
     ("model as the Hub has it: config.json", lambda: hub(num_hidden_layers=1e308)),
@@ -171,7 +171,7 @@ CASES: list[tuple[str, Any]] = [
 
 
 def term(**change: Any) -> dict[str, Any]:
-    return {"part": "coherence", "mean": 0.0, "scale": 1.0, "weight": 1.0, **change}
+    return {"part": "coherence", "mean": 0.0, "scale": 1.0, "weights": {}, **change}
 
 
 @pytest.mark.parametrize("number", range(len(CASES)), ids=lambda number: f"{number}: {CASES[number][0]}")

@@ -117,6 +117,7 @@ OWN_FILES_ONLY = {
         "metrics.agent_calls",
         "metrics.rules",
         "training.fault_injections",
+        "models.kinds",
         "models.likelihood",
         "models.sources",
     ),

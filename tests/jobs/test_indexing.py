@@ -30,7 +30,8 @@ def test_build_refuse_add_and_replace(tmp_path: Path) -> None:
 
 
 def test_after_a_killed_first_build_the_same_command_works(tmp_path: Path) -> None:
-    (tmp_path / "i" / "parts" / "rows-0123456789abcdef").mkdir(parents=True)
+    (tmp_path / "i" / "parts").mkdir(parents=True)
+    (tmp_path / "i" / "parts" / "rows-0123456789abcdef.arrow").write_bytes(b"half")
     assert index_to(example_dialogues()[:2], tmp_path / "i")["dialogues"] == 2
 
 

@@ -194,7 +194,7 @@ KINDS: dict[str, Kind] = {
     "cache": Kind(make_cache, use_cache),
     "study.db": Kind(make_project, use_project, ("annotate", "{}", "--links")),
     "votes": Kind(make_votes, use_votes),
-    **{f"artefact {name}": artefact_kind(name) for name in ("encoder.v1", "pair-scorer.v1", "blend.v1")},
+    **{f"artefact {name}": artefact_kind(name) for name in ("encoder.v1", "pair-scorer.v1", "blend.v2")},
 }
 
 

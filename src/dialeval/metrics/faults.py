@@ -55,7 +55,7 @@ class Faults:
     >>> from dialeval.dialogues import dialogue
     >>> chat = [("user", "I have a cat."), ("assistant", "Lovely, cats are great."), ("user", "She is ill.")]
     >>> chats = [dialogue([*chat, ("assistant", reply)], reply)
-    ...     for reply in ("Oh no, what is wrong with your cat?", "Has your dog seen a vet?")]
+    ...     for reply in ("Oh no, what is wrong with your cat?", "You said that you have no pets.")]
     >>> rows = [row for row in Faults().score(chats) if row.turn == 3]
     >>> good, bad = (row.value for row in rows if row.dimension == "contradicts-user")
     >>> good < bad

@@ -10,6 +10,7 @@ import shlex
 from collections.abc import Iterator
 from contextlib import suppress
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 from dialeval.dialogues.datasets import set_names
@@ -93,7 +94,10 @@ def models_of(metric: Any) -> list[Artefact]:
 
 
 def _chosen_models(metric: Any) -> dict[str, tuple[str, str]]:
-    """Return the fields of a metric that name models: what they name, and what they name by default."""
+    """Return the fields of a metric that name models: what they name, and what they name by default.
+
+    A field whose default is no model here names one only where a folder of that name is: nothing is pulled.
+    """
     if not dataclasses.is_dataclass(metric):
         return {}
     fields = {one.name: one.default for one in dataclasses.fields(metric)}
@@ -102,7 +106,9 @@ def _chosen_models(metric: Any) -> dict[str, tuple[str, str]]:
     return {
         name: (getattr(metric, name), default)
         for name, default in fields.items()
-        if name in named and isinstance(default, str)
+        if name in named
+        and isinstance(default, str)
+        and (default in models or Path(getattr(metric, name)).is_dir())
     }
 
 
