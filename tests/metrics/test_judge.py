@@ -272,7 +272,7 @@ def test_the_judge_sees_instructions_and_what_the_reply_rests_on(server: Server)
         {"role": "assistant", "content": "Bye"},
     ]
     chat = dialogue(said, "d", evidence=["Policy: be polite."])
-    judged(server.at("sure"), ",level=turn,runs=1", [chat])
+    judged(server.at("sure"), ",level=turn,runs=1,at_once=1", [chat])  # so that the last is the last
     sent = server.state()["last"]["messages"][1]["content"]
     line = next(one for one in sent.splitlines() if one.startswith('{"instructions"'))
     assert json.loads(line)["instructions"] == "Never promise refunds."
