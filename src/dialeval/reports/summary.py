@@ -207,7 +207,7 @@ def in_words(study: Study, system: str, source: str) -> str:
             source,
             PERCENTILE,
         ) and row.mean.value is not None:
-            return f"better than {row.mean.value:.0f} % of the dialogues it was weighed on"
+            return f"better than {row.mean.value:.0f} % of rated ones"
     return ""
 
 
