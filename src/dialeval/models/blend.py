@@ -6,6 +6,7 @@ blend has only its name, its mean, its scale and its weights, for turns and for 
 quantiles of what it gave to the rated turns and dialogues that it was fitted to.
 """
 
+import bisect
 import functools
 import math
 from collections.abc import Mapping, Sequence
@@ -71,6 +72,15 @@ class RatedKind(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     n: Annotated[int, msgspec.Meta(ge=0)]
     quantiles: Annotated[tuple[Number, ...], msgspec.Meta(min_length=2, max_length=1001)]
 
+    def percentile(self, value: float) -> float:
+        """Return the share of scores below a value, in percent, between quantiles by a straight line."""
+        marks = self.quantiles
+        place = bisect.bisect_right(marks, value)
+        if place in (0, len(marks)):
+            return 100.0 if place else 0.0
+        low, high = marks[place - 1], marks[place]
+        return 100.0 * (place - 1 + (value - low) / (high - low)) / (len(marks) - 1)
+
 
 @dataclass(frozen=True)
 class Blend:
@@ -104,8 +114,7 @@ class Blend:
         found = total = 0.0
         for kind, share in shares.items():
             if kind in known:
-                marks = known[kind].quantiles
-                found += share * float(np.interp(value, marks, np.linspace(0.0, 100.0, len(marks))))
+                found += share * known[kind].percentile(value)
                 total += share
         return found / total if total else None
 
