@@ -9,8 +9,9 @@ import typer
 from commands import here
 
 from dialeval.cli.app import app
-from dialeval.cli.places import WRITES, kind_of
+from dialeval.cli.places import WRITES, check_places, kind_of
 from dialeval.dialogues import formats
+from dialeval.errors import UsageError
 from dialeval.jobs.demo import example_dialogues, example_ratings
 
 
@@ -192,3 +193,16 @@ def test_a_kept_name_may_be_empty_or_a_device(place: Path) -> None:
     here("study", "run", "ratings.csv", "--resamples", 100, "-o", "empty.json", cwd=place)
     here("study", "run", "ratings.csv", "--resamples", 100, "-o", "/dev/null", cwd=place)
     assert kind_of(place / "empty.json") == "study"
+
+
+def test_a_reproduction_goes_on_in_the_folder_that_is_called_like_its_paper(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    folder = tmp_path / "floweval"
+    folder.mkdir()
+    (folder / "rows.jsonl").write_text("")
+    check_places("reproduce", {"paper": "floweval", "out": Path("floweval")})
+    (folder / "rows.jsonl").rename(folder / "notes.txt")
+    with pytest.raises(UsageError, match="holds something else"):
+        check_places("reproduce", {"paper": "floweval", "out": Path("floweval")})

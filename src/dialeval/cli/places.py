@@ -48,7 +48,7 @@ WRITES: dict[str, dict[str, tuple[str, ...]]] = {
 
 _WHOLE = ("run folder", "batch", "index", "model", "conversations")  # their files belong together
 _ADDED = ("study", "web page", "Markdown", "LaTeX")  # what a run folder takes beside its own
-_NAMES = {"title", "name", "kind", "source", "set", "raters", "experts", "people"}  # no paths
+_NAMES = {"title", "name", "kind", "source", "set", "paper", "raters", "experts", "people"}  # no paths
 _SPECS = {"metric", "recipe", "system"}  # name:field=FILE: the name is none
 _HEAD = 1 << 14
 

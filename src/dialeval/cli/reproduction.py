@@ -7,6 +7,7 @@ import typer
 
 from dialeval.cli import output
 from dialeval.cli.options import Json, Threads
+from dialeval.cli.places import check_places
 
 
 def reproduce(
@@ -35,6 +36,7 @@ def reproduce(
     from dialeval.jobs.reproduction import reproduce as job
 
     folder = out or Path(paper)
+    check_places("reproduce", {"out": folder})
     with output.progress("rows") as watch:
         done = job(paper, folder, watch=watch)
     marks = Counter(one.mark for one in done)

@@ -176,6 +176,8 @@ class PaperFigures:
     def systems(self, how: Mapping[str, Any]) -> Figure:
         """Return DialogueScore of a system's replies, or their gap to the log's, on a sample of MultiWOZ."""
         spec = how.get("metric", "dialoguescore:delexicalise=true")
+        if "recipe" in how:
+            spec = spec.format(model=self._trained(how["recipe"], how["learned_from"]))
         if spec not in self._contrasts:
             logged = sorted(
                 portion("multiwoz", "test"), key=lambda one: hashlib.sha256(one.id.encode()).digest()

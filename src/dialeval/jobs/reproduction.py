@@ -105,12 +105,17 @@ def _rows(table: Mapping[str, Any]) -> Iterator[PaperRow]:
 
 
 def _grid(table: str, grid: Mapping[str, Any]) -> Iterator[PaperRow]:
-    """Expand a row with figures for several sets and statistics; those of ours alone name `sets`."""
-    published_by_set = grid.get("published") or {name: [None] * len(grid["methods"]) for name in grid["sets"]}
-    for name_of_set, figures in published_by_set.items():
-        for method, published in zip(grid["methods"], figures, strict=True):
-            how = {**grid.get("how", {}), "set": name_of_set, "method": method}
-            what = f"{grid['what']}: {name_of_set}, {method}"
+    """Expand a row with figures for several sets and statistics; those of ours alone name `sets`.
+
+    `axes` names other fields that differ from row to row, in place of the set and the method.
+    """
+    row_field, column_field = grid.get("axes", ("set", "method"))
+    columns = grid[f"{column_field}s"]
+    published_by_row = grid.get("published") or {name: [None] * len(columns) for name in grid["sets"]}
+    for name, figures in published_by_row.items():
+        for column, published in zip(columns, figures, strict=True):
+            how = {**grid.get("how", {}), row_field: name, column_field: column}
+            what = f"{grid['what']}: {name}, {column}"
             yield PaperRow(table, what, published, how, grid.get("note", ""))
 
 
