@@ -1,9 +1,9 @@
 """Build a release and check what was built: `make release`.
 
 Wheel and sdist are built into dist/. Their contents are looked at: licences are in, no data set is, and
-neither is larger than 60 MB. The wheel is installed in a fresh environment of every Python at hand, where
-`demo` and `verify` run. SHA256SUMS is written last, and signed by `ssh-keygen -Y sign` if SIGNING_KEY names a
-key.
+neither is larger than 60 MB. The wheel is installed in a fresh environment of every Python at hand, on the
+PATH or in pyenv, where `demo` and `verify` run. SHA256SUMS is written last; if SIGNING_KEY names an ssh key,
+it is signed by `ssh-keygen -Y sign`, and the signature verified as a user would.
 """
 
 import hashlib
@@ -13,12 +13,16 @@ import subprocess
 import sys
 import tarfile
 import tempfile
+import time
+import tomllib
 import zipfile
 from pathlib import Path
 
+from packaging.specifiers import SpecifierSet
+
 DIST = Path("dist")
 LARGEST = 60_000_000
-SUPPORTED = ("3.11", "3.12", "3.13", "3.14")
+SIGNER = "dialeval"
 NEEDED = ("LICENSE", "README.md")
 DATA_SETS = ("dailydialog", "multiwoz", "conture", "dstc9", "personachat", "topicalchat", "swda", "convai2")
 DATA_ENDINGS = (".csv.gz", ".json.gz", ".jsonl.gz", ".parquet", ".zip", ".arrow", ".pkl", ".bin", ".pt")
@@ -40,7 +44,7 @@ def main() -> None:
     )
     (DIST / "SHA256SUMS").write_text(sums)
     if key := os.environ.get("SIGNING_KEY"):
-        run("ssh-keygen", "-Y", "sign", "-f", key, "-n", "dialeval", str(DIST / "SHA256SUMS"))
+        sign(DIST / "SHA256SUMS", key)
     print(sums + ("signed: SHA256SUMS.sig" if key else "not signed: set SIGNING_KEY to an ssh key"))
 
 
@@ -69,39 +73,61 @@ def problems(path: Path) -> list[str]:
 
 
 def pythons() -> list[str]:
-    """Return every Python at hand that is supported; one that `pyenv` only shims is passed over."""
-    found = []
-    for version in SUPPORTED:
-        roots = Path("~/.pyenv/versions").expanduser().glob(f"{version}.*/bin/python3")
-        for one in (shutil.which(f"python{version}"), *map(str, sorted(roots, reverse=True))):
-            if one and runs(one):
-                found.append(one)
-                break
-    return found
+    """Return the newest Python at hand of every minor version that `requires-python` allows."""
+    allowed = tomllib.loads(Path("pyproject.toml").read_text(encoding="utf-8"))["project"]["requires-python"]
+    root = Path(os.environ.get("PYENV_ROOT", "~/.pyenv")).expanduser()
+    at_hand = [shutil.which(f"python3.{minor}") for minor in range(20)]
+    at_hand += map(str, root.glob("versions/3.*/bin/python3"))
+    found: dict[tuple[int, ...], tuple[tuple[int, ...], str]] = {}
+    for one in filter(None, at_hand):
+        if (version := version_of(one)) and SpecifierSet(allowed).contains(version):
+            number = tuple(map(int, version.split(".")))
+            found[number[:2]] = max(found.get(number[:2], ((), "")), (number, one))
+    return [one for _, one in sorted(found.values())]
 
 
-def runs(python: str) -> bool:
-    """Whether a Python starts."""
-    done = subprocess.run([python, "-c", "import ssl, venv"], check=False, capture_output=True)
-    return done.returncode == 0
+def version_of(python: str) -> str | None:
+    """Return the version of a Python that starts and can make environments; None for pyenv's idle shims."""
+    code = "import ssl, sys, venv; print(*sys.version_info[:3], sep='.')"
+    done = subprocess.run([python, "-c", code], check=False, capture_output=True, text=True)
+    return None if done.returncode else done.stdout.strip()
 
 
 def try_wheel(python: str, wheel: Path) -> None:
     """Install the wheel in a fresh environment, and run the demo and `verify` there."""
+    start = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
         run(python, "-m", "venv", f"{folder}/env")
         pip = (f"{folder}/env/bin/python", "-m", "pip", "install", "-q", "--disable-pip-version-check")
         run(*pip, "-c", "requirements/constraints.txt", str(wheel))
         for verb in ("demo", "verify"):
             run(f"{folder}/env/bin/dialeval", verb, cwd=folder)
-    version = subprocess.run([python, "-V"], check=True, capture_output=True, text=True)
-    print(f"{version.stdout.strip()}: installed, demo and verify passed")
+    took = time.monotonic() - start
+    print(f"Python {version_of(python)}: installed, demo and verify passed, {took:.0f} s", flush=True)
 
 
-def run(*words: str, cwd: str | None = None) -> None:
+def sign(path: Path, key: str) -> None:
+    """Sign a file by an ssh key, the private one or the public one of an agent, and verify the signature."""
+    run("ssh-keygen", "-Y", "sign", "-f", key, "-n", SIGNER, str(path))
+    public = Path(key.removesuffix(".pub") + ".pub").read_text(encoding="utf-8")
+    with tempfile.TemporaryDirectory() as folder:
+        signers = Path(folder, "allowed_signers")
+        signers.write_text(f"{SIGNER} {public}", encoding="utf-8")
+        verify(path, signers)
+
+
+def verify(path: Path, signers: Path) -> None:
+    """Verify the signature beside a file, by the command of SECURITY.md."""
+    words = ("-Y", "verify", "-f", str(signers), "-I", SIGNER, "-n", SIGNER, "-s", f"{path}.sig")
+    run("ssh-keygen", *words, given=path.read_text(encoding="utf-8"))
+
+
+def run(*words: str, cwd: str | None = None, given: str = "") -> None:
     """Run a command; its failure is ours."""
     environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
-    done = subprocess.run(words, check=False, cwd=cwd, capture_output=True, text=True, env=environment)
+    done = subprocess.run(
+        words, check=False, cwd=cwd, capture_output=True, text=True, env=environment, input=given
+    )
     if done.returncode:
         sys.exit(f"{' '.join(words)}\n{done.stdout}{done.stderr}")
 
