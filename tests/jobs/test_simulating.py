@@ -15,6 +15,7 @@ from dialeval.systems.external import Function
 from dialeval.systems.users import Scenario, ScenarioFile, SimulatedUser, read_scenarios
 
 sys.path.insert(0, str(Path(__file__).parent))
+import booking_bot
 import shop_bot
 
 MOODS = ("neutral", "friendly", "impatient", "terse", "chatty")
@@ -86,15 +87,46 @@ def test_moves_follow_what_is_heard() -> None:
         ("And the zip code?", "unknown"),
         ("Shall I go ahead?", "yes"),
         ("You are all moved.", "next"),
-        ("Nice weather.", "again"),
-        ("What is your name?", "again"),
-        ("You are all moved.", "thanks"),
+        ("Nice weather.", "repeat"),
     ]
-    for text, move in heard[:6]:
+    for text, move in heard:
         said = user.say((Turn("assistant", text),) if text else ())
         assert said[1] == move, text
     assert user.say((Turn("assistant", "What is your name?"),))[1] == "fact", "asked twice, borne"
     assert user.say((Turn("assistant", "What is your name?"),))[1] == "leaves", "asked a third time"
+
+
+def test_facts_come_one_by_one_wishes_in_other_words_and_questions_at_the_end() -> None:
+    made = Scenario(
+        "move house",
+        done=("all moved",),
+        facts={"name": "Ann", "street": "Mill Lane"},
+        reworded=("have my things taken elsewhere",),
+        questions=("When will you come?", "What does it cost?"),
+    )
+    user = SimulatedUser("u", made)
+    user.say(())
+    both = (Turn("assistant", "What are your name and street?"),)
+    first, second = (user.say(both)[0] for _ in range(2))
+    assert "Ann" in first and "Mill Lane" not in first
+    assert "Mill Lane" in second and "Ann" not in second
+    beside = (Turn("assistant", "Nice weather."),)
+    missed = [user.say(beside)[0] for _ in range(2)]
+    assert "have my things taken elsewhere" in missed[0]
+    assert missed[0] != missed[1]
+    last = [user.say((Turn("assistant", text),)) for text in ("You are all moved.", "At six.", "Nothing.")]
+    assert [move for _, move in last] == ["question", "question", "thanks"]
+    assert [text for text, _ in last[:2]] == list(made.questions)
+
+
+def test_guests_of_the_booking_bot_all_come_to_an_end(tmp_path: Path) -> None:
+    path = tmp_path / "bookings.toml"
+    path.write_text(booking_bot.scenarios())
+    guests = read_scenarios(path)
+    assert len(guests.scenario) == 50
+    held = simulate(guests, bot(booking_bot.answer))
+    assert {one.meta["end"] for one in held} == {"done"}
+    assert held == simulate(guests, bot(booking_bot.answer))
 
 
 def test_what_ends_a_conversation(users: ScenarioFile) -> None:

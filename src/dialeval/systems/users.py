@@ -1,7 +1,8 @@
 """Simulated users, who talk to a system until they have what they want or lose patience.
 
 A scenario says what a user wants, knows and feels; `users.toml` has the words. What comes next is decided by
-a script: give what was asked for, confirm, say it again, thank or leave. The words of that turn come from
+a script: give what was asked for, one fact a turn, confirm, say it again in other words, ask something more,
+thank or leave. The words of that turn come from
 templates, from a log (what somebody said there after the most similar reply), or from a model behind an
 address. The same seed gives the same user.
 """
@@ -25,7 +26,7 @@ from dialeval.dialogues.tasks.goals import AgentGoal
 from dialeval.errors import DataError, UsageError
 from dialeval.systems.system import System, build
 
-Move = Literal["opening", "fact", "unknown", "yes", "again", "next", "thanks", "leaves"]
+Move = Literal["opening", "fact", "unknown", "yes", "again", "repeat", "next", "question", "thanks", "leaves"]
 LAST = ("thanks", "leaves")
 """Moves after which the user says no more."""
 _ASKS = re.compile(
@@ -50,7 +51,9 @@ class Scenario(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         unknown: Names of things that the user does not know.
         mood: Whose words the user takes.
         opening: The first turn, in place of a template.
+        reworded: Other words for the goal, for when a reply misses it.
         then: Further requests, made one by one when the one before is done.
+        questions: What the user asks when all is done, one by one, whatever the answer.
         patience: How many replies that lead nowhere the user bears.
         expect: Calls, words or a state that must come of it, for the metric `goal`.
     """
@@ -62,7 +65,9 @@ class Scenario(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     unknown: tuple[str, ...] = ()
     mood: str = "neutral"
     opening: str | None = None
+    reworded: tuple[str, ...] = ()
     then: tuple[str, ...] = ()
+    questions: tuple[str, ...] = ()
     patience: Annotated[int, msgspec.Meta(ge=1, le=100)] = 2
     expect: AgentGoal | None = None
 
@@ -122,7 +127,10 @@ class SimulatedUser:
     told: int = 0
     lost: int = 0
     requests: int = 0
+    missed: int = 0
+    put: int | None = None
     given: set[str] = field(default_factory=set)
+    used: set[str] = field(default_factory=set)
 
     def say(self, turns: tuple[Turn, ...]) -> tuple[str, Move]:
         """Return the next turn of the user, and what it does."""
@@ -130,36 +138,48 @@ class SimulatedUser:
         move, slots = self._move(heard, first=not turns)
         self.told += 1
         text = self._words(move, slots)
-        if self.speaks is not None and turns and move not in ("fact", "next", *LAST):
+        if self.speaks is not None and turns and move not in ("fact", "next", "question", *LAST):
             text = self.speaks.reply(Context(turns, "user")).strip() or text
         return text, move
 
     @property
     def wish(self) -> str:
-        """What the user wants now."""
-        return ([self.scenario.goal, *self.scenario.then])[self.requests]
+        """What the user wants now, in other words each time that a reply missed it."""
+        if self.requests:
+            return self.scenario.then[self.requests - 1]
+        ways = (self.scenario.goal, *self.scenario.reworded)
+        return ways[self.missed % len(ways)]
 
     def _move(self, heard: str, first: bool) -> tuple[Move, list[tuple[str, str]]]:
         if first:
             return "opening", []
         plain = heard.casefold()
-        if any(text.casefold() in plain for text in self.scenario.done):
-            if self.requests >= len(self.scenario.then):
-                return "thanks", []
+        is_done = any(text.casefold() in plain for text in self.scenario.done)
+        if is_done and self.requests < len(self.scenario.then):
             self.requests, self.lost = self.requests + 1, 0
             return "next", []
+        if is_done or self.put is not None:
+            return self._close(), []
         asked = bool(_ASKS.search(heard))
         known = [(name, value) for name, value in self.scenario.facts.items() if self._asks(plain, name)]
         if asked and known:
-            new = {name for name, _ in known} - self.given
-            self.given |= new
-            return ("fact", known) if new or self._bears() else ("leaves", [])
+            new = [one for one in known if one[0] not in self.given][:1]
+            self.given |= {name for name, _ in new}
+            return ("fact", new or known) if new or self._bears() else ("leaves", [])
         missing = [(name, "") for name in self.scenario.unknown if self._asks(plain, name)]
         if asked and missing:
             return ("unknown", missing) if self._bears() else ("leaves", [])
         if _CONFIRMS.search(heard):
             return "yes", []
-        return ("again", []) if self._bears() else ("leaves", [])
+        if not self._bears():
+            return "leaves", []
+        self.missed += 1
+        return "repeat" if self.requests else "again", []
+
+    def _close(self) -> Move:
+        """Ask the next question, or thank; return which."""
+        self.put = 0 if self.put is None else self.put + 1
+        return "question" if self.put < len(self.scenario.questions) else "thanks"
 
     def _bears(self) -> bool:
         """Count a reply that led nowhere; return whether the user bears it."""
@@ -173,8 +193,8 @@ class SimulatedUser:
     def _words(self, move: Move, slots: list[tuple[str, str]]) -> str:
         if move == "opening" and self.scenario.opening:
             return self.scenario.opening
-        if move == "next":
-            return self.wish
+        if move == "question":
+            return self.scenario.questions[self.put or 0]
         moods = {**_moods(), **(self.moods or {})}
         own = moods[self.scenario.mood].get(move) or _moods()["neutral"][move]
         texts = [self._chosen(own, place) for place in range(max(1, len(slots)))]
@@ -182,8 +202,12 @@ class SimulatedUser:
         return " ".join(_filled(text, self.wish, name, value) for text, (name, value) in filled)
 
     def _chosen(self, texts: Sequence[str], place: int) -> str:
+        """Choose by the seed, among what this user has not said yet."""
+        fresh = [text for text in texts if text not in self.used] or texts
         key = f"{self.seed}|{self.name}|{self.told}|{place}".encode("utf-8", "surrogatepass")
-        return texts[int.from_bytes(hashlib.sha256(key).digest()[:6]) % len(texts)]
+        chosen = fresh[int.from_bytes(hashlib.sha256(key).digest()[:6]) % len(fresh)]
+        self.used.add(chosen)
+        return chosen
 
 
 def _filled(text: str, goal: str, name: str, value: str) -> str:
