@@ -148,10 +148,10 @@ def hostile(payloads: list[str]) -> Scheme:
     )
 
 
-@pytest.mark.parametrize("start", [0, 20])
+@pytest.mark.parametrize("start", [0, pytest.param(1, marks=pytest.mark.soak)])
 def test_hostile_text_stays_text(browser: Any, tmp_path: Path, start: int) -> None:
     """In every field: of dialogues, schemes, raters, answers, decisions, reasons, and of an earlier study."""
-    payloads = [clean_text(one)[0] for one in PAYLOADS[start : start + 20]]
+    payloads = [clean_text(one)[0] for one in PAYLOADS[start:40:2]]
     chats = [
         dialogue([("user", one), (one, one), ("assistant", one)], one, system=one, meta={one: [one]})  # type: ignore[arg-type]
         for one in payloads

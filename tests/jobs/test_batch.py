@@ -231,7 +231,7 @@ def test_no_room_is_said_and_resumed(tmp_path: Path) -> None:
 def test_ctrl_c_stops_cleanly(tmp_path: Path) -> None:
     environment, out = package(tmp_path / "package"), tmp_path / "out"
     write(talks(50), tmp_path / "logs.jsonl")
-    words = (tmp_path / "logs.jsonl", "-m", "brittle:seconds=0.4", "--turns-per-shard", PER_SHARD, "-o", out)
+    words = (tmp_path / "logs.jsonl", "-m", "brittle:seconds=0.1", "--turns-per-shard", PER_SHARD, "-o", out)
     with subprocess.Popen(command(*words), stderr=subprocess.PIPE, text=True, env=environment) as driver:
         until = time.monotonic() + 60
         while not list(out.glob("done/*.json")) and time.monotonic() < until:
