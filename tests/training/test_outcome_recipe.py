@@ -8,8 +8,7 @@ import pytest
 from dialeval.dialogues import Dialogue, ToolCall, Turn, formats
 from dialeval.errors import DataError, UsageError
 from dialeval.jobs.training import train_to
-from dialeval.metrics.outcome import FEATURES, Outcome
-from dialeval.models.outcome import HEAD
+from dialeval.metrics.outcome import FEATURES, HEAD, Outcome
 from dialeval.training.data import source_of
 from dialeval.training.outcome_recipe import OutcomeExample, fit_outcome, outcome_of
 from dialeval.training.registry import recipe

@@ -12,8 +12,8 @@ from typing import ClassVar
 from dialeval.dialogues import Dialogue, takes_part
 from dialeval.metrics.agent_calls import Call, calls_of, found, words
 from dialeval.metrics.explanation import ExplainedTurn, Explanation, Piece, Side
-from dialeval.metrics.goal import Goals, Verdict, goals_mark, open_goals
-from dialeval.metrics.registry import Better, Rows, metric
+from dialeval.metrics.goal import Goals, Verdict, open_goals
+from dialeval.metrics.registry import Better, OpensModels, Rows, metric, model_field
 from dialeval.metrics.rules import RULES, replies
 from dialeval.scores import Scores
 
@@ -26,7 +26,7 @@ _PARTING, _ASKS = words("parting"), words("asks")
 
 @metric("agent.v1")
 @dataclass(frozen=True)
-class Agent:
+class Agent(OpensModels):
     """How an agent works with its tools: errors ignored, calls repeated, actions before a yes, and more.
 
     Counts in a dialogue, but 1 or 0 for `hand-over` and `unanswered-request`. `turns-to-goal` and
@@ -40,21 +40,12 @@ class Agent:
     {'action-before-yes': 1.0, 'turns-to-goal': 1.0, 'calls-to-goal': 1.0}
     """
 
-    goals: str | None = None
+    goals: str | None = model_field(None, open_goals)
     writes: tuple[str, ...] = ()
     reads: tuple[str, ...] = ()
     speaker: str | None = None
     dimensions: ClassVar[tuple[str, ...]] = (ERROR, AGAIN, EARLY, HAND_OVER, TURNS, CALLS, UNANSWERED)
     better: ClassVar[Better] = "lower"
-
-    def needs(self) -> list[object]:
-        """Open the goals; no encoder is needed."""
-        self._goals()
-        return []
-
-    def provenance(self) -> dict[str, str]:
-        """Name the goals by their content."""
-        return goals_mark(self.goals)
 
     def score(self, dialogues: Iterable[Dialogue]) -> Scores:
         """Return a row for each dialogue and rule."""

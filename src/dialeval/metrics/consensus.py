@@ -1,12 +1,22 @@
 """Any metric that needs references, without any: dialogues of a corpus stand in for them."""
 
+import contextlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 from dialeval.dialogues import Dialogue, dialogue
 from dialeval.errors import DialevalError, UsageError
-from dialeval.metrics.registry import Rows, build, encoded_chunks, metric, needs_of, signature_of
+from dialeval.metrics.registry import (
+    OpensModels,
+    Rows,
+    build,
+    encoded_chunks,
+    metric,
+    model_field,
+    needs_of,
+    signature_of,
+)
 from dialeval.models import encoder
 from dialeval.models.consensus import Corpus, Description, open_corpus
 from dialeval.models.index.features import said
@@ -16,7 +26,7 @@ from dialeval.scores import Scores
 
 @metric("consensus.v1")
 @dataclass(frozen=True)
-class Consensus:
+class Consensus(OpensModels):
     """A reference-based metric made reference-free: the k nearest dialogues of a corpus are the references.
 
     `metric` names it, its own options after a semicolon each (`metric=bleu;order=2`). All that was said in a
@@ -33,7 +43,7 @@ class Consensus:
     k: int = 50
     by: Literal["content", "personas"] = "content"
     l: int = 6  # noqa: E741  # the letter of the FlowEval paper
-    encoder: str = encoder.DEFAULT
+    encoder: str = model_field(encoder.DEFAULT, encoder.Encoder.load)
     dimensions: ClassVar[tuple[str, ...]] = ("likeness",)
 
     def __post_init__(self) -> None:
@@ -73,16 +83,12 @@ class Consensus:
 
     def provenance(self) -> dict[str, str]:
         """Name corpus and encoder by their contents, and the metric by its signature."""
-        try:
-            inner = self._inner()
+        found = super().provenance()
+        with contextlib.suppress(DialevalError):  # what is not there keeps its name: nothing is scored
+            found["metric"] = str(signature_of(self._inner())).replace("|", ";")
             corpus, note = open_corpus(self.corpus, self._description())
-        except DialevalError:  # what is not there keeps its name: nothing is scored
-            return {}
-        return {
-            "corpus": corpus.mark(note),
-            "encoder": encoder.mark(self.encoder),
-            "metric": str(signature_of(inner)).replace("|", ";"),
-        }
+            found["corpus"] = corpus.mark(note)
+        return found
 
     def _description(self) -> Description:
         return Description(encoder=self.encoder, l=self.l)

@@ -11,15 +11,16 @@ from typing import ClassVar
 
 from dialeval.dialogues import Dialogue
 from dialeval.dialogues.delexicalisation import delexicalised
-from dialeval.errors import DialevalError
 from dialeval.metrics.registry import (
     Aggregate,
     Language,
+    OpensModels,
     Rows,
     aggregate,
     encoded_chunks,
     known_language,
     metric,
+    model_field,
 )
 from dialeval.models.coherence import FIGURES, Coherence, coherence_scorer
 from dialeval.models.needs import Need
@@ -33,7 +34,7 @@ Row = tuple[str, float | None, str | None]
 
 @metric("dialoguescore.v1")
 @dataclass(frozen=True)
-class DialogueScore:
+class DialogueScore(OpensModels):
     """How well a reply fits what the user said (`ur`), and what the user said next fits it (`ru`), 0 to 1.
 
     `ur0` to `ur4` and `ru0` to `ru4` see so many exchanges of history, `ur` and `ru` are their means. Where a
@@ -53,7 +54,7 @@ class DialogueScore:
     True
     """
 
-    model: str = TASKS
+    model: str = model_field(TASKS, coherence_scorer)
     delexicalise: bool = False
     aggregate: Aggregate = "mean"
     speaker: str | None = None
@@ -71,17 +72,13 @@ class DialogueScore:
 
     def needs(self) -> list[Need]:
         """Open the model; return what it reads of an encoder, unless it is made anew from the text."""
-        needs = coherence_scorer(self.model).needs()
+        needs = super().needs()
         return [] if self.delexicalise else needs
-
-    def provenance(self) -> dict[str, str]:
-        """Name the model by its content, not by where it lies."""
-        return _provenance(self.model)
 
 
 @metric("coherence.v1")
 @dataclass(frozen=True)
-class OpenCoherence:
+class OpenCoherence(OpensModels):
     """How well a reply fits what was said before (`ur`), and what is said next fits it (`ru`), 0 to 1.
 
     For chat about anything. Both are means over none to four exchanges of history. Dialogues have the figure
@@ -95,7 +92,7 @@ class OpenCoherence:
     True
     """
 
-    model: str = CHAT
+    model: str = model_field(CHAT, coherence_scorer)
     aggregate: Aggregate = "mean"
     speaker: str | None = None
     language: Language = known_language()
@@ -110,21 +107,6 @@ class OpenCoherence:
             for dialogue, found in zip(some, scorer.score(some, self.speaker), strict=True):
                 _add(rows, dialogue, found, self, scorer.figures)
         return rows.scores()
-
-    def needs(self) -> list[Need]:
-        """Open the model; return what it reads of an encoder."""
-        return coherence_scorer(self.model).needs()
-
-    def provenance(self) -> dict[str, str]:
-        """Name the model by its content, not by where it lies."""
-        return _provenance(self.model)
-
-
-def _provenance(model: str) -> dict[str, str]:
-    try:
-        return {"model": coherence_scorer(model).sha[:12]}
-    except DialevalError:  # what is not there keeps its name: nothing is scored
-        return {}
 
 
 def _add(

@@ -4,6 +4,7 @@ A dialogue is compared with the dialogues of a corpus that are most like it, in 
 they say; the best of them decides. The metrics here are the paper's (Zhao et al., EMNLP 2022) and its parts.
 """
 
+import contextlib
 import functools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -18,9 +19,18 @@ from dialeval.errors import DialevalError, UsageError
 from dialeval.metrics.consensus_scale import Scale, corpus_scale
 from dialeval.metrics.explanation import Explanation, Side, align
 from dialeval.metrics.overlap import NgramCounts, Smoothing
-from dialeval.metrics.registry import Language, Rows, encoded_chunks, known_language, metric
+from dialeval.metrics.registry import (
+    Language,
+    OpensModels,
+    Rows,
+    encoded_chunks,
+    known_language,
+    metric,
+    model_field,
+)
 from dialeval.models import act_flows, encoder, segment_spans
-from dialeval.models.act_flows import Flow
+from dialeval.models.act_flows import ActBert, Flow
+from dialeval.models.artefact import load
 from dialeval.models.consensus import Corpus, Described, Description, Neighbours, open_corpus
 from dialeval.models.encoder import Encoder
 from dialeval.models.matching import Matcher
@@ -69,7 +79,7 @@ class _LastJudged:
 
 @metric("floweval.v2")
 @dataclass(frozen=True)
-class FlowEval:
+class FlowEval(OpensModels):
     """Likeness of a dialogue to the nearest conversation of a corpus, by segment acts and by content.
 
     `corpus` names an index or its folder (None: DailyDialog's, if it was indexed, else the bundled one). `ka`
@@ -94,9 +104,9 @@ class FlowEval:
     idf: bool = True
     smoothing: Smoothing = "method4"
     splitter: str = segment_spans.LEARNED
-    encoder: str = encoder.DEFAULT
-    acts: str = segment_spans.DEFAULT
-    actbert: str = act_flows.DEFAULT
+    encoder: str = model_field(encoder.DEFAULT, Encoder.load)
+    acts: str = model_field(segment_spans.DEFAULT, load)
+    actbert: str = model_field(act_flows.DEFAULT, ActBert.load)
     scale: int = 200
     language: Language = known_language()
     dimensions: ClassVar[tuple[str, ...]] = ("overall", "acts", "content")
@@ -134,17 +144,12 @@ class FlowEval:
 
     def provenance(self) -> dict[str, str]:
         """Name models and corpus by their contents, not by where they lie, and the scale by its numbers."""
-        try:
+        found = super().provenance()
+        with contextlib.suppress(DialevalError):  # what is not there keeps its name: nothing is scored
             corpus, note = open_corpus(self.corpus, self._description())
-            return {
-                "corpus": corpus.mark(note),
-                "encoder": encoder.mark(self.encoder),
-                "acts": corpus.how.classifier.sha[:12],
-                "actbert": act_flows.ActBert.load(self.actbert).sha[:12],
-                **({"scale": f"{self.scale}@{self._scale}"} if self.scale else {}),
-            }
-        except DialevalError:  # what is not there keeps its name: nothing is scored
-            return {}
+            found["corpus"] = corpus.mark(note)
+            found |= {"scale": f"{self.scale}@{self._scale}"} if self.scale else {}
+        return found
 
     @functools.cached_property
     def _last(self) -> "_LastJudged":

@@ -14,9 +14,8 @@ import msgspec
 
 from dialeval.dialogues import Dialogue, takes_part
 from dialeval.dialogues.tasks.goals import AgentGoal, ExpectedCall, GoalFile, read_goals
-from dialeval.errors import DialevalError
 from dialeval.metrics.agent_calls import Call, calls_of
-from dialeval.metrics.registry import Rows, metric
+from dialeval.metrics.registry import OpensModels, Rows, metric, model_field
 from dialeval.scores import Scores
 
 SUCCESS = "success"
@@ -40,7 +39,7 @@ class Goals:
     """Goals by name, and how they are found and judged."""
 
     file: GoalFile
-    mark: str
+    sha: str
 
     def goal_of(self, dialogue: Dialogue) -> AgentGoal | None:
         """Return the goal of a dialogue: by the file, else the one in its meta.
@@ -101,14 +100,6 @@ class Goals:
 def open_goals(path: str | None) -> Goals:
     """Open a file of goals; None: goals are in the dialogues' meta."""
     return Goals(*read_goals(path)) if path is not None else Goals(GoalFile({}), "-")
-
-
-def goals_mark(path: str | None) -> dict[str, str]:
-    """Return a file of goals by its content, for a signature; one that is not there keeps its name."""
-    try:
-        return {} if path is None else {"goals": open_goals(path).mark}
-    except DialevalError:
-        return {}
 
 
 def _text(expected: ExpectedCall) -> str:
@@ -186,7 +177,7 @@ def _objects(value: Any, depth: int = 0) -> Iterator[Mapping[str, Any]]:
 
 @metric("goal.v1")
 @dataclass(frozen=True)
-class GoalSuccess:
+class GoalSuccess(OpensModels):
     """Whether an agent reached the declared goal of a dialogue: 1 or 0, with what is missing or wrong.
 
     Goals are expected calls, words to be said and a final state, in a TOML file, or in a dialogue's meta
@@ -200,18 +191,9 @@ class GoalSuccess:
     [(0.0, 'missing: refund {"order": "A2"}; not expected: refund {"order": "A1"}')]
     """
 
-    goals: str | None = None
+    goals: str | None = model_field(None, open_goals)
     speaker: str | None = None
     dimensions: ClassVar[tuple[str, ...]] = (SUCCESS,)
-
-    def needs(self) -> list[object]:
-        """Open the goals; no encoder is needed."""
-        open_goals(self.goals)
-        return []
-
-    def provenance(self) -> dict[str, str]:
-        """Name the goals by their content."""
-        return goals_mark(self.goals)
 
     def score(self, dialogues: Iterable[Dialogue]) -> Scores:
         """Judge each dialogue by its goal."""

@@ -8,15 +8,22 @@ its authors gives.
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from dialeval.dialogues import Dialogue, scored_turns
-from dialeval.metrics.registry import Aggregate, Better, Rows, aggregate, encoded_chunks, metric
-from dialeval.metrics.turn_quality import model_mark
+from dialeval.metrics.registry import (
+    Aggregate,
+    Better,
+    OpensModels,
+    Rows,
+    aggregate,
+    encoded_chunks,
+    metric,
+    model_field,
+)
 from dialeval.models.baselines import Baseline, unit
-from dialeval.models.needs import Need
 from dialeval.models.turn_vectors import TurnVectors
 from dialeval.scores import Scores
 
@@ -28,20 +35,16 @@ def _note(found: TurnVectors, turn: int) -> str | None:
     return "truncated" if found.cut[turn] else None
 
 
+def _trained(name: str) -> Any:
+    return model_field(name, Baseline.load)
+
+
 @dataclass(frozen=True)
-class _Learned:
+class _Learned(OpensModels):
     """What all of them have: a model, and whose turns are scored."""
 
-    model: str = ""
+    model: str = _trained("")
     speaker: str | None = None
-
-    def needs(self) -> list[Need]:
-        """Open the model; return what it reads of an encoder."""
-        return Baseline.load(self.model).reader.needs()
-
-    def provenance(self) -> dict[str, str]:
-        """Name the model by its content, not by where it lies."""
-        return model_mark(self.model)
 
 
 @dataclass(frozen=True)
@@ -80,7 +83,7 @@ class Ruber(_ByReply):
     True
     """
 
-    model: str = "dialeval-ruber"
+    model: str = _trained("dialeval-ruber")
     blend: Blend = "mean"
     dimensions: ClassVar[tuple[str, ...]] = ("overall", "unreferenced", "referenced")
 
@@ -133,7 +136,7 @@ class BertRuber(Ruber):
     True
     """
 
-    model: str = "dialeval-bert-ruber"
+    model: str = _trained("dialeval-bert-ruber")
 
 
 @metric("pone.v1")
@@ -149,7 +152,7 @@ class Pone(Ruber):
     True
     """
 
-    model: str = "dialeval-pone"
+    model: str = _trained("dialeval-pone")
 
 
 @metric("predictive-engagement.v1")
@@ -163,7 +166,7 @@ class PredictiveEngagement(_ByReply):
     [0.5]
     """
 
-    model: str = "dialeval-predictive-engagement"
+    model: str = _trained("dialeval-predictive-engagement")
     dimensions: ClassVar[tuple[str, ...]] = ("engagement",)
 
     def score(self, dialogues: Iterable[Dialogue]) -> Scores:
@@ -192,7 +195,7 @@ class DynaEval(_Learned):
     True
     """
 
-    model: str = "dialeval-dynaeval"
+    model: str = _trained("dialeval-dynaeval")
     dimensions: ClassVar[tuple[str, ...]] = ("overall",)
 
     def score(self, dialogues: Iterable[Dialogue]) -> Scores:
@@ -230,7 +233,7 @@ class FlowScore(_Learned):
     True
     """
 
-    model: str = "dialeval-flow-score"
+    model: str = _trained("dialeval-flow-score")
     dimensions: ClassVar[tuple[str, ...]] = ("flow",)
     better: ClassVar[Better] = "lower"
 

@@ -16,17 +16,29 @@ import numpy.typing as npt
 
 from dialeval.dialogues import Dialogue, Turn, takes_part
 from dialeval.dialogues.signals import ends_here
-from dialeval.errors import DataError, DialevalError
+from dialeval.errors import DataError
 from dialeval.metrics.agent_calls import Call, calls_of, found, values_in, words
 from dialeval.metrics.explanation import Explanation, Side
-from dialeval.metrics.registry import Language, Rows, encoded_chunks, known_language, metric
+from dialeval.metrics.registry import (
+    Language,
+    OpensModels,
+    Rows,
+    encoded_chunks,
+    known_language,
+    metric,
+    model_field,
+)
 from dialeval.metrics.user_reaction import UserReaction
 from dialeval.models import reactions
-from dialeval.models.needs import Need
-from dialeval.models.outcome import DEFAULT, OutcomeHead
+from dialeval.models.artefact import Artefact, Model
+from dialeval.models.heads import Head, VectorHead
+from dialeval.models.untrusted import read_setting
 from dialeval.scores import Scores
 
+DEFAULT = "dialeval-outcome"
+KIND = "outcome.v1"
 SUCCESS = "success"
+HEAD = Head(SUCCESS, "binary")
 FEATURES = (
     "finished",
     "brief",
@@ -122,9 +134,29 @@ def stacked(rows: Sequence[Mapping[str, float]], names: Sequence[str]) -> npt.ND
     return np.array([[row[name] for name in names] for row in rows], np.float32).reshape(-1, len(names))
 
 
+class OutcomeHead(Model):
+    """A calibrated logistic head over some of the features."""
+
+    kinds: ClassVar[tuple[str, ...]] = (KIND,)
+
+    def __init__(self, artefact: Artefact) -> None:
+        super().__init__(artefact)
+        place = artefact.folder / "config.json"
+        self._head = VectorHead(artefact)
+        self.features: list[str] = read_setting(artefact.config, "features", list[str], place)
+        if self._head.heads != (HEAD,) or len(self.features) != self._head.inputs:
+            raise DataError("expected one head `success` and a name for each feature", file=place)
+        if unknown := [name for name in self.features if name not in FEATURES]:
+            raise DataError(f"unknown feature {unknown[0][:40]!a}", file=place, field="features")
+
+    def chances(self, rows: npt.NDArray[np.float32]) -> npt.NDArray[np.float64]:
+        """Return the probability of success for each row of features."""
+        return self._head.answers(rows)[HEAD.name]
+
+
 @metric("outcome.v1")
 @dataclass(frozen=True)
-class Outcome:
+class Outcome(OpensModels):
     """How likely it is that an agent reached its user's goal, estimated from the dialogue alone.
 
     A probability, learned from agents of tau-bench whose outcome was verified; calibrated there, not on your
@@ -136,34 +168,15 @@ class Outcome:
     ['no tool call in it: the estimate learned from agents with tools']
     """
 
-    model: str = DEFAULT
-    reactions: str = reactions.DEFAULT
+    model: str = model_field(DEFAULT, OutcomeHead.load)
+    reactions: str = model_field(reactions.DEFAULT, reactions.Reactions.load)
     speaker: str | None = None
     language: Language = known_language()
     dimensions: ClassVar[tuple[str, ...]] = (SUCCESS,)
 
-    def needs(self) -> list[Need]:
-        """Open the models; return what they read of an encoder."""
-        self._head()
-        return reactions.Reactions.load(self.reactions).needs()
-
-    def provenance(self) -> dict[str, str]:
-        """Name the models by their content."""
-        try:
-            head, mood = OutcomeHead.load(self.model), reactions.Reactions.load(self.reactions)
-        except DialevalError:  # what is not there keeps its name: nothing is scored
-            return {}
-        return {"model": head.sha[:12], "reactions": mood.sha[:12]}
-
-    def _head(self) -> OutcomeHead:
-        head = OutcomeHead.load(self.model)
-        if unknown := [name for name in head.features if name not in FEATURES]:
-            raise DataError(f"unknown feature {unknown[0][:40]!a}", file=self.model, field="features")
-        return head
-
     def score(self, dialogues: Iterable[Dialogue]) -> Scores:
         """Estimate each dialogue's outcome."""
-        rows, head = Rows(self), self._head()
+        rows, head = Rows(self), OutcomeHead.load(self.model)
         for some in encoded_chunks(self, dialogues):
             described = rows_of(some, self.speaker, self.reactions)
             for dialogue, chance in zip(some, head.chances(stacked(described, head.features)), strict=True):
@@ -182,7 +195,7 @@ class Outcome:
 
     def explain(self, dialogues: Sequence[Dialogue]) -> list[Explanation]:
         """Return the features of each dialogue beside its estimate."""
-        every, head = list(dialogues), self._head()
+        every, head = list(dialogues), OutcomeHead.load(self.model)
         described = rows_of(every, self.speaker, self.reactions)
         chances = head.chances(stacked(described, head.features))
         return [

@@ -4,6 +4,7 @@ A metric is a frozen dataclass. Its fields are at once its Python arguments, its
 line and its signature, so the three cannot drift apart.
 """
 
+import contextlib
 import dataclasses
 import functools
 import importlib
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeVar, run
 from dialeval import __version__
 from dialeval.dialogues import Dialogue
 from dialeval.dialogues.languages import unknown_language
-from dialeval.errors import UsageError
+from dialeval.errors import DialevalError, UsageError
 from dialeval.plugins import load_plugin, plugins
 from dialeval.scores import Score, Scores, Signature
 
@@ -89,6 +90,33 @@ def known_language() -> Any:
     It stands in a signature where it is not the default.
     """
     return dataclasses.field(default="known", repr=False, kw_only=True, metadata={"quiet": True})
+
+
+def model_field(default: str | None, load: Callable[[str], Any]) -> Any:
+    """Return a field that names what `load` opens, a model or anything with a `sha`; see `OpensModels`."""
+    return dataclasses.field(default=default, metadata={"load": load})
+
+
+class OpensModels:
+    """A metric with fields that name models: their contents are in its signature, not where they lie."""
+
+    def needs(self) -> "list[Need]":
+        """Open the models; return what they read of encoders."""
+        opened = [load(name) for _, name, load in _named_models(self)]
+        return [need for model in opened if hasattr(model, "needs") for need in model.needs()]
+
+    def provenance(self) -> dict[str, str]:
+        """Name the models by their contents; one that is not there keeps its name: nothing is scored."""
+        found = {}
+        for field, name, load in _named_models(self):
+            with contextlib.suppress(DialevalError):
+                found[field] = str(load(name).sha)[:12]
+        return found
+
+
+def _named_models(made: Any) -> list[tuple[str, str, Callable[[str], Any]]]:
+    named = [(item.name, getattr(made, item.name), item.metadata) for item in dataclasses.fields(made)]
+    return [(field, name, told["load"]) for field, name, told in named if "load" in told and name is not None]
 
 
 def metric(name: str) -> Callable[[type[M]], type[M]]:

@@ -16,8 +16,17 @@ from dialeval.dialogues import Dialogue, scored_turns
 from dialeval.errors import DataError
 from dialeval.files import sha256
 from dialeval.metrics.overlap import with_references
-from dialeval.metrics.registry import Better, Language, Rows, chunks, known_language, metric
-from dialeval.models.encoder import DEFAULT, Encoder, mark
+from dialeval.metrics.registry import (
+    Better,
+    Language,
+    OpensModels,
+    Rows,
+    chunks,
+    known_language,
+    metric,
+    model_field,
+)
+from dialeval.models.encoder import DEFAULT, Encoder
 from dialeval.models.matching import Matcher, idf_of_file
 from dialeval.models.needs import Need
 from dialeval.models.turn_vectors import TurnVectors, turn_vectors, vector_needs
@@ -26,7 +35,7 @@ from dialeval.scores import Scores
 
 @metric("similarity.v1")
 @dataclass(frozen=True)
-class Similarity:
+class Similarity(OpensModels):
     """Cosine of a reply to the turn it answers (`user`), to the context (`context`), to itself (`self`).
 
     `user` is the last turn of somebody else, `context` the mean of all turns before, `self` the most similar
@@ -38,7 +47,7 @@ class Similarity:
     [('user', 0.79, None), ('context', 0.79, None), ('self', None, 'no earlier turn of this speaker')]
     """
 
-    encoder: str = DEFAULT
+    encoder: str = model_field(DEFAULT, Encoder.load)
     speaker: str | None = None
     language: Language = known_language()
     dimensions: ClassVar[tuple[str, ...]] = ("user", "context", "self")
@@ -55,10 +64,6 @@ class Similarity:
     def needs(self) -> list[Need]:
         """Open the encoder; return what is read of it."""
         return vector_needs(Encoder.load(self.encoder))
-
-    def provenance(self) -> dict[str, str]:
-        """Name the encoder by what it computes, not by where it lies."""
-        return {"encoder": mark(self.encoder)}
 
     def _add(self, rows: Rows, found: TurnVectors) -> None:
         dialogue = found.dialogue
@@ -94,7 +99,7 @@ _AT_ONCE = 4096  # turns that are compared together
 
 @metric("bertscore.v1")
 @dataclass(frozen=True)
-class BertScore:
+class BertScore(OpensModels):
     """BERTScore of a reply against its references, at most 1; a turn without a reference is unscored.
 
     `idf` names a file of dialogues; tokens that are rare in its turns then count more. Of several references
@@ -107,7 +112,7 @@ class BertScore:
     {'precision': 0.79, 'recall': 0.72, 'f1': 0.75}
     """
 
-    encoder: str = DEFAULT
+    encoder: str = model_field(DEFAULT, Encoder.load)
     layer: int = 6
     idf: str | None = None
     speaker: str | None = None
@@ -134,7 +139,7 @@ class BertScore:
 
     def provenance(self) -> dict[str, str]:
         """Name the encoder, and the file behind `idf`, by their contents rather than by their places."""
-        found = {"encoder": mark(self.encoder)}
+        found = super().provenance()
         if self.idf is not None:
             with contextlib.suppress(DataError):  # a file that is not there keeps its name: nothing is scored
                 found["idf"] = sha256(self.idf)[:12]

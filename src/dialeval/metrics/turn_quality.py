@@ -12,18 +12,20 @@ turn vectors, which needs neither.
 import functools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from dialeval.dialogues import Dialogue, scored_turns, takes_part
-from dialeval.errors import DataError, DialevalError
+from dialeval.errors import DataError
 from dialeval.metrics.registry import (
     Aggregate,
     Language,
+    OpensModels,
     Rows,
     aggregate,
     encoded_chunks,
     known_language,
     metric,
+    model_field,
 )
 from dialeval.models.artefact import load, resolve
 from dialeval.models.dialogue_scorer import DialogueScorer, TurnScores
@@ -31,96 +33,16 @@ from dialeval.models.needs import Need
 from dialeval.models.pairs import PairScorer
 from dialeval.scores import Scores
 
-DEFAULT = "dialeval-turn-quality"
+DEFAULT, FOLLOWUP = "dialeval-turn-quality", "dialeval-followup-student"
 QUALITY = "quality"
 _MOST_BEFORE = 60  # turns of context that a cross-encoder is given
-
-
-@metric("turn-quality.v1")
-@dataclass(frozen=True)
-class TurnQuality:
-    """How good each reply is, and the dialogue by `aggregate`: what its user is likely to make of it.
-
-    It reads the reply and what came before, never the user's next turn. The unit is that of the target the
-    `model` was trained on: compare scores with each other, not with a threshold.
-
-    >>> from dialeval.dialogues import dialogue
-    >>> chats = [dialogue([("user", "Do you like jazz?"), ("assistant", reply)], reply)
-    ...     for reply in ("Yes, I love jazz, do you play?", "I do not understand the question.")]
-    >>> good, bad = (row.value for row in TurnQuality().score(chats) if row.turn)
-    >>> good > bad
-    True
-    """
-
-    model: str = DEFAULT
-    aggregate: Aggregate = "mean"
-    speaker: str | None = None
-    language: Language = known_language()
-    dimensions: ClassVar[tuple[str, ...]] = (QUALITY,)
-    tuned_on: ClassVar[tuple[str, ...]] = ("dbdc3",)
-    left_out: ClassVar[tuple[str, ...]] = ("conture",)
-
-    def score(self, dialogues: Iterable[Dialogue]) -> Scores:
-        """Judge each reply by itself and what came before."""
-        return score_replies(self, dialogues, self.model, self.aggregate, self.speaker)
-
-    def needs(self) -> list[Need]:
-        """Open the model; return what it reads of an encoder."""
-        return model_needs(self.model)
-
-    def provenance(self) -> dict[str, str]:
-        """Name the model by its content, not by where it lies."""
-        return model_mark(self.model)
-
-
-def model_mark(name: str) -> dict[str, str]:
-    """Name the model of a scorer of replies for its signature."""
-    try:
-        return {"model": load(resolve(name)).sha[:12]}
-    except DialevalError:  # what is not there keeps its name: nothing is scored
-        return {}
-
-
-def score_replies(
-    made: Any, dialogues: Iterable[Dialogue], model: str, how: Aggregate | None, speaker: str | None
-) -> Scores:
-    """Score each reply with a trained model, and each dialogue, for the metric `made`.
-
-    A dialogue is scored by its replies; without `how`, by a model that judges dialogues, as it is at its end.
-    """
-    rows, scorer = Rows(made), _opened(str(resolve(model)))
-    for some in encoded_chunks(made, dialogues):
-        for found in scorer.score(some, speaker):
-            _add(rows, found, how)
-    return rows.scores()
-
-
-def _add(rows: Rows, found: TurnScores, how: Aggregate | None) -> None:
-    dialogue, values, lengths = found.dialogue, list[float](), list[int]()
-    for turn, value, cut in zip(found.turns, found.values[QUALITY], found.cut, strict=True):
-        text = dialogue.turns[turn].text
-        if not text.strip():
-            rows.add(dialogue, turn, QUALITY, None, "empty reply")
-            continue
-        rows.add(dialogue, turn, QUALITY, float(value), "truncated" if cut else None)
-        values.append(float(value))
-        lengths.append(len(text.split()))
-    figure = aggregate(values, lengths, how or "mean") if values else None
-    if values and how is None and found.end:
-        figure = found.end[QUALITY]
-    rows.add(dialogue, None, QUALITY, figure, None if values else "no reply to score")
-
-
-def model_needs(name: str) -> list[Need]:
-    """Open the model of a scorer of replies; return what it reads of an encoder."""
-    return _opened(str(resolve(name))).needs()
 
 
 class _PairTurns:
     """A cross-encoder as a scorer of turns."""
 
     def __init__(self, pairs: PairScorer) -> None:
-        self._pairs, self.heads = pairs, pairs.heads
+        self._pairs, self.heads, self.sha = pairs, pairs.heads, pairs.sha
 
     def needs(self) -> list[Need]:
         return []
@@ -132,6 +54,11 @@ class _PairTurns:
             found = self._pairs.score(said)
             cut = [any(pair) for pair in zip(found.history_cut, found.response_cut, strict=True)]
             yield TurnScores(dialogue, turns, found.values, cut)
+
+
+def turn_scorer(name: str) -> DialogueScorer | _PairTurns:
+    """Open a scorer of turns by folder, shipped name, pulled name or Hub id."""
+    return _opened(str(resolve(name)))
 
 
 @functools.lru_cache(maxsize=32)
@@ -154,13 +81,73 @@ def said_before(dialogue: Dialogue, turn: int) -> tuple[str, ...]:
     return tuple(one.text for one in dialogue.turns[max(0, turn - _MOST_BEFORE) : turn] if takes_part(one))
 
 
-FOLLOWUP = "dialeval-followup-student"
+class _ScoresReplies(OpensModels):
+    """A metric whose `model` judges replies.
+
+    A dialogue is judged by its replies; without `aggregate`, by a model that judges dialogues, as it is at
+    its end.
+    """
+
+    model: str
+    aggregate: Aggregate | None
+    speaker: str | None
+
+    def score(self, dialogues: Iterable[Dialogue]) -> Scores:
+        """Judge each reply by itself and what came before, and each dialogue."""
+        rows, scorer = Rows(self), turn_scorer(self.model)
+        for some in encoded_chunks(self, dialogues):
+            for found in scorer.score(some, self.speaker):
+                _add(rows, found, self.aggregate)
+        return rows.scores()
+
+
+def _add(rows: Rows, found: TurnScores, how: Aggregate | None) -> None:
+    dialogue, values, lengths = found.dialogue, list[float](), list[int]()
+    for turn, value, cut in zip(found.turns, found.values[QUALITY], found.cut, strict=True):
+        text = dialogue.turns[turn].text
+        if not text.strip():
+            rows.add(dialogue, turn, QUALITY, None, "empty reply")
+            continue
+        rows.add(dialogue, turn, QUALITY, float(value), "truncated" if cut else None)
+        values.append(float(value))
+        lengths.append(len(text.split()))
+    figure = aggregate(values, lengths, how or "mean") if values else None
+    if values and how is None and found.end:
+        figure = found.end[QUALITY]
+    rows.add(dialogue, None, QUALITY, figure, None if values else "no reply to score")
+
+
+@metric("turn-quality.v1")
+@dataclass(frozen=True)
+class TurnQuality(_ScoresReplies):
+    """How good each reply is, and the dialogue by `aggregate`: what its user is likely to make of it.
+
+    It reads the reply and what came before, never the user's next turn. The unit is that of the target the
+    `model` was trained on: compare scores with each other, not with a threshold.
+
+    >>> from dialeval.dialogues import dialogue
+    >>> chats = [dialogue([("user", "Do you like jazz?"), ("assistant", reply)], reply)
+    ...     for reply in ("Yes, I love jazz, do you play?", "I do not understand the question.")]
+    >>> good, bad = (row.value for row in TurnQuality().score(chats) if row.turn)
+    >>> good > bad
+    True
+    """
+
+    model: str = model_field(DEFAULT, turn_scorer)
+    aggregate: Aggregate = "mean"
+    speaker: str | None = None
+    language: Language = known_language()
+    dimensions: ClassVar[tuple[str, ...]] = (QUALITY,)
+    tuned_on: ClassVar[tuple[str, ...]] = ("dbdc3",)
+    left_out: ClassVar[tuple[str, ...]] = ("conture",)
+
+
 CONSENSUS = "dialeval-consensus-student"
 
 
 @metric("student.v1")
 @dataclass(frozen=True)
-class Student:
+class Student(_ScoresReplies):
     """What a slow metric would say of each reply, and of the dialogue by `aggregate`, without that metric.
 
     `model` is what `dialeval train student:teacher=METRIC` made; `dialeval-followup-student` learned from
@@ -176,20 +163,8 @@ class Student:
     True
     """
 
-    model: str = FOLLOWUP
+    model: str = model_field(FOLLOWUP, turn_scorer)
     aggregate: Aggregate | None = None
     speaker: str | None = None
     language: Language = known_language()
     dimensions: ClassVar[tuple[str, ...]] = (QUALITY,)
-
-    def score(self, dialogues: Iterable[Dialogue]) -> Scores:
-        """Judge each reply by itself and what came before, and each dialogue."""
-        return score_replies(self, dialogues, self.model, self.aggregate, self.speaker)
-
-    def needs(self) -> list[Need]:
-        """Open the model; return what it reads of an encoder."""
-        return model_needs(self.model)
-
-    def provenance(self) -> dict[str, str]:
-        """Name the model by its content, not by where it lies."""
-        return model_mark(self.model)

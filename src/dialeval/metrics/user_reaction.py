@@ -6,18 +6,19 @@ from typing import ClassVar
 
 from dialeval.dialogues import Dialogue, scored_turns
 from dialeval.dialogues.signals import logged_sentiment, next_turns
-from dialeval.errors import DialevalError, UsageError
+from dialeval.errors import UsageError
 from dialeval.metrics.registry import (
     Aggregate,
     Language,
+    OpensModels,
     Rows,
     aggregate,
     encoded_chunks,
     known_language,
     metric,
+    model_field,
 )
 from dialeval.models import reactions
-from dialeval.models.needs import Need
 from dialeval.models.reactions import Reactions
 from dialeval.scores import Scores
 
@@ -26,7 +27,7 @@ QUALITY, SENTIMENT, CONTINUE = "quality", "sentiment", "continue"
 
 @metric("user-reaction.v1")
 @dataclass(frozen=True)
-class UserReaction:
+class UserReaction(OpensModels):
     """What the next user turn says of a reply: `sentiment` (-3 to 3), `continue` (0, 1), their sum `quality`.
 
     The sentiment is read from the next turn beside the reply: "no" to a question is no complaint. A log that
@@ -45,7 +46,7 @@ class UserReaction:
     field: str | None = None
     low: float = -3.0
     high: float = 3.0
-    model: str = reactions.DEFAULT
+    model: str = model_field(reactions.DEFAULT, Reactions.load)
     aggregate: Aggregate = "mean"
     speaker: str | None = None
     language: Language = known_language()
@@ -60,17 +61,6 @@ class UserReaction:
             for dialogue, found in zip(some, self.signals(some), strict=True):
                 self._add(rows, dialogue, found)
         return rows.scores()
-
-    def needs(self) -> list[Need]:
-        """Open the model; return what it reads of an encoder."""
-        return Reactions.load(self.model).needs()
-
-    def provenance(self) -> dict[str, str]:
-        """Name the model by its content, not by where it lies."""
-        try:
-            return {"model": Reactions.load(self.model).sha[:12]}
-        except DialevalError:  # what is not there keeps its name: nothing is scored
-            return {}
 
     def signals(self, dialogues: list[Dialogue]) -> list[dict[int, tuple[float | None, bool]]]:
         """Return the sentiment, if somebody answers, and whether the user goes on, for every reply."""

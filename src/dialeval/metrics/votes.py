@@ -24,9 +24,9 @@ from dialeval.dialogues.dialogue import context_of
 from dialeval.dialogues.segments import segments_of
 from dialeval.dialogues.splits import normalise
 from dialeval.dialogues.votes import Vote, load_votes, votes_mark
-from dialeval.errors import DialevalError, UsageError
+from dialeval.errors import UsageError
 from dialeval.metrics.registry import Rows, metric
-from dialeval.models.artefact import load, resolve
+from dialeval.models.artefact import load
 from dialeval.models.encoder import DEFAULT as ENCODER
 from dialeval.models.encoder import mark
 from dialeval.models.segment_acts import DEFAULT as ACTS
@@ -58,41 +58,6 @@ class VoteCount:
     turn: int
     votes: int | None
     note: str | None = None
-
-
-def count_votes(
-    dialogues: Iterable[Dialogue],
-    votes: str | None,
-    match: Match,
-    *,
-    threshold: float,
-    encoder: str,
-    acts: str,
-    speaker: str | None,
-) -> Iterator[VoteCount]:
-    """Count, for every scored turn in order, the wizards who chose what was said there."""
-    if not 0 < threshold <= 1:
-        raise UsageError(f"threshold {threshold}: a cosine above 0 and up to 1 is expected")
-    cast = None if votes is None else _by_place(load_votes(votes))
-    if match != "act" and cast is not None and any(acts for _, acts in cast.values()):
-        raise UsageError(f"{votes}: wizards chose acts here, not utterances: match=act")
-    ways: dict[Match, Callable[[Sequence[ReplyChoices]], list[int]]] = {
-        "exact": lambda some: [_by_text(one, str.strip) for one in some],
-        "normalised": lambda some: [_by_text(one, _letters) for one in some],
-        "encoder": lambda some: _by_vector(some, encoder, threshold),
-        "act": lambda some: _by_act(some, acts),
-    }
-    stream = iter(dialogues)
-    while chunk := list(islice(stream, _AT_ONCE)):
-        places = [(one, turn) for one in chunk for turn in scored_turns(one, speaker)]
-        found = [_question(one, turn, cast) for one, turn in places]
-        counts = iter(ways[match]([one for one in found if isinstance(one, ReplyChoices)]))
-        for (one, turn), asked in zip(places, found, strict=True):
-            if isinstance(asked, ReplyChoices):
-                number = next(counts)
-                yield VoteCount(one, turn, number, None if number else NEAR)
-            else:
-                yield VoteCount(one, turn, None, asked)
 
 
 def _by_place(votes: Sequence[Vote]) -> dict[tuple[str, int], tuple[Choices, Choices]]:
@@ -190,9 +155,51 @@ def _acts(talk: Dialogue) -> tuple[str | None, ...]:
     return tuple(act for act, _ in groupby(one.act for one in segments_of(talk) if one.turn == last))
 
 
+class _CountsVotes:
+    """A metric of how many wizards chose a reply, with the fields of `WeakAgreement`."""
+
+    votes: str | None
+    match: Match
+    threshold: float
+    encoder: str
+    acts: str
+    speaker: str | None
+
+    def provenance(self) -> dict[str, str]:
+        """Name votes and models by their contents."""
+        named = {} if self.votes is None else {"votes": votes_mark(self.votes)}
+        return {**named, "encoder": mark(self.encoder), "acts": mark(self.acts, load)}
+
+    def counted(self, dialogues: Iterable[Dialogue]) -> Iterator[VoteCount]:
+        """Count, for every scored turn in order, the wizards who chose what was said there."""
+        if not 0 < self.threshold <= 1:
+            raise UsageError(f"threshold {self.threshold}: a cosine above 0 and up to 1 is expected")
+        cast = None if self.votes is None else _by_place(load_votes(self.votes))
+        if self.match != "act" and cast is not None and any(acts for _, acts in cast.values()):
+            raise UsageError(f"{self.votes}: wizards chose acts here, not utterances: match=act")
+        stream = iter(dialogues)
+        while chunk := list(islice(stream, _AT_ONCE)):
+            places = [(one, turn) for one in chunk for turn in scored_turns(one, self.speaker)]
+            found = [_question(one, turn, cast) for one, turn in places]
+            counts = iter(self._chosen([one for one in found if isinstance(one, ReplyChoices)]))
+            for (one, turn), asked in zip(places, found, strict=True):
+                if isinstance(asked, ReplyChoices):
+                    number = next(counts)
+                    yield VoteCount(one, turn, number, None if number else NEAR)
+                else:
+                    yield VoteCount(one, turn, None, asked)
+
+    def _chosen(self, asked: Sequence[ReplyChoices]) -> list[int]:
+        if self.match == "encoder":
+            return _by_vector(asked, self.encoder, self.threshold)
+        if self.match == "act":
+            return _by_act(asked, self.acts)
+        return [_by_text(one, str.strip if self.match == "exact" else _letters) for one in asked]
+
+
 @metric("weak-agreement.v1")
 @dataclass(frozen=True)
-class WeakAgreement:
+class WeakAgreement(_CountsVotes):
     """Whether any wizard chose the reply: `high` if so, `low` if not (equation 1: 5 and 1).
 
     `votes` names the file of the wizards' choices; a turn that no wizard saw is unscored, and where all said
@@ -218,19 +225,15 @@ class WeakAgreement:
     def score(self, dialogues: Iterable[Dialogue]) -> Scores:
         """Look each reply up among the wizards' choices."""
         rows = Rows(self)
-        for one in _counted(self, dialogues):
+        for one in self.counted(dialogues):
             value = None if one.votes is None else self.high if one.votes else self.low
             rows.add(one.dialogue, one.turn, "agreement", value, one.note)
         return rows.scores()
 
-    def provenance(self) -> dict[str, str]:
-        """Name votes and models by their contents."""
-        return _marks(self.votes, self.encoder, self.acts)
-
 
 @metric("voted-appropriateness.v1")
 @dataclass(frozen=True)
-class VotedAppropriateness:
+class VotedAppropriateness(_CountsVotes):
     """How many wizards chose the reply (`votes`), and what rating that foretells (`appropriateness`).
 
     The rating is `intercept + slope * votes` (equation 2). The defaults are the line that the paper fitted to
@@ -257,38 +260,8 @@ class VotedAppropriateness:
     def score(self, dialogues: Iterable[Dialogue]) -> Scores:
         """Count the wizards who chose each reply."""
         rows = Rows(self)
-        for one in _counted(self, dialogues):
+        for one in self.counted(dialogues):
             rating = None if one.votes is None else self.intercept + self.slope * one.votes
             rows.add(one.dialogue, one.turn, "votes", one.votes, one.note)
             rows.add(one.dialogue, one.turn, "appropriateness", rating, one.note)
         return rows.scores()
-
-    def provenance(self) -> dict[str, str]:
-        """Name votes and models by their contents."""
-        return _marks(self.votes, self.encoder, self.acts)
-
-
-def _counted(
-    made: WeakAgreement | VotedAppropriateness, dialogues: Iterable[Dialogue]
-) -> Iterator[VoteCount]:
-    return count_votes(
-        dialogues,
-        made.votes,
-        made.match,
-        threshold=made.threshold,
-        encoder=made.encoder,
-        acts=made.acts,
-        speaker=made.speaker,
-    )
-
-
-def _marks(votes: str | None, encoder: str, acts: str) -> dict[str, str]:
-    named = {} if votes is None else {"votes": votes_mark(votes)}
-    return {**named, "encoder": mark(encoder), "acts": _mark(acts)}
-
-
-def _mark(name: str) -> str:
-    try:
-        return load(resolve(name)).sha[:12]
-    except DialevalError:
-        return name

@@ -129,7 +129,7 @@ class Baseline(Model):
                 raise DataError(f"expected one of {', '.join(known)}", file=place, field=field)
         self.reader = Reader(recorded_encoder(config, place), config["features"], config["vectors"])
         self._head = VectorHead(artefact)
-        self.head = self._head.heads[0].name
+        self.head, self.needs = self._head.heads[0].name, self.reader.needs
 
     def replies(self, found: TurnVectors, turns: Sequence[int]) -> dict[int, float]:
         """Judge replies beside what they answer; one that answers nothing, or is empty, is left out."""

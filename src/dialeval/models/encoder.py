@@ -10,7 +10,7 @@ beyond rounding (1e-5).
 
 import functools
 import os
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -250,8 +250,8 @@ def recorded_encoder(config: Mapping[str, Any], file: Path) -> Encoder:
     return recorded(config, "encoder", file, Encoder.load)
 
 
-def mark(name: str) -> str:
-    """Name an encoder in signatures by what it computes, not by where it lies.
+def mark(name: str, load: Callable[[str], Any] = Encoder.load) -> str:
+    """Name an encoder, or what else is loaded, in signatures by what it computes, not by where it lies.
 
     What cannot be found keeps its name: nothing can be scored with it.
 
@@ -259,7 +259,7 @@ def mark(name: str) -> str:
     'daa42c3df4ef'
     """
     try:
-        return Encoder.load(name).sha[:12]
+        return str(load(name).sha)[:12]
     except DialevalError:
         return name
 

@@ -14,10 +14,9 @@ import numpy.typing as npt
 
 from dialeval.dialogues import Dialogue
 from dialeval.errors import DataError, UsageError
-from dialeval.metrics.outcome import FEATURES, rows_of, stacked
+from dialeval.metrics.outcome import FEATURES, HEAD, KIND, rows_of, stacked
 from dialeval.models import reactions
 from dialeval.models.heads import readable
-from dialeval.models.outcome import HEAD, KIND
 from dialeval.models.reactions import Reactions
 from dialeval.statistics.correlation import auc
 from dialeval.training.examples import Floats, VectorExample, stack
