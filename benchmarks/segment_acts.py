@@ -34,7 +34,7 @@ from dialeval.dialogues.segments import Segment, segments_of
 from dialeval.dialogues.splits import portion
 from dialeval.models.encoder import Encoder
 from dialeval.models.segment_acts import DEFAULT, SegmentActs, segment_features
-from dialeval.training.segment_act_recipe import mapped
+from dialeval.training.segment_recipes import mapped
 
 MOST, MOST_OF_COMMON, COMMON = 800, 1600, ("inform", "question")
 Places = list[tuple[Sequence[Segment], int]]

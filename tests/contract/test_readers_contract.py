@@ -111,7 +111,7 @@ PARSED_BY_READERS = {
 }
 OWN_FILES_ONLY = {
     # a part of the package
-    *("training.segment_act_recipe", "dialogues.acts", "dialogues.splits", "jobs.benchmark", "jobs.verify"),
+    *("training.segment_recipes", "dialogues.acts", "dialogues.splits", "jobs.benchmark", "jobs.verify"),
     *(
         "metrics.consensus_scale",
         "metrics.agent_calls",

@@ -7,7 +7,7 @@ import pytest
 
 from dialeval.dialogues import Turn, dialogue
 from dialeval.dialogues.acts import ACTS
-from dialeval.training.segment_act_recipe import mapped, rules
+from dialeval.training.segment_recipes import mapped, rules
 
 
 def acts_of(turn: Turn) -> list[tuple[str, str | None]]:

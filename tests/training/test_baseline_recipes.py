@@ -10,7 +10,7 @@ from dialeval.metrics import build
 from dialeval.training.baseline_recipes import dialogue_rating
 from dialeval.training.recipe import Provenance, train
 from dialeval.training.registry import recipe
-from dialeval.training.segment_spans_recipe import damaged
+from dialeval.training.segment_recipes import damaged
 from dialeval.training.settings import TrainingSettings
 
 RECIPES = ("ruber", "bert-ruber", "pone", "dynaeval", "flow-score", "predictive-engagement")

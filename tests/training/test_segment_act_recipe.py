@@ -14,8 +14,8 @@ from dialeval.dialogues.segments import segments_of
 from dialeval.models.artefact import load
 from dialeval.models.segment_acts import SegmentActs
 from dialeval.training import Provenance, TrainingSettings, train
-from dialeval.training import segment_act_recipe as segment_act
-from dialeval.training.segment_act_recipe import ANNOTATED_WEIGHT, choose, recipe
+from dialeval.training import segment_recipes as segment_act
+from dialeval.training.segment_recipes import ANNOTATED_WEIGHT, choose, recipe
 
 TOYS = Path(__file__).parent
 PROVENANCE = Provenance("mit", "a test")

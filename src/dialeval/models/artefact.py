@@ -252,6 +252,11 @@ class Model:
     def __init__(self, artefact: Artefact) -> None:
         self.sha, self.name = artefact.sha, str(artefact.config.get("name", artefact.folder.name))
 
+    @property
+    def origin(self) -> dict[str, str]:
+        """Its name and hash, as the configuration of what was trained on it has them; see `recorded`."""
+        return {"name": self.name, "sha": self.sha}
+
     @classmethod
     def load(cls, name: str | Path | None = None) -> Self:
         """Load it by folder, shipped name, pulled name or Hub id."""

@@ -43,8 +43,7 @@ class Reader:
 
     def fields(self) -> dict[str, object]:
         """Return it as it is written to a configuration."""
-        named = {"name": self.encoder.name, "sha": self.encoder.sha}
-        return {"features": self.features, "vectors": self.vectors, "encoder": named}
+        return {"features": self.features, "vectors": self.vectors, "encoder": self.encoder.origin}
 
     @property
     def reading(self) -> dict[str, Any]:

@@ -242,8 +242,7 @@ def _recipe(name: str, encoder: str | None, negatives: str, figure: str, bare: s
     if encoder is None:
         if figure != "all":
             raise UsageError(f"{name}: a figure of its own is for --encoder; the head answers for all ten")
-        frozen = Encoder.load(DEFAULT)
-        fields = {"encoder": {"name": frozen.name, "sha": frozen.sha}, "negatives": list(kinds)}
+        fields = {"encoder": Encoder.load(DEFAULT).origin, "negatives": list(kinds)}
         made = functools.partial(window_examples, contrasts)
         return Recipe(name, made, window_network, "accuracy", WINDOWS, about, fields, KIND)
     heads = tuple(Head(one, "binary") for one in FIGURES if one in figures)

@@ -121,6 +121,34 @@ def vector_recipe(
     return Recipe(name, examples, network, dev_figure, settings, ridge=ridge, **more)
 
 
+def encoder_recipe(
+    name: str,
+    head: Head,
+    examples: Callable[[Iterable[Dialogue], Encoder], Iterable[VectorExample]],
+    dev_figure: str,
+    settings: TrainingSettings,
+    *,
+    kind: str,
+    hidden: int,
+    about: str,
+    encoder: str | None = None,
+) -> Recipe:
+    """Make the recipe of an `EncoderHead`: one hidden layer over what a frozen encoder says of texts."""
+    frozen = Encoder.load(encoder or DEFAULT)
+    return vector_recipe(
+        name,
+        (head,),
+        lambda dialogues: examples(dialogues, frozen),
+        dev_figure,
+        settings,
+        hidden=(hidden,),
+        activation="gelu",
+        about=about,
+        fields={"encoder": frozen.origin},
+        kind=kind,
+    )
+
+
 @dataclass(frozen=True)
 class Provenance:
     """Facts for the card that a run does not know.
@@ -353,7 +381,7 @@ def turn_recipe(
 
     fields: dict[str, Any] = {
         "features": list(features),
-        "encoder": {"name": found.name, "sha": found.sha},
+        "encoder": found.origin,
         **aids.fields(),
         **({"judges": judges} if judges != "turns" else {}),
     }

@@ -31,12 +31,12 @@ _MAKERS = {
     "ruber": "dialeval.training.baseline_recipes:ruber",
     "faults": "dialeval.training.faults_recipe:recipe",
     "outcome": "dialeval.training.outcome_recipe:recipe",
-    "segment-act": "dialeval.training.segment_act_recipe:recipe",
-    "segmenter": "dialeval.training.segment_spans_recipe:segmenter",
-    "span-act": "dialeval.training.segment_spans_recipe:span_act",
+    "segment-act": "dialeval.training.segment_recipes:recipe",
+    "segmenter": "dialeval.training.segment_recipes:segmenter",
+    "span-act": "dialeval.training.segment_recipes:span_act",
     "student": "dialeval.training.student_recipe:recipe",
     "turn-quality": "dialeval.training.turn_quality_recipe:recipe",
-    "user-reaction": "dialeval.training.user_reaction_recipe:recipe",
+    "user-reaction": "dialeval.training.turn_quality_recipe:user_reaction",
 }
 Maker = Callable[..., "Recipe"]
 

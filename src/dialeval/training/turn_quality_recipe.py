@@ -1,4 +1,4 @@
-"""The recipe `turn-quality`: quality of a reply, trained on the user's next turn or on labels.
+"""The recipes `user-reaction` and `turn-quality`: what users say next, and replies judged by it or by labels.
 
 Three signals come from a user's next turn: its `sentiment`, -3 to 3, read beside the reply; the `stop`
 signal, 1 where the user goes on and 0 where the dialogue ends; and its `uptake`, the cosine similarity of the
@@ -16,9 +16,18 @@ from dialeval.metrics.turn_quality import QUALITY, said_before
 from dialeval.metrics.user_reaction import UserReaction
 from dialeval.models.encoder import Encoder
 from dialeval.models.heads import Head
+from dialeval.models.reactions import HEAD as REACTION
+from dialeval.models.reactions import REACTIONS, Exchange, exchanges, reaction_features
 from dialeval.models.turn_vectors import turn_vectors
-from dialeval.training.examples import PairExample
-from dialeval.training.recipe import Recipe, Signals, in_blocks, pair_recipe, signal_recipe
+from dialeval.training.examples import PairExample, VectorExample
+from dialeval.training.recipe import (
+    Recipe,
+    Signals,
+    encoder_recipe,
+    in_blocks,
+    pair_recipe,
+    signal_recipe,
+)
 from dialeval.training.settings import TrainingSettings
 
 TARGETS = ("sentiment", "sentiment+stop", "sentiment+stop+uptake", "stop+uptake", "label", "appropriate")
@@ -127,3 +136,48 @@ def _made(encoder: str | None, target: str, about: str) -> Recipe:
         about=about,
         emphasis=EMPHASIS,
     )
+
+
+def user_reaction(encoder: str | None = None) -> Recipe:
+    """Classifier of what users say next: displeased with the reply, neutral or pleased.
+
+    Args:
+        encoder: Only the shipped one: the head reads its vectors.
+    """
+    if encoder is not None:
+        raise UsageError("user-reaction is a head on the shipped encoder: it has no other to choose")
+    settings = TrainingSettings(
+        batch=32, learning_rate=5e-4, epochs=15, warmup=0.1, weight_decay=0.05, dropout=0.4
+    )
+    about = "Says from a user's next turn whether the reply before it pleased."
+    return encoder_recipe(
+        "user-reaction",
+        REACTION,
+        _reactions,
+        "macro_f1",
+        settings,
+        kind="reactions.v1",
+        hidden=32,
+        about=about,
+    )
+
+
+def _reactions(dialogues: Iterable[Dialogue], encoder: Encoder) -> Iterator[VectorExample]:
+    """Take every turn whose meta has a `reaction`, with what it answers."""
+    chosen: list[tuple[Exchange, str]] = []
+    for dialogue in dialogues:
+        every = exchanges(dialogue, range(len(dialogue.turns)))
+        labels = {
+            following.turn: number
+            for number, following in enumerate(next_turns(dialogue))
+            if following.turn is not None
+        }
+        for answer, reply in labels.items():
+            label = dialogue.turns[answer].meta.get("reaction")
+            if label is not None:
+                if label not in REACTIONS:
+                    raise UsageError(f"{dialogue.id}: no reaction {label!r}; known: {', '.join(REACTIONS)}")
+                chosen.append((every[reply], str(label)))
+    rows = reaction_features([one for one, _ in chosen], encoder) if chosen else ()
+    for row, (_, label) in zip(rows, chosen, strict=True):
+        yield VectorExample(row, {REACTION.name: REACTIONS.index(label)})

@@ -1,10 +1,14 @@
-"""The recipe `segment-act`: a classifier of the act of each segment of a dialogue.
+"""The recipes `segment-act`, `segmenter` and `span-act`: where segments end, and what each one does.
 
-It is trained on annotated segments (ActDial, Controllable Dialogue, a labelled log) and on corpora with other
-acts, whose labels `act_mapping.toml` maps to ours with a reason for each line. A corpus labels whole
-utterances; such a label goes to the one segment of the utterance that is more than a filler, and to none if
-there are several. Common acts are sampled, rare ones count more, and segments that people annotated with our
-acts count more than mapped ones.
+Acts are learned from annotated segments (ActDial, Controllable Dialogue, a labelled log) and from corpora
+with other acts, whose labels `act_mapping.toml` maps to ours with a reason for each line. A corpus labels
+whole utterances; such a label goes to the one segment of the utterance that is more than a filler, and to
+none if there are several. Common acts are sampled, rare ones count more, and segments that people annotated
+with our acts count more than mapped ones.
+
+The segmenter and the classifier of spans learn from text as it is and from text that has lost marks, as chats
+and published sets often have: a quarter of the turns is read without the commas that end segments, a quarter
+without any mark that does. Where segments end is known from the whole text all the same.
 """
 
 import functools
@@ -13,24 +17,31 @@ import re
 import tomllib
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+
+import msgspec
+import numpy as np
 
 from dialeval.dialogues import Dialogue
 from dialeval.dialogues.acts import ACTS, canonical
 from dialeval.dialogues.dialogue import Turn, takes_part
 from dialeval.dialogues.segments import Segment, segments_of, split, with_acts
-from dialeval.models.encoder import DEFAULT, Encoder
+from dialeval.models.encoder import Encoder
 from dialeval.models.segment_acts import HEAD, segment_features, segment_pair
-from dialeval.training import (
-    PairExample,
-    Recipe,
-    TrainingSettings,
-    VectorExample,
-    pair_recipe,
-    vector_recipe,
+from dialeval.models.segment_spans import (
+    CLASSIFIER,
+    CUT,
+    SEGMENTER,
+    Place,
+    gap_features,
+    places_of,
+    span_features,
 )
+from dialeval.training.examples import PairExample, VectorExample
+from dialeval.training.recipe import Recipe, encoder_recipe, pair_recipe
+from dialeval.training.settings import TrainingSettings
 
 MOST_MAPPED = {"inform": 6000, "question": 6000}  # training segments of an act, per corpus
 MOST_OF_OTHERS = 3000
@@ -41,6 +52,12 @@ SHARES = 0.5  # 1: the acts of a mapped corpus weigh what they do there; 0: all 
 Chosen = tuple[Sequence[Segment], int, str, float]  # segments of a dialogue, a place, its act, its weight
 _TABLE = Path(__file__).with_name("act_mapping.toml")
 _ENDS = " .,;:!?-\"'()"
+_SMALL = TrainingSettings(
+    batch=128, learning_rate=1e-3, epochs=12, warmup=0.1, weight_decay=0.01, dropout=0.2
+)
+MOST_TURNS = 12_000  # whose gaps are learned from
+_MARKS = " .,;:!?"
+_TOGETHER = 2048  # segments described at a time
 _ABOUT = "Says which of FlowEval's eleven acts a segment of a dialogue performs."
 
 
@@ -61,26 +78,38 @@ def recipe(encoder: str | None = None) -> Recipe:
             encoder=encoder,
             about=_ABOUT,
         )
-    frozen = Encoder.load(DEFAULT)
-    return vector_recipe(
-        name="segment-act",
-        heads=(HEAD,),
-        examples=_vector_examples,
-        dev_figure="macro_f1",
-        settings=TrainingSettings(
-            batch=128, learning_rate=1e-3, epochs=12, warmup=0.1, weight_decay=0.01, dropout=0.2
-        ),
-        hidden=(128,),
-        activation="gelu",
-        about=_ABOUT,
-        fields={"encoder": {"name": frozen.name, "sha": frozen.sha}},
+    return encoder_recipe(
+        "segment-act",
+        HEAD,
+        _vector_examples,
+        "macro_f1",
+        _SMALL,
         kind="segment-acts.v1",
+        hidden=128,
+        about=_ABOUT,
     )
 
 
-def _vector_examples(dialogues: Iterable[Dialogue]) -> Iterator[VectorExample]:
+def segmenter(encoder: str | None = None) -> Recipe:
+    """Where one segment of a turn ends and the next begins, learned from punctuated text that loses marks."""
+    settings = replace(_SMALL, batch=256, epochs=4, dropout=0.1)
+    about = "Says after which words of a turn a segment ends, with or without punctuation."
+    return encoder_recipe(
+        "segmenter", CUT, _gaps, "accuracy", settings, kind=SEGMENTER, hidden=64, about=about, encoder=encoder
+    )
+
+
+def span_act(encoder: str | None = None) -> Recipe:
+    """What each segment of a turn does, read from the turn's own token states."""
+    about = "Says which of FlowEval's eleven acts a segment performs, from the token states of its turn."
+    return encoder_recipe(
+        "span-act", HEAD, _acts, "macro_f1", _SMALL, kind=CLASSIFIER, hidden=128, about=about, encoder=encoder
+    )
+
+
+def _vector_examples(dialogues: Iterable[Dialogue], encoder: Encoder) -> Iterator[VectorExample]:
     chosen = choose(dialogues)
-    rows = segment_features([(segments, number) for segments, number, _, _ in chosen], Encoder.load(DEFAULT))
+    rows = segment_features([(segments, number) for segments, number, _, _ in chosen], encoder)
     for row, (_, _, act, weight) in zip(rows, chosen, strict=True):
         yield VectorExample(row, {HEAD.name: ACTS.index(act)}, weight)
 
@@ -235,3 +264,73 @@ def _label(turn: Turn) -> tuple[str, str | None]:
         kinds = {str(act[0]) for acts in meta["acts"].values() for act in acts}
         return "sgd", kinds.pop() if len(kinds) == 1 else None
     return "dailydialog", None if meta.get("act") is None else str(meta["act"])
+
+
+def _gaps(dialogues: Iterable[Dialogue], encoder: Encoder) -> Iterator[VectorExample]:
+    """Make an example of each gap between two words, of a fixed sample of turns."""
+    turns = {turn.text for one in dialogues for turn in one.turns if takes_part(turn) and turn.text.strip()}
+    chosen = sorted(turns, key=lambda text: _chance(f"turn|{text}"))[:MOST_TURNS]
+    for start in range(0, len(chosen), 512):
+        made = [damaged(text) for text in chosen[start : start + 512]]
+        features, gaps = gap_features([text for text, _ in made], encoder)
+        for row, (number, end) in zip(features, gaps, strict=True):
+            if made[number][0][end:].strip():  # every turn ends at its end
+                yield VectorExample(row.copy(), {CUT.name: float(end in made[number][1])})
+
+
+def damaged(text: str) -> tuple[str, set[int]]:
+    """Return a turn, perhaps without some of its marks, and the characters at which its segments end.
+
+    >>> text, ends = damaged("Hey, how are you?")
+    >>> [text[:end].strip().rstrip(",") for end in sorted(ends)][:1]
+    ['Hey']
+    """
+    pieces, loss = [piece.strip() for piece in split(text)], _loss(text)
+    if loss == "nothing":
+        whole, cursor, ends = f" {text.strip()}", 0, set[int]()
+        for piece in pieces:
+            cursor = whole.find(piece, cursor) + len(piece)
+            ends |= {cursor, cursor + 1} if whole[cursor : cursor + 1] == "," else {cursor}
+        return whole, ends
+    kept = [piece.rstrip(_MARKS) if loss == "marks" else piece for piece in pieces]
+    lengths = np.cumsum([1 + len(piece) for piece in kept if piece])
+    return "".join(f" {piece}" for piece in kept if piece), set(lengths.tolist())
+
+
+def _acts(dialogues: Iterable[Dialogue], encoder: Encoder) -> Iterator[VectorExample]:
+    drawn = draw(dialogues)
+    for start in range(0, len(drawn), _TOGETHER):
+        some = drawn[start : start + _TOGETHER]
+        pairs = [_lost(dialogue, segments, number) for dialogue, segments, number, _, _ in some]
+        rows = span_features([place for pair in pairs for place in pair], encoder)
+        last = np.cumsum([len(pair) for pair in pairs]) - 1
+        for place, (_, _, _, act, weight) in zip(last.tolist(), some, strict=True):
+            yield VectorExample(rows[place].copy(), {HEAD.name: ACTS.index(act)}, weight)
+
+
+def _lost(dialogue: Dialogue, segments: Sequence[Segment], number: int) -> list[Place]:
+    """Return a segment after the one before it, in turns that have perhaps lost marks."""
+    near = range(max(0, number - 1), number + 1)
+    numbers = {segments[one].turn for one in near}
+    loss = _loss(f"{dialogue.id}|{number}")
+    said: Sequence[Segment] = segments
+    if loss == "marks":
+        said = [replace(one, text=one.text.rstrip(_MARKS) or one.text) for one in segments]
+    if loss != "nothing":
+        turns = list(dialogue.turns)
+        for turn in numbers:
+            joined = " ".join(one.text.strip() for one in said if one.turn == turn)
+            turns[turn] = msgspec.structs.replace(turns[turn], text=joined)
+        dialogue = msgspec.structs.replace(dialogue, turns=tuple(turns))
+    first = next(place for place, one in enumerate(said) if one.turn == segments[near[0]].turn)
+    found = places_of(dialogue, said[first : number + 1])
+    return [found[one - first]._replace(segments=said, number=one) for one in near]
+
+
+def _loss(text: str) -> str:
+    return ("nothing", "nothing", "commas", "marks")[int(4 * _chance(f"loss|{text}"))]
+
+
+def _chance(text: str) -> float:
+    digest = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+    return int.from_bytes(digest) / 2**64
