@@ -137,13 +137,13 @@ def _segment_acts(folder: Path) -> object:
 
 
 def _segmenter(folder: Path) -> object:
-    from dialeval.models.segment_spans import Segmenter
+    from dialeval.models.segment_acts import Segmenter
 
     return Segmenter.load(folder).cut(["yes I do what about you", "", "a b"])
 
 
 def _span_acts(folder: Path) -> object:
-    from dialeval.models.segment_spans import SpanActs
+    from dialeval.models.segment_acts import SpanActs
 
     return SpanActs.load(folder).label([chat()])
 

@@ -7,7 +7,7 @@ from dialeval.dialogues import Dialogue, Turn, dialogue
 from dialeval.dialogues.segments import Segment, segments_of, split
 from dialeval.models.encoder import Encoder
 from dialeval.models.needs import encode_ahead
-from dialeval.models.segment_spans import Segmenter, SpanActs, places_of, span_means
+from dialeval.models.segment_acts import Segmenter, SpanActs, places_of, span_means
 
 SAID = "Well, I paid 1,000 for it. Do you like it?"
 

@@ -28,7 +28,7 @@ from dialeval.metrics.registry import (
     metric,
     model_field,
 )
-from dialeval.models import act_flows, encoder, segment_spans
+from dialeval.models import act_flows, encoder, segment_acts
 from dialeval.models.act_flows import ActBert, Flow
 from dialeval.models.artefact import load
 from dialeval.models.consensus import Corpus, Described, Description, Neighbours, open_corpus
@@ -103,9 +103,9 @@ class FlowEval(OpensModels):
     l: int = 6  # noqa: E741  # the paper's letter
     idf: bool = True
     smoothing: Smoothing = "method4"
-    splitter: str = segment_spans.LEARNED
+    splitter: str = segment_acts.LEARNED
     encoder: str = model_field(encoder.DEFAULT, Encoder.load)
-    acts: str = model_field(segment_spans.DEFAULT, load)
+    acts: str = model_field(segment_acts.SPANS, load)
     actbert: str = model_field(act_flows.DEFAULT, ActBert.load)
     scale: int = 200
     language: Language = known_language()
@@ -268,9 +268,9 @@ class FlowEvalSeg(_OnePart):
     h: int = 1
     l: int = 6  # noqa: E741
     smoothing: Smoothing = "method4"
-    splitter: str = segment_spans.LEARNED
+    splitter: str = segment_acts.LEARNED
     encoder: str = encoder.DEFAULT
-    acts: str = segment_spans.DEFAULT
+    acts: str = segment_acts.SPANS
     actbert: str = act_flows.DEFAULT
     language: Language = known_language()
     dimensions: ClassVar[tuple[str, ...]] = ("acts",)

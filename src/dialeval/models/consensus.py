@@ -33,7 +33,7 @@ from dialeval.dialogues import Dialogue
 from dialeval.dialogues.segments import SPLITTERS
 from dialeval.dialogues.splits import Fingerprints, normalise
 from dialeval.errors import DataError, UsageError
-from dialeval.models import act_flows, encoder, segment_spans
+from dialeval.models import act_flows, encoder, segment_acts
 from dialeval.models.act_flows import ActBert, Flow, flow_of
 from dialeval.models.artefact import home, load, resolve
 from dialeval.models.cache import forget
@@ -44,8 +44,7 @@ from dialeval.models.index.features import said
 from dialeval.models.index.writing import Column, Given
 from dialeval.models.matching import Idf
 from dialeval.models.needs import Need, encode_ahead, plain_turns
-from dialeval.models.segment_acts import SegmentActs
-from dialeval.models.segment_spans import CLASSIFIER, Segmenter, SpanActs
+from dialeval.models.segment_acts import CLASSIFIER, SegmentActs, Segmenter, SpanActs
 from dialeval.models.token_states import TokenStates, dialogue_states
 
 Array = npt.NDArray[Any]
@@ -72,9 +71,9 @@ class Description:
     """The models that describe dialogues: three of them, with a splitter and two layers."""
 
     encoder: str = encoder.DEFAULT
-    acts: str = segment_spans.DEFAULT
+    acts: str = segment_acts.SPANS
     actbert: str = act_flows.DEFAULT
-    splitter: str = segment_spans.LEARNED
+    splitter: str = segment_acts.LEARNED
     h: int = 1
     l: int = 6  # noqa: E741  # the paper's letter
 

@@ -1,31 +1,65 @@
-"""Segment acts: what each segment of a dialogue does, such as to ask, to greet or to show that one listens.
+"""Segment acts: where the segments of a turn end, and what each one does, such as to ask or to greet.
 
-Two kinds of classifier are read. The small one is a head over the vectors of a frozen encoder: those of the
-segment, from a middle and from the last layer, those of the segment before, and a few plain facts. The large
-one is a fine-tuned cross-encoder that reads the segment after the one before, as the FlowEval paper does.
+Three kinds of classifier are read. Two are heads over what a frozen encoder says: of the segment by itself
+(`SegmentActs`: its vectors, from a middle and from the last layer, those of the segment before, and a few
+plain facts), or of the whole turn (`SpanActs`: the mean state of the segment's tokens in it). The third is a
+fine-tuned cross-encoder that reads the segment after the one before, as the FlowEval paper does. A
+`Segmenter` looks at the states of every two neighbouring words and says whether a segment ends between them;
+it has learned to do so from text that had lost its commas, or all of its marks, as well. What reads whole
+turns encodes nothing that other metrics of a run have not asked for anyway.
 """
 
-from collections.abc import Sequence
+import functools
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import ClassVar
+from itertools import pairwise
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from dialeval.dialogues import Dialogue
-from dialeval.dialogues.acts import ACTS
-from dialeval.dialogues.segments import DEFAULT_SPLITTER, Segment, segments_of, with_acts
+from dialeval.dialogues import Dialogue, takes_part
+from dialeval.dialogues.acts import ACTS, annotations
+from dialeval.dialogues.segments import DEFAULT_SPLITTER, SPLITTERS, Segment, segments_of, with_acts
 from dialeval.errors import DataError
 from dialeval.models.artefact import Artefact, Model
-from dialeval.models.encoder import Encoder, recorded_encoder
-from dialeval.models.heads import Head, VectorHead
-from dialeval.models.needs import Need, segment_texts
+from dialeval.models.encoder import Encoder, Reading, recorded_encoder
+from dialeval.models.heads import EncoderHead, Head, VectorHead
+from dialeval.models.needs import Need, plain_turns, segment_texts
 from dialeval.models.network import Floats
 from dialeval.models.pairs import PairScorer
+from dialeval.models.token_states import plain
 
-DEFAULT = "dialeval-segment-act"
-HEAD = Head("act", "classes", ACTS)
+DEFAULT, SPANS, LEARNED = "dialeval-segment-act", "dialeval-span-act", "dialeval-segmenter"
+HEAD, CUT = Head("act", "classes", ACTS), Head("cut", "binary")
+SEGMENTER, CLASSIFIER = "segmenter.v1", "span-acts.v1"
 _FACTS = 7
+_TURNS = 1024  # whose token states are held at a time
+_MARKS = ",;:."
 Place = tuple[Sequence[Segment], int]
+"""A segment: those of its dialogue, and its place among them."""
+
+
+def _with_guesses(
+    dialogues: Sequence[Dialogue], cut: Sequence[Sequence[Segment]], shares: Iterator[Floats]
+) -> list[Dialogue]:
+    """Put acts into the meta of turns: those that are known, else the likeliest by `shares`.
+
+    There is a row of shares for each segment of the dialogues that have one without an act.
+    """
+    labelled = []
+    for dialogue, segments in zip(dialogues, cut, strict=True):
+        known = list(segments)
+        if is_open(segments):
+            guesses = [ACTS[int(next(shares).argmax())] for _ in segments]
+            known = [replace(one, act=one.act or act) for one, act in zip(segments, guesses, strict=True)]
+        labelled.append(with_acts(dialogue, known))
+    return labelled
+
+
+def is_open(segments: Sequence[Segment]) -> bool:
+    """Whether a segment has no act yet."""
+    return any(one.act is None for one in segments)
 
 
 class SegmentActs(Model):
@@ -62,14 +96,8 @@ class SegmentActs(Model):
         An act that is known already, since somebody annotated the dialogue, is kept.
         """
         cut = [segments_of(dialogue, splitter) for dialogue in dialogues]
-        open_ones = [segments if any(one.act is None for one in segments) else [] for segments in cut]
-        rows = iter(self.shares(open_ones))
-        labelled = []
-        for dialogue, segments, asked in zip(dialogues, cut, open_ones, strict=True):
-            said = {number: ACTS[int(next(rows).argmax())] for number in range(len(asked))}
-            known = [replace(one, act=one.act or said[number]) for number, one in enumerate(segments)]
-            labelled.append(with_acts(dialogue, known))
-        return labelled
+        shares = self.shares([segments for segments in cut if is_open(segments)])
+        return _with_guesses(dialogues, cut, iter(shares))
 
     def shares(self, dialogues: Sequence[Sequence[Segment]]) -> Floats:
         """Return the probability of each act for each segment of each dialogue, one after the other."""
@@ -126,3 +154,201 @@ def segment_facts(segments: Sequence[Segment], number: int) -> list[float]:
         float(np.log1p(len(one.text.split()))),
         float(np.log1p(number)),
     ]
+
+
+class SegmentSpan(NamedTuple):
+    """A segment of a dialogue: the turn as it is encoded, the characters it covers there, and its context."""
+
+    turn: str
+    start: int
+    end: int
+    segments: Sequence[Segment]
+    number: int
+
+
+def places_of(dialogue: Dialogue, segments: Sequence[Segment]) -> list[SegmentSpan]:
+    """Find segments in their turns.
+
+    A segment whose text is not in the turn, or not after the one before, is a text of its own.
+
+    >>> from dialeval.dialogues import dialogue
+    >>> chat = dialogue([("user", "Hey, how are you?")])
+    >>> [(one.start, one.end) for one in places_of(chat, segments_of(chat))]
+    [(1, 4), (6, 18)]
+    """
+    found, turn, cursor, text = list[SegmentSpan](), -1, 0, ""
+    for number, one in enumerate(segments):
+        if one.turn != turn:
+            turn, cursor, text = one.turn, 0, plain(dialogue.turns[one.turn].text)
+        said = one.text.strip()
+        start = text.find(said, cursor)
+        if start < 0:
+            own = plain(said)
+            found.append(SegmentSpan(own, len(own) - len(said), len(own), segments, number))
+            continue
+        cursor = start + len(said)
+        found.append(SegmentSpan(text, start, cursor, segments, number))
+    return found
+
+
+class Segmenter(EncoderHead):
+    """Cuts turns where one thing ends and another begins, whether or not there is a mark.
+
+    >>> Segmenter.load().cut(["hey how are you i am fine thanks"])
+    [['hey', 'how are you', 'i am fine', 'thanks']]
+    """
+
+    kinds: ClassVar[tuple[str, ...]] = (SEGMENTER,)
+    default: ClassVar[str] = LEARNED
+    head: ClassVar[Head] = CUT
+
+    def cut(self, texts: Sequence[str]) -> list[list[str]]:
+        """Cut each text; what is blank, or a mark alone, is no segment."""
+        found: list[list[str]] = []
+        for start in range(0, len(texts), _TURNS):
+            some = [plain(text) for text in texts[start : start + _TURNS]]
+            features, gaps = gap_features(some, self.encoder)
+            ends: list[list[int]] = [[] for _ in some]
+            if gaps:
+                said = self._head.answers(features)[CUT.name]
+                for (number, end), share in zip(gaps, said.tolist(), strict=True):
+                    ends[number] += [end] if share >= 0.5 else []
+            found += [list(_pieces(text, where)) for text, where in zip(some, ends, strict=True)]
+        return found
+
+    def segments(self, dialogues: Sequence[Dialogue]) -> list[list[Segment]]:
+        """Return the segments of each dialogue; a cut that is there is kept."""
+        parts = dict.fromkeys(
+            turn.text
+            for one in dialogues
+            for turn in one.turns
+            if takes_part(turn) and turn.text.strip() and annotations(turn) is None
+        )
+        pieces = dict(zip(parts, self.cut(list(parts)), strict=True))
+        found = []
+        for one in dialogues:
+            cut = list[Segment]()
+            for number, turn in enumerate(one.turns):
+                if takes_part(turn):
+                    known = annotations(turn)
+                    own: list[tuple[str, str | None]] = [(text, None) for text in pieces.get(turn.text, ())]
+                    if known is not None:
+                        own = [(one.text, one.act) for one in known]
+                    cut += [Segment(number, turn.speaker, text, act) for text, act in own if text.strip()]
+            found.append(cut)
+        return found
+
+
+def _pieces(text: str, ends: Sequence[int]) -> Iterator[str]:
+    for start, end in zip([0, *ends], [*ends, len(text)], strict=True):
+        piece = text[start:end].strip().strip(",").strip()
+        if any(letter.isalnum() for letter in piece) or (piece and not set(piece) <= set(_MARKS)):
+            yield piece
+
+
+@functools.lru_cache(maxsize=1 << 13)
+def _offsets(encoder: Encoder, text: str) -> list[tuple[int, int]]:
+    """Return first and last character of each token of a text; who cuts it and who labels it both ask."""
+    return encoder.tokenizer.offsets([text])[0]
+
+
+def gap_features(texts: Sequence[str], encoder: Encoder) -> tuple[Floats, list[tuple[int, int]]]:
+    """Describe the gaps between the words of turns: the states before and after each.
+
+    Returns:
+        A row for each gap, and its place: the number of the text, and the character where the word ends.
+    """
+    layer = encoder.middle_and_last[0]
+    rows, gaps = [np.zeros((0, 2 * encoder.width), np.float32)], list[tuple[int, int]]()
+    for number, (text, states) in enumerate(zip(texts, encoder.tokens(texts, layer=layer), strict=True)):
+        where = _offsets(encoder, text)
+        before = [
+            place
+            for place, (one, other) in enumerate(pairwise(where))
+            if other[0] > one[1] or not text[one[1] - 1].isalnum()
+        ]
+        if before:
+            place = np.array(before)
+            rows.append(np.concatenate([states[place + 1], states[place + 2]], axis=1))
+            gaps += [(number, where[place][1]) for place in before]
+    return np.concatenate(rows), gaps
+
+
+class SpanActs(EncoderHead):
+    """A classifier of segments that reads them where they stand.
+
+    >>> from dialeval.dialogues import dialogue
+    >>> chat = dialogue([("user", "Hi where is the station?"), ("assistant", "Sorry? I don't understand.")])
+    >>> [[one["act"] for one in turn.meta["segments"]] for turn in SpanActs.load().label([chat])[0].turns]
+    [['greeting', 'question'], ['apology', 'backchannel-failure']]
+    """
+
+    kinds: ClassVar[tuple[str, ...]] = (CLASSIFIER,)
+    default: ClassVar[str] = SPANS
+    head: ClassVar[Head] = HEAD
+
+    def needs(self, splitter: str = LEARNED) -> list[Need]:
+        """Return what it reads of an encoder; a segmenter reads the first of its layers."""
+        if splitter not in SPLITTERS:
+            Segmenter.load(splitter)
+        readings = tuple(Reading(layer, "tokens") for layer in self.encoder.middle_and_last)
+        return [Need(self.encoder, plain_turns, readings)]
+
+    def label(self, dialogues: Sequence[Dialogue], splitter: str = LEARNED) -> list[Dialogue]:
+        """Return the dialogues with the acts of all segments in the meta of their turns.
+
+        `splitter` is one of the rules, or names a segmenter. An act that is known already is kept.
+        """
+        if splitter in SPLITTERS:
+            cut = [segments_of(one, splitter) for one in dialogues]
+        else:
+            cut = Segmenter.load(splitter).segments(dialogues)
+        pairs = zip(dialogues, cut, strict=True)
+        spans = [span for one, some in pairs if is_open(some) for span in places_of(one, some)]
+        return _with_guesses(dialogues, cut, iter(self.shares(spans)))
+
+    def shares(self, places: Sequence[SegmentSpan]) -> Floats:
+        """Return the probability of each act for each segment, a row each."""
+        if not places:
+            return np.zeros((0, len(ACTS)), np.float32)
+        features = span_features(places, self.encoder)
+        return np.asarray(self._head.answers(features)[HEAD.name], np.float32)
+
+
+def span_features(places: Sequence[SegmentSpan], encoder: Encoder) -> Floats:
+    """Describe segments, a row each: their mean states, those of the segment before, and plain facts.
+
+    The segment before is read if it is the place before in `places`, as `places_of` gives them.
+    """
+    means = span_means(places, encoder)
+    width = means.shape[1]
+    facts = np.array([segment_facts(one.segments, one.number) for one in places], np.float32)
+    rows = np.zeros((len(places), 2 * width + facts.shape[1]), np.float32)
+    rows[:, :width], rows[:, 2 * width :] = means, facts
+    for number, one in enumerate(places):
+        before = places[number - 1]
+        if number and before.segments is one.segments and before.number == one.number - 1:
+            rows[number, width : 2 * width] = means[number - 1]
+    return rows
+
+
+def span_means(places: Sequence[SegmentSpan], encoder: Encoder) -> Floats:
+    """Return the mean state of each segment's tokens in two layers; zeros where it has no token."""
+    layers = encoder.middle_and_last
+    rows = np.zeros((len(places), len(layers), encoder.width), np.float32)
+    by_turn: dict[str, list[int]] = {}
+    for number, one in enumerate(places):
+        by_turn.setdefault(one.turn, []).append(number)
+    turns = list(by_turn)
+    for start in range(0, len(turns), _TURNS):
+        some = turns[start : start + _TURNS]
+        encoder.prepare([(some, [Reading(layer, "tokens") for layer in layers])])
+        states = zip(*(encoder.tokens(some, layer=layer) for layer in layers), strict=True)
+        for turn, each in zip(some, states, strict=True):
+            ends = [end for _, end in _offsets(encoder, turn)]
+            for number in by_turn[turn]:
+                one = places[number]
+                first, last = bisect_right(ends, one.start), bisect_right(ends, one.end)
+                for layer, found in enumerate(each if last > first else ()):
+                    rows[number, layer] = found[1 + first : 1 + last].mean(axis=0)
+    return rows.reshape(len(places), -1)

@@ -46,11 +46,11 @@ class Tokenizer:
             self._whole.no_truncation()
             self._cut.no_padding()
             self._cut.enable_truncation(limit)
+            self._special = self._whole.encode("").ids, self._whole.encode("", "").ids
 
     def special(self) -> tuple[list[int], list[int]]:
         """Return what stands around one empty text, and around two: how the family marks its texts."""
-        with self._sound():
-            return self._whole.encode("").ids, self._whole.encode("", "").ids
+        return self._special
 
     def encode(self, texts: Sequence[str]) -> list[TokenIds]:
         """Return each text's tokens with special ones around them, at most `limit`."""

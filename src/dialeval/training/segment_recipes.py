@@ -29,14 +29,16 @@ from dialeval.dialogues.acts import ACTS, canonical
 from dialeval.dialogues.dialogue import Turn, takes_part
 from dialeval.dialogues.segments import Segment, segments_of, split, with_acts
 from dialeval.models.encoder import Encoder
-from dialeval.models.segment_acts import HEAD, segment_features, segment_pair
-from dialeval.models.segment_spans import (
+from dialeval.models.segment_acts import (
     CLASSIFIER,
     CUT,
+    HEAD,
     SEGMENTER,
-    Place,
+    SegmentSpan,
     gap_features,
     places_of,
+    segment_features,
+    segment_pair,
     span_features,
 )
 from dialeval.training.examples import PairExample, VectorExample
@@ -308,7 +310,7 @@ def _acts(dialogues: Iterable[Dialogue], encoder: Encoder) -> Iterator[VectorExa
             yield VectorExample(rows[place].copy(), {HEAD.name: ACTS.index(act)}, weight)
 
 
-def _lost(dialogue: Dialogue, segments: Sequence[Segment], number: int) -> list[Place]:
+def _lost(dialogue: Dialogue, segments: Sequence[Segment], number: int) -> list[SegmentSpan]:
     """Return a segment after the one before it, in turns that have perhaps lost marks."""
     near = range(max(0, number - 1), number + 1)
     numbers = {segments[one].turn for one in near}
