@@ -12,9 +12,19 @@ from dialeval.dialogues.delexicalisation import delexicalised
 from dialeval.errors import DataError, UsageError
 from dialeval.jobs.demo import example_dialogues
 from dialeval.metrics.dialoguescore import DialogueScore, OpenCoherence
-from dialeval.models.coherence import FIGURES, HEAD, CoherenceScorer, windows
+from dialeval.models.coherence import (
+    DIRECTIONS,
+    FIGURES,
+    HEAD,
+    HISTORIES,
+    PLACES,
+    CoherenceScorer,
+    described,
+    padded,
+    window_features,
+    windows,
+)
 from dialeval.models.turn_vectors import turn_vectors
-from dialeval.models.window_features import DIRECTIONS, HISTORIES, PLACES, described, padded, window_features
 from dialeval.training.coherence_recipe import open_recipe, recipe
 
 TOYS = Path(__file__).parents[1] / "training"

@@ -3,14 +3,21 @@
 Nobody has to label anything to train either. A true reply is told from replies that were given elsewhere;
 where those come from is what the two differ in: `dialoguescore` is for task-oriented dialogue, `coherence`
 for talk about anything.
+
+Either reads turn vectors (`CoherenceScorer`), or cross-encoders: one with a head for each figure, several
+with one each, or some that answer only a few. Those read the words of a window together and are given every
+window anew, so ten figures cost ten times one.
 """
 
-from collections.abc import Iterable, Iterator
+import hashlib
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import ClassVar
 
-from dialeval.dialogues import Dialogue
+from dialeval.dialogues import Dialogue, scored_turns, takes_part
 from dialeval.dialogues.delexicalisation import delexicalised
+from dialeval.errors import DataError
 from dialeval.metrics.registry import (
     Aggregate,
     Language,
@@ -22,19 +29,132 @@ from dialeval.metrics.registry import (
     metric,
     model_field,
 )
-from dialeval.models.coherence import FIGURES, Coherence, coherence_scorer
+from dialeval.models.artefact import Artefact, load
+from dialeval.models.coherence import (
+    DIRECTIONS,
+    FIGURES,
+    HISTORIES,
+    KIND,
+    MOST,
+    Coherence,
+    CoherenceScorer,
+    Direction,
+    windows,
+)
 from dialeval.models.needs import Need
-from dialeval.models.window_features import DIRECTIONS, HISTORIES, MOST, Direction
+from dialeval.models.pairs import PairScorer
 from dialeval.scores import Scores
 
 TASKS, CHAT = "dialeval-dialoguescore", "dialeval-coherence"
+_TRAIN = "train it by dialoguescore:figure={} --encoder …"
 _MISSING: dict[Direction, str] = {"ur": "nothing said before it", "ru": "no follow-up turn"}
 Row = tuple[str, float | None, str | None]
 
 
+class PairCoherence:
+    """Cross-encoders with a head for each of some figures, in the order of all."""
+
+    def __init__(self, artefacts: dict[str, Artefact]) -> None:
+        self._scorers = {figure: PairScorer.load(found.folder) for figure, found in artefacts.items()}
+        self.figures = tuple(artefacts)
+        for figure, scorer in self._scorers.items():
+            if figure not in [head.name for head in scorer.heads]:
+                place, fix = artefacts[figure].folder / "config.json", _TRAIN.format(figure)
+                raise DataError(f"has no head {figure!r}", file=place, field="heads", fix=fix)
+        if not artefacts:
+            raise DataError("a cross-encoder without a figure of coherence", fix=_TRAIN.format(FIGURES[0]))
+        shas = sorted({found.sha for found in artefacts.values()})
+        self.sha = shas[0] if len(shas) == 1 else hashlib.sha256("".join(shas).encode()).hexdigest()
+
+    def needs(self) -> list[Need]:
+        """Return nothing: cross-encoders have networks of their own."""
+        return []
+
+    def score(
+        self,
+        dialogues: Sequence[Dialogue],
+        speaker: str | None = None,
+        asked: Sequence[tuple[Direction, int]] | None = None,
+    ) -> list[list[Coherence]]:
+        """Judge the scored turns of each dialogue, by the figures asked for, or by all that it has."""
+        wanted = {f"{direction}{history}" for direction, history in asked or ()} or set(self.figures)
+        return [self._dialogue(one, scored_turns(one, speaker), wanted) for one in dialogues]
+
+    def _dialogue(self, dialogue: Dialogue, turns: list[int], wanted: set[str]) -> list[Coherence]:
+        texts = [turn.text for turn in dialogue.turns]
+        spoken = [takes_part(turn) and bool(turn.text.strip()) for turn in dialogue.turns]
+        asked = windows(dialogue, spoken, turns)
+        values: list[dict[Direction, dict[int, float]]] = [{one: {} for one in some} for some in asked]
+        cut = [False] * len(turns)
+        for figure in (one for one in self.figures if one in wanted):
+            direction, history = DIRECTIONS[FIGURES.index(figure) // len(HISTORIES)], int(figure[-1])
+            rows = [
+                (place, some[direction].cut(history))
+                for place, some in enumerate(asked)
+                if direction in some and history <= some[direction].histories
+            ]
+            said = self._scorers[figure].score(
+                [([texts[one] for one in window[:0:-1]], texts[window[0]]) for _, window in rows]
+            )
+            for number, (place, _) in enumerate(rows):
+                values[place][direction][history] = float(said.values[figure][number])
+                cut[place] |= said.history_cut[number] or said.response_cut[number]
+        there: list[dict[Direction, int]] = [{d: one.histories for d, one in some.items()} for some in asked]
+        return [Coherence(*one) for one in zip(turns, values, there, cut, strict=True)]
+
+
+def coherence_scorer(name: str | Path) -> CoherenceScorer | PairCoherence:
+    """Open a scorer: a head over turn vectors, a cross-encoder, or a folder of them, `ur0` to `ru4`."""
+    parts = [figure for figure in FIGURES if (Path(name) / figure).is_dir()]
+    if parts:
+        return PairCoherence({figure: load(Path(name) / figure) for figure in parts})
+    artefact = load(name)
+    if artefact.kind == KIND:
+        return CoherenceScorer.load(name)
+    if artefact.kind == "pair-scorer.v1":
+        heads = [head.name for head in PairScorer.load(artefact.folder).heads]
+        return PairCoherence(dict.fromkeys([one for one in FIGURES if one in heads], artefact))
+    raise DataError(f"this is {artefact.kind}, no scorer of coherence", file=artefact.folder)
+
+
+class _JudgesFit(OpensModels):
+    """A metric of how replies fit what surrounds them, with the fields of `OpenCoherence`."""
+
+    model: str
+    aggregate: Aggregate
+    speaker: str | None
+    dimensions: ClassVar[tuple[str, ...]]
+
+    def score(self, dialogues: Iterable[Dialogue]) -> Scores:
+        """Judge each reply by what surrounds it."""
+        rows, scorer = Rows(self), coherence_scorer(self.model)
+        for some in encoded_chunks(self, dialogues):
+            for dialogue, found in zip(some, scorer.score(self.read(some), self.speaker), strict=True):
+                self._add(rows, dialogue, found, scorer.figures)
+        return rows.scores()
+
+    def read(self, dialogues: list[Dialogue]) -> list[Dialogue]:
+        """Return what is read of dialogues."""
+        return dialogues
+
+    def _add(self, rows: Rows, dialogue: Dialogue, found: list[Coherence], figures: tuple[str, ...]) -> None:
+        known: dict[str, list[tuple[float, int]]] = {name: [] for name in self.dimensions}
+        for one in found:
+            words = len(dialogue.turns[one.turn].text.split())
+            for name, value, note in _figures(dialogue, one, figures):
+                if name in known:
+                    rows.add(dialogue, one.turn, name, value, note)
+                    known[name] += [] if value is None else [(value, words)]
+        for name, some in known.items():
+            values, words_of = [value for value, _ in some], [words for _, words in some]
+            figure = aggregate(values, words_of, self.aggregate) if some else None
+            missing = None if some else _absent(name, figures) or "no reply to score"
+            rows.add(dialogue, None, name, figure, missing)
+
+
 @metric("dialoguescore.v1")
 @dataclass(frozen=True)
-class DialogueScore(OpensModels):
+class DialogueScore(_JudgesFit):
     """How well a reply fits what the user said (`ur`), and what the user said next fits it (`ru`), 0 to 1.
 
     `ur0` to `ur4` and `ru0` to `ru4` see so many exchanges of history, `ur` and `ru` are their means. Where a
@@ -61,14 +181,9 @@ class DialogueScore(OpensModels):
     language: Language = known_language()
     dimensions: ClassVar[tuple[str, ...]] = (*FIGURES, *DIRECTIONS)
 
-    def score(self, dialogues: Iterable[Dialogue]) -> Scores:
-        """Judge each reply by what surrounds it."""
-        rows, scorer = Rows(self), coherence_scorer(self.model)
-        for some in encoded_chunks(self, dialogues):
-            read = [delexicalised(one, self.speaker) for one in some] if self.delexicalise else some
-            for dialogue, found in zip(some, scorer.score(read, self.speaker), strict=True):
-                _add(rows, dialogue, found, self, scorer.figures)
-        return rows.scores()
+    def read(self, dialogues: list[Dialogue]) -> list[Dialogue]:
+        """Return what is read of dialogues: their replies without values, if so asked."""
+        return [delexicalised(one, self.speaker) for one in dialogues] if self.delexicalise else dialogues
 
     def needs(self) -> list[Need]:
         """Open the model; return what it reads of an encoder, unless it is made anew from the text."""
@@ -78,7 +193,7 @@ class DialogueScore(OpensModels):
 
 @metric("coherence.v1")
 @dataclass(frozen=True)
-class OpenCoherence(OpensModels):
+class OpenCoherence(_JudgesFit):
     """How well a reply fits what was said before (`ur`), and what is said next fits it (`ru`), 0 to 1.
 
     For chat about anything. Both are means over none to four exchanges of history. Dialogues have the figure
@@ -99,35 +214,6 @@ class OpenCoherence(OpensModels):
     dimensions: ClassVar[tuple[str, ...]] = DIRECTIONS
     tuned_on: ClassVar[tuple[str, ...]] = ("dbdc3",)
     left_out: ClassVar[tuple[str, ...]] = ("dailydialog++",)
-
-    def score(self, dialogues: Iterable[Dialogue]) -> Scores:
-        """Judge each reply by what surrounds it."""
-        rows, scorer = Rows(self), coherence_scorer(self.model)
-        for some in encoded_chunks(self, dialogues):
-            for dialogue, found in zip(some, scorer.score(some, self.speaker), strict=True):
-                _add(rows, dialogue, found, self, scorer.figures)
-        return rows.scores()
-
-
-def _add(
-    rows: Rows,
-    dialogue: Dialogue,
-    found: list[Coherence],
-    asked: DialogueScore | OpenCoherence,
-    figures: tuple[str, ...],
-) -> None:
-    known: dict[str, list[tuple[float, int]]] = {name: [] for name in asked.dimensions}
-    for one in found:
-        words = len(dialogue.turns[one.turn].text.split())
-        for name, value, note in _figures(dialogue, one, figures):
-            if name in known:
-                rows.add(dialogue, one.turn, name, value, note)
-                known[name] += [] if value is None else [(value, words)]
-    for name, some in known.items():
-        values, words_of = [value for value, _ in some], [words for _, words in some]
-        figure = aggregate(values, words_of, asked.aggregate) if some else None
-        missing = None if some else _absent(name, figures) or "no reply to score"
-        rows.add(dialogue, None, name, figure, missing)
 
 
 def _absent(name: str, figures: tuple[str, ...]) -> str | None:

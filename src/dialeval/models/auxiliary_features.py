@@ -21,12 +21,11 @@ from dialeval.dialogues.segments import Segment, segments_of
 from dialeval.dialogues.signals import next_turns
 from dialeval.models import reactions, segment_acts
 from dialeval.models.artefact import recorded
-from dialeval.models.coherence import CoherenceScorer
+from dialeval.models.coherence import HISTORIES, CoherenceScorer
 from dialeval.models.needs import Need
 from dialeval.models.network import Floats
 from dialeval.models.reactions import Reactions, exchanges
 from dialeval.models.segment_acts import SegmentActs
-from dialeval.models.window_features import HISTORIES
 
 Places = npt.NDArray[np.int64]
 Doubles = npt.NDArray[np.float64]

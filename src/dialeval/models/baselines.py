@@ -19,13 +19,12 @@ import numpy.typing as npt
 from dialeval.dialogues import Dialogue
 from dialeval.errors import DataError
 from dialeval.models.artefact import Artefact, Model
-from dialeval.models.coherence import Window
+from dialeval.models.coherence import DIRECTIONS, PLACES, Window, described, padded, window_features
 from dialeval.models.encoder import Encoder, recorded_encoder
 from dialeval.models.heads import VectorHead
 from dialeval.models.needs import Need, spoken_turns
 from dialeval.models.network import Floats
 from dialeval.models.turn_vectors import TurnVectors, turn_vectors
-from dialeval.models.window_features import DIRECTIONS, PLACES, described, padded, window_features
 
 KIND = "baseline.v1"
 Features = Literal["exchange", "windows", "flow"]

@@ -5,50 +5,171 @@ does what the user said *next* fit it, what it answered, and N exchanges before 
 turn that is judged to follow, and what came before it, newest first. One head answers for both questions and
 all N; which is asked is part of what it reads.
 
-The same questions can be answered by cross-encoders, one with a head for each or several with one each, and
-by some that answer only a few of them. They read the words of a window together and are given every window
-anew, so ten figures cost ten times one.
+A vector of meaning is vague about which words and numbers a turn has, how long it is and what it asks. A
+reply that belongs elsewhere often names what was not spoken of yet, or what was settled long ago. So beside
+its vector a turn has a *sketch*: a few plain facts, and its words, hashed into a vector of length one, whose
+product with that of another turn says how many words the two share.
 """
 
-import hashlib
-from collections.abc import Sequence
+import re
+import zlib
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import ClassVar, Protocol
+from typing import ClassVar, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from dialeval.dialogues import Dialogue, scored_turns, takes_part
+from dialeval.dialogues import Dialogue, scored_turns
 from dialeval.dialogues.signals import next_turns
-from dialeval.errors import DataError
-from dialeval.models.artefact import Artefact, Model, load, resolve
+from dialeval.models.artefact import Artefact
 from dialeval.models.cache import Cache, key
-from dialeval.models.encoder import recorded_encoder
-from dialeval.models.heads import Head, VectorHead
+from dialeval.models.heads import EncoderHead, Head
 from dialeval.models.needs import Need
 from dialeval.models.network import Floats
-from dialeval.models.pairs import PairScorer
 from dialeval.models.turn_vectors import TurnVectors, turn_vectors, vector_needs
-from dialeval.models.window_features import (
-    DIRECTIONS,
-    HISTORIES,
-    KIND,
-    MOST,
-    PLACES,
-    Direction,
-    described,
-    padded,
-    window_features,
-)
 
+Direction: TypeAlias = Literal["ur", "ru"]
+DIRECTIONS: tuple[Direction, ...] = ("ur", "ru")
+MOST = 4  # exchanges of history
+HISTORIES = range(MOST + 1)
+PLACES = 1 + 2 + 2 * MOST  # turns of a window: the one that follows, and the most that may come before it
+KIND = "coherence.v2"
+Places: TypeAlias = npt.NDArray[np.int64]
 HEAD = Head("coherent", "binary")
 FIGURES = tuple(f"{direction}{history}" for direction in DIRECTIONS for history in HISTORIES)
-_TRAIN = "train it by dialoguescore:figure={} --encoder …"
 _BEFORE = {"ur": 1, "ru": 2}  # turns that are no history: what is answered; that and the reply
 _FIGURES = (len(DIRECTIONS), len(HISTORIES))
 _CACHE = 16 << 20  # bytes of figures kept, since several metrics of a run ask for the same
 _ROWS = 256  # windows described at a time: what a core's cache holds
+WORDS = 256  # buckets that words are hashed into
+_TOKENS = re.compile(r"\[value\]|\d+(?:[:.]\d+)*|[^\W\d_]+(?:'[^\W\d_]+)?")
+_COMMON = frozenset(
+    [
+        "a",
+        "about",
+        "all",
+        "also",
+        "am",
+        "an",
+        "and",
+        "any",
+        "anything",
+        "are",
+        "as",
+        "at",
+        "be",
+        "been",
+        "book",
+        "booked",
+        "booking",
+        "but",
+        "by",
+        "can",
+        "could",
+        "did",
+        "do",
+        "does",
+        "else",
+        "find",
+        "for",
+        "from",
+        "get",
+        "give",
+        "go",
+        "good",
+        "great",
+        "had",
+        "has",
+        "have",
+        "help",
+        "hello",
+        "hi",
+        "how",
+        "i",
+        "i'd",
+        "i'll",
+        "i'm",
+        "if",
+        "in",
+        "is",
+        "it",
+        "it's",
+        "its",
+        "just",
+        "know",
+        "let",
+        "like",
+        "looking",
+        "me",
+        "my",
+        "need",
+        "no",
+        "not",
+        "of",
+        "ok",
+        "okay",
+        "on",
+        "one",
+        "or",
+        "our",
+        "out",
+        "please",
+        "sure",
+        "thank",
+        "thanks",
+        "that",
+        "that's",
+        "the",
+        "their",
+        "them",
+        "then",
+        "there",
+        "they",
+        "this",
+        "to",
+        "today",
+        "up",
+        "us",
+        "want",
+        "was",
+        "we",
+        "welcome",
+        "well",
+        "what",
+        "when",
+        "where",
+        "which",
+        "will",
+        "with",
+        "would",
+        "yes",
+        "you",
+        "your",
+        "you're",
+    ]
+)
+_CUES = tuple(
+    re.compile(pattern, re.IGNORECASE)
+    for pattern in (
+        r"\?",
+        r"\?\s*$",
+        r"^\W*(yes|yeah|yep|sure|ok(ay)?|certainly|of course|absolutely)\b",
+        r"^\W*(no|nope|not)\b",
+        r"\b(thanks?|thank you|cheers)\b",
+        r"\b(bye|goodbye|good day|great day|nice day|enjoy|welcome)\b",
+        r"\b(sorry|unfortunately|unable|cannot|can't|no \w+ (available|match))",
+        r"\b(anything else|assist you further|what else)\b",
+        r"\b(booked|reserved|reference|confirmation|successful(ly)?|confirmed)\b",
+        r"\b(would you like|do you (want|need|have)|shall i|should i|can you (tell|please))\b",
+        r"\b(confirm|correct|right\?)",
+        r"\b(there (are|is)|i (have|found)|how about)\b",
+        r"\b(i need|i want|i'd like|i would like|looking for|can you|could you|please)\b",
+        r"^\W*(what|when|where|which|who|how|why)\b",
+    )
+)
+FACTS = len(_CUES) + 3
+SKETCH = FACTS + WORDS
 
 
 @dataclass(frozen=True)
@@ -107,18 +228,15 @@ class Coherence:
     """Whether a turn of its windows was too long for the encoder."""
 
 
-class CoherenceScorer(Model):
+class CoherenceScorer(EncoderHead):
     """A head over windows of turn vectors, and the encoder it was trained on."""
 
     kinds: ClassVar[tuple[str, ...]] = (KIND,)
+    head: ClassVar[Head] = HEAD
     figures = FIGURES
 
     def __init__(self, artefact: Artefact) -> None:
         super().__init__(artefact)
-        place = artefact.folder / "config.json"
-        self._head, self.encoder = VectorHead(artefact), recorded_encoder(artefact.config, place)
-        if HEAD not in self._head.heads:
-            raise DataError(f"has no head {HEAD.name!r}", file=place, field="heads")
         self._cache = Cache(_CACHE)
 
     def needs(self) -> list[Need]:
@@ -190,85 +308,76 @@ def _asked_for(table: Floats, window: Window, wanted: set[tuple[Direction, int]]
     return {history: float(row[history]) for history in there if (window.direction, history) in wanted}
 
 
-class Scorer(Protocol):
-    """A scorer of replies, and the figures that it has."""
+def sketches(texts: Sequence[str]) -> Floats:
+    """Sketch texts, a row each: facts, then hashed words, of length one where there are any.
 
-    sha: str
-    figures: tuple[str, ...]
-
-    def needs(self) -> list[Need]:
-        """Return what it reads of an encoder that others may read as well."""
-
-    def score(
-        self,
-        dialogues: Sequence[Dialogue],
-        speaker: str | None = None,
-        asked: Sequence[tuple[Direction, int]] | None = None,
-    ) -> list[list[Coherence]]:
-        """Judge the scored turns of each dialogue."""
-
-
-def coherence_scorer(name: str | Path) -> Scorer:
-    """Open a scorer: a head over turn vectors, a cross-encoder, or a folder of them, `ur0` to `ru4`."""
-    parts = [figure for figure in FIGURES if (Path(name) / figure).is_dir()]
-    if parts:
-        return PairCoherence({figure: load(resolve(Path(name) / figure)) for figure in parts})
-    artefact = load(resolve(name))
-    if artefact.kind == KIND:
-        return CoherenceScorer.load(name)
-    if artefact.kind == "pair-scorer.v1":
-        heads = [head.name for head in PairScorer.load(artefact.folder).heads]
-        return PairCoherence(dict.fromkeys([one for one in FIGURES if one in heads], artefact))
-    raise DataError(f"this is {artefact.kind}, no scorer of coherence", file=artefact.folder)
+    >>> one, other, third = sketches(["A room for 3 nights?", "3 nights, of course.", "Goodbye."])[:, FACTS:]
+    >>> round(float(one @ other), 2), float(one @ third)
+    (0.9, 0.0)
+    """
+    rows = np.zeros((len(texts), SKETCH), np.float32)
+    for row, text in zip(rows, texts, strict=True):
+        words = _TOKENS.findall(text.lower())
+        numbers = sum(word[0].isdigit() or word[0] == "[" for word in words)
+        row[: len(_CUES)] = [cue.search(text) is not None for cue in _CUES]
+        row[len(_CUES) : FACTS] = np.log1p([len(words), numbers, len(set(words) - _COMMON)])
+        for word in words:
+            if word not in _COMMON and word[0] != "[":
+                row[FACTS + zlib.crc32(word.encode("utf-8", "replace")) % WORDS] += (
+                    2.0 if word[0].isdigit() else 1.0
+                )
+        row[FACTS:] /= max(float(np.linalg.norm(row[FACTS:])), 1e-12)
+    return rows
 
 
-class PairCoherence:
-    """Cross-encoders with a head for each of some figures, in the order of all."""
+def window_features(vectors: Floats, places: Places, direction: Places, history: Places) -> Floats:
+    """Describe windows, a row each.
 
-    def __init__(self, artefacts: dict[str, Artefact]) -> None:
-        self._scorers = {figure: PairScorer.load(found.folder) for figure, found in artefacts.items()}
-        self.figures = tuple(artefacts)
-        for figure, scorer in self._scorers.items():
-            if figure not in [head.name for head in scorer.heads]:
-                place, fix = artefacts[figure].folder / "config.json", _TRAIN.format(figure)
-                raise DataError(f"has no head {figure!r}", file=place, field="heads", fix=fix)
-        if not artefacts:
-            raise DataError("a cross-encoder without a figure of coherence", fix=_TRAIN.format(FIGURES[0]))
-        shas = sorted({found.sha for found in artefacts.values()})
-        self.sha = shas[0] if len(shas) == 1 else hashlib.sha256("".join(shas).encode()).hexdigest()
+    The reply that is judged has the same features whichever question is asked of it. Those of the turn after
+    it are zero where `ur` does not see it. So what one question teaches about a reply serves the other.
 
-    def needs(self) -> list[Need]:
-        """Return nothing: cross-encoders have networks of their own."""
-        return []
+    Args:
+        vectors: Of turns with their sketches, see `described`.
+        places: Rows of `vectors`, (windows, PLACES): the turn, then what came before it; -1 where nothing is.
+        direction: The place in `DIRECTIONS` of the question that is asked.
+        history: How many exchanges of history belong to it.
+    """
+    ahead = np.concatenate([np.full_like(places[:, :1], -1), places[:, :-1]], axis=1)
+    slots = np.where(direction[:, None] == DIRECTIONS.index("ru"), places, ahead)
+    there = (slots >= 0).astype(np.float32)
+    whole = vectors[np.maximum(slots, 0)] * there[:, :, None]
+    seen, facts, words = np.split(whole, [-SKETCH, -WORDS], axis=2)
+    after, reply, last, second = (seen[:, slot] for slot in range(4))
+    earlier = seen[:, 3:].sum(axis=1) / np.maximum(there[:, 3:].sum(axis=1, keepdims=True), 1.0)
+    blocks = [
+        *(after, reply, last, second, earlier),
+        *(reply * last, reply * second, reply * earlier, after * reply, after * last),
+        *(*_alike(seen), *_alike(words), *(facts[:, slot] for slot in range(4))),
+        *(there[:, 3:], _asked(direction, history)),
+    ]
+    return np.concatenate(blocks, axis=1, dtype=np.float32)
 
-    def score(
-        self,
-        dialogues: Sequence[Dialogue],
-        speaker: str | None = None,
-        asked: Sequence[tuple[Direction, int]] | None = None,
-    ) -> list[list[Coherence]]:
-        """Judge the scored turns of each dialogue, by the figures asked for, or by all that it has."""
-        wanted = {f"{direction}{history}" for direction, history in asked or ()} or set(self.figures)
-        return [self._dialogue(one, scored_turns(one, speaker), wanted) for one in dialogues]
 
-    def _dialogue(self, dialogue: Dialogue, turns: list[int], wanted: set[str]) -> list[Coherence]:
-        texts = [turn.text for turn in dialogue.turns]
-        spoken = [takes_part(turn) and bool(turn.text.strip()) for turn in dialogue.turns]
-        asked = windows(dialogue, spoken, turns)
-        values: list[dict[Direction, dict[int, float]]] = [{one: {} for one in some} for some in asked]
-        cut = [False] * len(turns)
-        for figure in (one for one in self.figures if one in wanted):
-            direction, history = DIRECTIONS[FIGURES.index(figure) // len(HISTORIES)], int(figure[-1])
-            rows = [
-                (place, some[direction].cut(history))
-                for place, some in enumerate(asked)
-                if direction in some and history <= some[direction].histories
-            ]
-            said = self._scorers[figure].score(
-                [([texts[one] for one in window[:0:-1]], texts[window[0]]) for _, window in rows]
-            )
-            for number, (place, _) in enumerate(rows):
-                values[place][direction][history] = float(said.values[figure][number])
-                cut[place] |= said.history_cut[number] or said.response_cut[number]
-        there: list[dict[Direction, int]] = [{d: one.histories for d, one in some.items()} for some in asked]
-        return [Coherence(*one) for one in zip(turns, values, there, cut, strict=True)]
+def _alike(seen: Floats) -> Iterator[Floats]:
+    """Return how alike each of the newest three turns is to those before it, and at most to history."""
+    found = np.matmul(seen[:, :3], seen.transpose(0, 2, 1))
+    yield from (found[:, slot, slot + 1 :] for slot in range(3))
+    yield from (found[:, slot, 3:].max(axis=1, keepdims=True) for slot in range(2))
+
+
+def _asked(direction: Places, history: Places) -> Floats:
+    """Write down which question is asked."""
+    asked = np.zeros((len(history), 1 + len(HISTORIES)), np.float32)
+    asked[:, 0] = direction
+    asked[np.arange(len(history)), 1 + history] = 1.0
+    return asked
+
+
+def described(vectors: Floats, texts: Sequence[str]) -> Floats:
+    """Put the sketches of turns beside their vectors, which are of length one, or zero in silence."""
+    return np.concatenate([vectors, sketches(texts)], axis=1)
+
+
+def padded(turns: Sequence[int]) -> list[int]:
+    """Fill the turns of a window up to its full size."""
+    return [*turns, *[-1] * (PLACES - len(turns))]

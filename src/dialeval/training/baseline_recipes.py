@@ -22,11 +22,11 @@ from dialeval.models.baselines import (
     flow_features,
     utterance_windows,
 )
+from dialeval.models.coherence import described
 from dialeval.models.encoder import DEFAULT, Encoder
 from dialeval.models.heads import Head
 from dialeval.models.network import Floats
 from dialeval.models.turn_vectors import TurnVectors
-from dialeval.models.window_features import described
 from dialeval.training.coherence_recipe import WINDOWS, VectorTable, WindowExample, window_network
 from dialeval.training.examples import Floats as Floats64
 from dialeval.training.examples import VectorExample

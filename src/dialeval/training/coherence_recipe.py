@@ -17,11 +17,21 @@ import numpy as np
 
 from dialeval.dialogues import Dialogue, takes_part
 from dialeval.errors import UsageError
-from dialeval.models.coherence import FIGURES, HEAD, Window, windows
+from dialeval.models.coherence import (
+    DIRECTIONS,
+    FIGURES,
+    HEAD,
+    KIND,
+    Direction,
+    Window,
+    described,
+    padded,
+    window_features,
+    windows,
+)
 from dialeval.models.encoder import DEFAULT, Encoder
 from dialeval.models.heads import Head
 from dialeval.models.network import Floats
-from dialeval.models.window_features import DIRECTIONS, KIND, Direction, described, padded, window_features
 from dialeval.training.examples import PairExample, Targets
 from dialeval.training.negatives import KINDS, Negatives, ReplyPlace, draws_of
 from dialeval.training.networks import Lengths, Places, VectorNetwork
