@@ -47,7 +47,7 @@ from dialeval.models import artefact
 from dialeval.models.consensus import Corpus, Described, open_corpus
 from dialeval.models.encoder import DEFAULT, Encoder
 from dialeval.models.index import Index
-from dialeval.models.index.features import said
+from dialeval.models.index.writing import said
 from dialeval.models.token_states import TokenStates, dialogue_states
 
 SIZES, QUICK_SIZES = (1_000, 10_000, 30_000, 100_000), (100, 400)

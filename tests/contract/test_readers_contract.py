@@ -102,7 +102,7 @@ PARSED_BY_READERS = {
     *("metrics.explanation", "metrics.followup", "metrics.judge"),
     *("models.archives", "models.conversion", "models.endpoint", "models.index.index"),
     *(
-        "models.index.segments",
+        "models.index.writing",
         "models.language_model",
         "models.tensors",
         "models.tokenization",

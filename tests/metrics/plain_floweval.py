@@ -13,7 +13,7 @@ from nltk.translate.bleu_score import SmoothingFunction, sentence_bleu
 from dialeval.dialogues import Dialogue, takes_part
 from dialeval.models.act_flows import ActBert, Flow
 from dialeval.models.encoder import Encoder
-from dialeval.models.index.sparse import bucket
+from dialeval.models.index.ragged import bucket
 from dialeval.models.segment_acts import SegmentActs
 
 

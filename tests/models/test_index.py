@@ -24,7 +24,7 @@ from dialeval.dialogues import Dialogue, dialogue
 from dialeval.errors import DataError, UsageError
 from dialeval.models.index import Hit, Index, approximate, features
 from dialeval.models.index.layout import IndexConfig
-from dialeval.models.index.sparse import bucket, words
+from dialeval.models.index.ragged import bucket, words
 
 SAID = [
     "I need a cheap hotel in the north",

@@ -19,8 +19,8 @@ from dialeval.errors import DataError, UsageError
 from dialeval.models import artefact
 from dialeval.models.encoder import DEFAULT, Encoder
 from dialeval.models.index import Index
-from dialeval.models.index.features import said
 from dialeval.models.index.layout import IndexConfig
+from dialeval.models.index.writing import said
 from dialeval.models.matching import Idf, Matcher
 from dialeval.models.token_states import TokenStates, dialogue_states, text_states
 

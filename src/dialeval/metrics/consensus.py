@@ -19,7 +19,7 @@ from dialeval.metrics.registry import (
 )
 from dialeval.models import encoder
 from dialeval.models.consensus import Corpus, Description, open_corpus
-from dialeval.models.index.features import said
+from dialeval.models.index.writing import said
 from dialeval.models.needs import Need
 from dialeval.scores import Scores
 

@@ -39,9 +39,8 @@ from dialeval.models.artefact import home, load, resolve
 from dialeval.models.cache import forget
 from dialeval.models.encoder import Encoder, Reading
 from dialeval.models.index import Index
-from dialeval.models.index.features import features as search_features
-from dialeval.models.index.features import said
-from dialeval.models.index.writing import Column, Given
+from dialeval.models.index.writing import Column, Given, said
+from dialeval.models.index.writing import features as search_features
 from dialeval.models.matching import Idf
 from dialeval.models.needs import Need, encode_ahead, plain_turns
 from dialeval.models.segment_acts import CLASSIFIER, SegmentActs, Segmenter, SpanActs

@@ -201,11 +201,3 @@ def fixed_list(item: str, width: int) -> "pa.DataType":
     import pyarrow as pa
 
     return pa.list_(pa.field("item", pa.type_for_alias(item), nullable=False), width)
-
-
-def ragged(**parts: "pa.DataType") -> "pa.DataType":
-    """Return the Arrow type of lists of any length, whose items have these parts."""
-    import pyarrow as pa
-
-    inner = pa.struct([pa.field(name, part, nullable=False) for name, part in parts.items()])
-    return pa.large_list(pa.field("item", inner, nullable=False))

@@ -13,7 +13,6 @@ from dialeval.errors import DataError, UsageError
 from dialeval.models.index import layout
 from dialeval.models.index.approximate import MOST, Searcher
 from dialeval.models.index.dense import VectorColumn
-from dialeval.models.index.features import TextEncoder, given_dialogues
 from dialeval.models.index.layout import (
     QUERIES,
     Approximate,
@@ -24,9 +23,21 @@ from dialeval.models.index.layout import (
     check_encoder,
     origin_of,
 )
-from dialeval.models.index.segments import COLUMNS, DOCUMENTS, IDS, read_rows
-from dialeval.models.index.tokens import TokenColumn
-from dialeval.models.index.writing import Column, Given, extend, in_blocks, kinds_of, prepared
+from dialeval.models.index.ragged import TokenColumn
+from dialeval.models.index.writing import (
+    COLUMNS,
+    DOCUMENTS,
+    IDS,
+    Column,
+    Given,
+    TextEncoder,
+    extend,
+    given_dialogues,
+    in_blocks,
+    kinds_of,
+    prepared,
+    read_rows,
+)
 from dialeval.models.token_states import TokenStates
 
 if TYPE_CHECKING:

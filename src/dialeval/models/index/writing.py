@@ -1,32 +1,46 @@
-"""Writing an index: what callers give is checked, then put beside what is there, then takes its place."""
+"""The rows of an index: what callers give is checked and stored, then takes the place of what is there.
 
+A segment is one Arrow IPC file, written once as a stream of record batches, then memory-mapped: the ids of
+its rows, their documents if they have some, and the columns, each as its class stores it. All segments of an
+index are read as one table of views of their files.
+"""
+
+import hashlib
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import secrets
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from dialeval.dialogues import Dialogue, takes_part
 from dialeval.errors import DataError, UsageError
+from dialeval.files import replacing_path
+from dialeval.manifests import FileRecord
 from dialeval.models.index import approximate
 from dialeval.models.index.dense import VectorColumn, unit
 from dialeval.models.index.layout import (
+    PARTS,
+    REBUILD,
     ROWS,
     Approximate,
+    Array,
     DenseKind,
     IndexConfig,
+    IndexPart,
     Kind,
+    Named,
     TokenKind,
     WordKind,
     checked_part,
     sweep,
     write_config,
 )
-from dialeval.models.index.segments import COLUMNS, DOCUMENTS, IDS, read_rows, schema_of, write_segment
-from dialeval.models.index.sparse import Text
-from dialeval.models.index.tokens import width_of
+from dialeval.models.index.ragged import Text, TokenColumn, WordColumn, width_of
 from dialeval.models.token_states import TokenStates
 
 if TYPE_CHECKING:
@@ -35,7 +49,11 @@ if TYPE_CHECKING:
 Column = npt.NDArray[Any] | Sequence[Text] | Sequence[TokenStates]
 Given = tuple[Sequence[str], Mapping[str, Column], Sequence[bytes] | None]
 """Ids, columns and documents of some dialogues, as callers have them."""
-
+IDS, DOCUMENTS = "ids", "documents"
+COLUMNS: dict[type, Any] = {DenseKind: VectorColumn, WordKind: WordColumn, TokenKind: TokenColumn}
+"""The class that stores and reads each kind of column."""
+DIALOGUES = 2_000  # that are encoded at a time
+_BATCH = 8 << 20  # bytes after which a record batch is written
 _NAME = re.compile(r"[a-z][a-z0-9_-]{0,40}")
 
 
@@ -136,3 +154,161 @@ def _id_bytes(name: object) -> bytes:
     if not found:
         raise DataError("an id is empty", fix="every dialogue needs one")
     return found
+
+
+# --- segments -----------------------------------------------------------------------------------------------
+
+
+def schema_of(config: IndexConfig) -> "pa.Schema":
+    """Return what every segment of an index has."""
+    import pyarrow as pa
+
+    fields = {name: pa.large_binary() for name in (IDS, *([DOCUMENTS] if config.documents else []))}
+    fields |= {name: COLUMNS[type(kind)].stored(kind) for name, kind in sorted(config.columns.items())}
+    return pa.schema([pa.field(name, kind, nullable=False) for name, kind in fields.items()])
+
+
+def read_rows(folder: Path, config: IndexConfig, parts: Sequence[IndexPart]) -> "pa.Table":
+    """Map segments as one table without nulls, and look through its structure."""
+    import pyarrow as pa
+
+    schema, tables = schema_of(config), []
+    for part in parts:
+        path = folder / PARTS / part.name
+        try:
+            table = pa.ipc.open_file(pa.memory_map(str(path))).read_all()
+            if table.schema != schema:
+                raise DataError(f"holds {table.schema.types}: damaged", file=path, fix=REBUILD)
+            table.validate(full=True)
+        except (pa.ArrowException, OSError, ValueError) as error:  # a name that is no UTF-8, for one
+            raise DataError(f"no Arrow file, or a damaged one: {error}", file=path, fix=REBUILD) from None
+        if table.num_rows != part.rows or any(column.null_count for column in table.columns):
+            raise DataError(f"not {part.rows} rows without nulls: damaged", file=path, fix=REBUILD)
+        tables.append(table)
+    return pa.concat_tables(tables)
+
+
+def write_segment(folder: Path, config: IndexConfig, batches: "Iterable[pa.RecordBatch]") -> IndexPart:
+    """Write rows as they come; the segment is there when all of them are, under a name that is not used yet.
+
+    Raises:
+        DataError: An id comes twice, or the disk is full.
+    """
+    import pyarrow as pa
+
+    name, rows, schema = f"rows-{secrets.token_hex(8)}.arrow", 0, schema_of(config)
+    texts = {IDS: _HashedLines()} | ({DOCUMENTS: _HashedLines()} if config.documents else {})
+    with replacing_path(folder / PARTS / name) as path:
+        try:
+            with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, schema) as file:
+                for batch in _large(batches):
+                    file.write_batch(batch)
+                    rows += batch.num_rows
+                    for column, lines in texts.items():
+                        lines.add(batch.column(column))
+        except (OSError, pa.ArrowException) as error:
+            text = getattr(error, "strerror", None) or str(error)
+            raise DataError(f"{text}; nothing was changed", file=folder) from None
+        _refuse_duplicates(path)
+        file_record = FileRecord.of(path)
+    return IndexPart(name, rows, file_record, {f"{one}.txt": lines.record() for one, lines in texts.items()})
+
+
+class _HashedLines:
+    """Size and hash of texts, a line each: the identity of rows, however they are stored."""
+
+    def __init__(self) -> None:
+        self._size, self._digest = 0, hashlib.sha256()
+
+    def add(self, texts: "pa.Array") -> None:
+        lines = b"".join(text + b"\n" for text in texts.to_pylist())
+        self._size += len(lines)
+        self._digest.update(lines)
+
+    def record(self) -> FileRecord:
+        return FileRecord(self._size, self._digest.hexdigest())
+
+
+def _large(batches: "Iterable[pa.RecordBatch]") -> "Iterator[pa.RecordBatch]":
+    """Put batches together into some of a few megabytes."""
+    import pyarrow as pa
+
+    waiting: list[Any] = []
+    for batch in batches:
+        waiting.append(batch)
+        if sum(one.num_rows for one in waiting) >= ROWS or sum(one.nbytes for one in waiting) >= _BATCH:
+            yield from pa.Table.from_batches(waiting).combine_chunks().to_batches()
+            waiting = []
+    if waiting:
+        yield from pa.Table.from_batches(waiting).combine_chunks().to_batches()
+
+
+def _refuse_duplicates(path: Path) -> None:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    ids = pa.ipc.open_file(pa.memory_map(str(path))).read_all()[IDS]
+    if pc.count_distinct(ids).as_py() == len(ids):
+        return
+    seen: dict[bytes, int] = {}
+    for row, one in enumerate(ids.to_pylist()):
+        if one in seen:
+            raise DataError(f"rows {seen[one]} and {row} have the same id", field=repr(one.decode()))
+        seen[one] = row
+
+
+# --- dialogues by their text --------------------------------------------------------------------------------
+
+
+class TextEncoder(Named, Protocol):
+    """Text in, vectors out (`dialeval.models.encoder.Encoder` is one)."""
+
+    @property
+    def width(self) -> int:
+        """How long its vectors are."""
+
+    def vectors(self, texts: Sequence[str]) -> Array:
+        """Return a vector for each text."""
+
+
+def said(dialogue: Dialogue) -> list[str]:
+    """Return what people and systems said to each other: instructions, tool calls and blanks are left out.
+
+    >>> from dialeval.dialogues import dialogue
+    >>> said(dialogue([("system", "You are a hotel desk."), ("user", "A room?"), ("assistant", " ")], "d1"))
+    ['A room?']
+    """
+    spoken = (turn.text for turn in dialogue.turns if takes_part(turn))
+    return [text for text in spoken if text.strip()]
+
+
+def features(dialogues: Sequence[Dialogue], encoder: TextEncoder) -> dict[str, Column]:
+    """Return the columns that `Index.of_dialogues` has, for dialogues to add or to search with.
+
+    `text` is the mean of the vectors of a dialogue's turns (zeros if nothing was said), `words` is all of
+    its text.
+    """
+    spoken = [said(dialogue) for dialogue in dialogues]
+    places = {
+        text: place for place, text in enumerate(dict.fromkeys(text for texts in spoken for text in texts))
+    }
+    known = encoder.vectors(list(places)) if places else None
+    means = np.zeros((len(spoken), encoder.width), np.float64)
+    for row, texts in enumerate(spoken):
+        if texts and known is not None:
+            means[row] = known[[places[text] for text in texts]].mean(axis=0, dtype=np.float64)
+    return {"text": means, "words": ["\n".join(texts) for texts in spoken]}
+
+
+def given_dialogues(
+    dialogues: Iterable[Dialogue], encoder: TextEncoder, progress: Callable[[int], None] | None
+) -> Iterator[Given]:
+    """Yield ids, features and JSON of dialogues, some at a time; `progress` is told how many are done."""
+    from dialeval.dialogues.formats.writing import to_json  # brings pyarrow with it
+
+    done, stream = 0, iter(dialogues)
+    while some := list(islice(stream, DIALOGUES)):
+        yield [one.id for one in some], features(some, encoder), [to_json(one) for one in some]
+        done += len(some)
+        if progress is not None:
+            progress(done)

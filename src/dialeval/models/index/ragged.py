@@ -1,4 +1,8 @@
-"""Words as vectors: TF-IDF over hashed terms, and the cosine between them."""
+"""Columns whose rows have any length: words, as TF-IDF over hashed terms, and the states of tokens.
+
+Words are searched by the cosine between their weights; token states are compared token by token, never
+searched.
+"""
 
 import hashlib
 import re
@@ -11,8 +15,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dialeval.errors import DataError, UsageError
-from dialeval.models.index.dense import Nearest, best, numbers, ragged
-from dialeval.models.index.layout import REBUILD, ROWS, Array, WordKind
+from dialeval.models.index.dense import Nearest, best, fixed_list, numbers, unit
+from dialeval.models.index.layout import REBUILD, ROWS, Array, TokenKind, WordKind
+from dialeval.models.token_states import TokenStates, joined
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -20,6 +25,22 @@ if TYPE_CHECKING:
 
 _WORD = re.compile(r"\w+")
 Text = str | Sequence[str]
+
+
+def ragged(**parts: "pa.DataType") -> "pa.DataType":
+    """Return the Arrow type of lists of any length, whose items have these parts."""
+    import pyarrow as pa
+
+    inner = pa.struct([pa.field(name, part, nullable=False) for name, part in parts.items()])
+    return pa.large_list(pa.field("item", inner, nullable=False))
+
+
+def _lists(parts: "Sequence[pa.Array]", ends: Array, stored: "pa.DataType") -> "pa.Array":
+    """Put parts of items together into lists, each ending at a place among the items."""
+    import pyarrow as pa
+
+    items = pa.StructArray.from_arrays(parts, fields=list(stored.value_type))
+    return pa.LargeListArray.from_arrays(pa.array(ends, pa.int64()), items, type=stored)
 
 
 def words(text: str) -> list[str]:
@@ -91,7 +112,7 @@ class WordColumn:
 
     def __init__(self, batches: "Sequence[pa.Array]", kind: WordKind, name: str, folder: Path) -> None:
         self.name, self.buckets = name, kind.buckets
-        self.counts = [_read(one, kind.buckets, name, folder) for one in batches]
+        self.counts = [_read_words(one, kind.buckets, name, folder) for one in batches]
         having = np.zeros(kind.buckets, np.int64)
         for counts in self.counts:
             having += np.bincount(counts.indices, minlength=kind.buckets)
@@ -113,8 +134,7 @@ class WordColumn:
 
         found, stored = count(check_texts(name, given), kind.buckets), cls.stored(kind)
         parts = [pa.array(found.indices, pa.int32()), pa.array(found.data, pa.float32())]
-        items = pa.StructArray.from_arrays(parts, fields=list(stored.value_type))
-        return pa.LargeListArray.from_arrays(pa.array(found.indptr, pa.int64()), items, type=stored)
+        return _lists(parts, found.indptr, stored)
 
     def asked(self, query: object) -> Sequence[Text]:
         """Check queries."""
@@ -152,7 +172,7 @@ class WordColumn:
             before += counts.shape[0]
 
 
-def _read(batch: "pa.Array", buckets: int, name: str, folder: Path) -> "csr_matrix":
+def _read_words(batch: "pa.Array", buckets: int, name: str, folder: Path) -> "csr_matrix":
     """Take counts out of a file, and look through them before compiled code walks along them."""
     from scipy.sparse import csr_matrix
 
@@ -161,3 +181,85 @@ def _read(batch: "pa.Array", buckets: int, name: str, folder: Path) -> "csr_matr
     if not inside or not np.isfinite(counts).all():
         raise DataError(f"the words of {name!r} are damaged", file=folder, fix=REBUILD)
     return csr_matrix((counts, found, numbers(batch.offsets).astype("<i4")), shape=(len(batch), buckets))
+
+
+class TokenColumn:
+    """A column of token states over all batches, in the order of the rows."""
+
+    held = "token states"
+
+    def __init__(self, batches: "Sequence[pa.Array]", kind: TokenKind, name: str, folder: Path) -> None:
+        self.parts = [_read_states(one, kind.width) for one in batches]
+        self.ends = [numbers(one.offsets) for one in batches]
+        self.starts = np.cumsum([0, *map(len, batches)])
+        # Any byte is a number, but what leads elsewhere or spoils a score is looked through.
+        if not all(_sound(one.scales) and one.tokens.min(initial=0) >= 0 for one in self.parts):
+            raise DataError(f"the token states of {name!r} are damaged", file=folder, fix=REBUILD)
+
+    @staticmethod
+    def stored(kind: TokenKind) -> "pa.DataType":
+        """Return the type of the column in a file."""
+        import pyarrow as pa
+
+        return ragged(tokens=pa.int32(), numbers=fixed_list("int8", kind.width), scales=pa.float32())
+
+    @classmethod
+    def packed(cls, given: object, kind: TokenKind, name: str, ids: Sequence[str]) -> "pa.Array":
+        """Bring states to length one and to one byte a number, as they are stored; bytes stay as they are."""
+        import pyarrow as pa
+
+        if not isinstance(given, Sequence) or isinstance(given, str | bytes):
+            raise UsageError(f"{name}: a column of token states is a list, one TokenStates for each dialogue")
+        each = [_packed(one, kind.width, name, own) for one, own in zip(given, ids, strict=True)]
+        whole, stored = joined(each, kind.width, np.int8), cls.stored(kind)
+        numbers = pa.FixedSizeListArray.from_arrays(
+            pa.array(whole.numbers.reshape(-1)), type=stored.value_type.field("numbers").type
+        )
+        parts = [pa.array(whole.tokens, pa.int32()), numbers, pa.array(whole.scales, pa.float32())]
+        return _lists(parts, np.cumsum([0, *map(len, each)]), stored)
+
+    def take(self, rows: Sequence[int]) -> list[TokenStates]:
+        """Return the states of some rows: read-only views of the files, in the order asked for."""
+        found = []
+        for number, row in zip(np.searchsorted(self.starts, rows, "right") - 1, rows, strict=True):
+            part, inner = self.parts[number], row - self.starts[number]
+            here = slice(*self.ends[number][inner : inner + 2].tolist())
+            found.append(TokenStates(part.tokens[here], part.numbers[here], part.scales[here]))
+        return found
+
+
+def _read_states(batch: "pa.Array", width: int) -> TokenStates:
+    tokens, states, scales = (batch.values.field(part) for part in ("tokens", "numbers", "scales"))
+    rows = numbers(states.flatten()).reshape(-1, width)
+    return TokenStates(numbers(tokens), rows, numbers(scales))
+
+
+def width_of(states: TokenStates, column: str) -> int:
+    """Return how wide the states of a dialogue are."""
+    shape = np.shape(states.numbers)
+    if len(shape) != 2 or not shape[1]:
+        raise UsageError(f"{column}: token states are an array with a row for each token, not {shape}")
+    return int(shape[1])
+
+
+def _packed(one: object, width: int, column: str, name: str) -> TokenStates:
+    if not isinstance(one, TokenStates):
+        raise UsageError(f"{column}: {one!r:.80} is no TokenStates")
+    found, size = width_of(one, column), len(one.numbers)
+    if found != width:
+        raise UsageError(f"{column}: token states are {found} wide, those of the index {width}")
+    tokens, scales = np.asarray(one.tokens), np.asarray(one.scales)
+    if tokens.shape != (size,) or scales.shape != (size,) or (size and tokens.dtype.kind not in "iu"):
+        raise UsageError(f"{column}: {name!r} has {size} states, which need as many token numbers and scales")
+    if size and (tokens.min() < 0 or tokens.max() >= 1 << 31):
+        raise UsageError(f"{column}: {name!r} has token numbers that no vocabulary has")
+    if one.numbers.dtype != np.int8:
+        states = unit(one.vectors, width, column, [name] * size)
+        return TokenStates.of(tokens, states).packed()
+    if not _sound(scales):
+        raise DataError(f"the scales of {name!r} are not finite", field=column)
+    return one
+
+
+def _sound(scales: Array) -> bool:
+    return not len(scales) or bool(scales.min() >= 0 and scales.max() < np.inf)
