@@ -45,7 +45,7 @@ def main() -> None:
             given.setdefault(row.dialogue_id, []).append(row.value)
     dialogues = [one for one in portion("fed", "test") if one.id in given][: options.limit]
     ratings = np.array([np.mean(given[one.id]) for one in dialogues])
-    shipped = load_sets("followups")[0]
+    shipped = load_sets("followups")["quality"]
     friendly, annoyed = len(shipped.positive), len(shipped.negative)
     print(f"{len(dialogues)} dialogues, {friendly} friendly and {annoyed} annoyed follow-ups")
     for name in options.templates:

@@ -21,7 +21,7 @@ def main() -> None:
     parser.add_argument("--dialogues", type=int, default=3)
     count = parser.parse_args().dialogues
     chats, template = example_dialogues()[:count], templates()["chatml"]
-    one = load_sets("followups")[0]
+    one = load_sets("followups")["quality"]
     said = one.positive + one.negative
     model = open_model(DEFAULT)
     model.answer(chats[-1], [Position(None, "user")], said[:1], template, 1024)  # loaded, warm

@@ -99,7 +99,7 @@ PARSED_BY_READERS = {
     *("jobs.batch.folder", "jobs.serving.requests", "jobs.batch.plan"),
     *("jobs.responding", "jobs.runs", "studies.findings", "scores.table", "scores.columns"),
     *("jobs.comparing", "jobs.pair_votes", "studies.trust_findings"),
-    *("metrics.explanation", "metrics.followup", "metrics.judge"),
+    "metrics.explanation",
     *("models.archives", "models.conversion", "models.endpoint", "models.index.index"),
     *(
         "models.index.writing",
@@ -113,7 +113,7 @@ OWN_FILES_ONLY = {
     # a part of the package
     *("training.segment_recipes", "dialogues.acts", "dialogues.splits", "jobs.benchmark", "jobs.verify"),
     *(
-        "metrics.consensus_scale",
+        "metrics.consensus",
         "metrics.agent_calls",
         "metrics.rules",
         "training.fault_injections",

@@ -231,10 +231,10 @@ def test_rubrics_of_ones_own(tmp_path: Path, server: Server) -> None:
     assert made.dimensions == ("calm", "calm-spread")
     assert "calm-spread=neither" in str(signature_of(made))
     for text, said in (
-        ("[a]\nlow = 1", "a.question"),
+        ("[a]\nlow = 1", "a: Object missing required field `question`"),
         ("[a]\nquestion = 'x'\nlow = 5\nhigh = 1", "a.low"),
         ("[a]\nquestion = 'x'\n[a.anchors]\n9 = 'x'", "a.anchors"),
-        ("[a]\nquestion = 'x'\nscale = 3", "a.scale"),
+        ("[a]\nquestion = 'x'\nscale = 3", "a: Object contains unknown field `scale`"),
         ("[b]\nquestion = 'x'", "no rubric for 'a'"),
     ):
         (tmp_path / "bad.toml").write_text(text)

@@ -1,10 +1,22 @@
-"""Any metric that needs references, without any: dialogues of a corpus stand in for them."""
+"""Any metric that needs references, without any: dialogues of a corpus stand in for them.
+
+Two parts of a score that spread differently cannot be weighed as they are: the one that spreads more decides
+alone; and either depends on how long a dialogue is. So a corpus has a `Scale`: its own dialogues, each left
+out in its turn and compared with the others, say what either part is among good dialogues of the same length.
+"""
 
 import contextlib
-from collections.abc import Iterable
+import hashlib
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, ClassVar, Literal
 
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from dialeval import files
 from dialeval.dialogues import Dialogue, dialogue
 from dialeval.errors import DialevalError, UsageError
 from dialeval.metrics.registry import (
@@ -18,10 +30,16 @@ from dialeval.metrics.registry import (
     signature_of,
 )
 from dialeval.models import encoder
-from dialeval.models.consensus import Corpus, Description, open_corpus
+from dialeval.models.artefact import home
+from dialeval.models.consensus import Corpus, Described, Description, Neighbours, open_corpus
 from dialeval.models.index.writing import said
 from dialeval.models.needs import Need
 from dialeval.scores import Scores
+
+Doubles = npt.NDArray[np.float64]
+Compare = Callable[[Described], Iterable[tuple[Neighbours, Doubles, Doubles]]]
+_LEAST = 1e-6  # a spread below it is none
+_TOGETHER = 64
 
 
 @metric("consensus.v1")
@@ -105,3 +123,92 @@ def _as_reply(one: Dialogue, references: list[Dialogue], name: str) -> Dialogue:
     """
     turns: list[tuple[str, str | None]] = [("user", ""), ("assistant", " ".join(said(one)))]
     return dialogue(turns, name, references={1: [" ".join(said(other)) for other in references]})
+
+
+@dataclass(frozen=True)
+class LengthTrend:
+    """What corpus dialogues of some length get: a line in the logarithm of their tokens, and the spread."""
+
+    level: float
+    slope: float
+    spread: float
+
+    @classmethod
+    def of(cls, values: Doubles, logs: Doubles) -> "LengthTrend":
+        """Fit the line by least squares; where lengths do not vary it is flat.
+
+        >>> LengthTrend.of(np.array([1.0, 2.0, 3.0]), np.array([0.0, 1.0, 2.0]))
+        LengthTrend(level=1.0, slope=1.0, spread=1e-06)
+        """
+        apart = logs - logs.mean() if len(logs) else logs
+        square = float(apart @ apart)
+        slope = float(apart @ values) / square if square > _LEAST else 0.0
+        level = float(values.mean() - slope * logs.mean()) if len(logs) else 0.0
+        rest = values - level - slope * logs
+        return cls(
+            round(level, 6), round(slope, 6), max(round(float(rest.std()), 6) if len(logs) else 0.0, _LEAST)
+        )
+
+    def count(self, values: Doubles, tokens: int) -> Doubles:
+        """Return values in standard deviations from what a corpus dialogue of this length has."""
+        return np.asarray((values - self.level - self.slope * np.log(max(1, tokens))) / self.spread)
+
+    def __str__(self) -> str:
+        return f"{self.level:.3f}{self.slope:+.3f}ln±{self.spread:.3f}"
+
+
+@dataclass(frozen=True)
+class Scale:
+    """The lines of the largest `acts` and the largest `content` of corpus dialogues.
+
+    >>> scale = Scale(LengthTrend(0.5, 0.0, 0.2), LengthTrend(0.2, 0.1, 0.05))
+    >>> scale.acts.count(np.array([0.7]), 20).round(3), str(scale)
+    (array([1.]), '0.500+0.000ln±0.200;0.200+0.100ln±0.050')
+    """
+
+    acts: LengthTrend
+    content: LengthTrend
+
+    def __str__(self) -> str:
+        return f"{self.acts};{self.content}"
+
+
+def corpus_scale(corpus: Corpus, size: int, made: str, compare: Compare) -> Scale:
+    """Compare a fixed sample of a corpus with the rest of it; what was found is kept for other processes.
+
+    Args:
+        corpus: An open corpus.
+        size: How many dialogues; all if there are fewer.
+        made: The settings that the values depend on, beside the corpus and how it is described.
+        compare: The references of dialogues, and the two parts for each; no dialogue is its own reference.
+    """
+    told = "|".join([corpus.index.sha, *corpus.names.values(), str(size), made])
+    kept = home() / "scales" / f"{hashlib.sha256(told.encode()).hexdigest()[:16]}.json"
+    if (found := _read(kept)) is not None:
+        return found
+    order = sorted(range(len(corpus)), key=lambda row: hashlib.sha256(corpus.ids[row].encode()).digest())
+    acts, content, logs = list[float](), list[float](), list[float]()
+    for start in range(0, min(size, len(order)), _TOGETHER):
+        described = corpus.described(order[start : min(start + _TOGETHER, size)])
+        for states, (near, by_acts, by_content) in zip(described.states, compare(described), strict=True):
+            if near.rows and len(states):
+                acts.append(float(by_acts.max()))
+                content.append(float(by_content.max()))
+                logs.append(float(np.log(len(states))))
+    scale = Scale(*(LengthTrend.of(np.array(some), np.array(logs)) for some in (acts, content)))
+    _keep(kept, scale)
+    return scale
+
+
+def _read(path: Path) -> Scale | None:
+    """Return a kept scale; one that is not there, or damaged, is computed."""
+    try:
+        found = msgspec.json.decode(path.read_bytes(), type=Scale)
+    except (OSError, ValueError, RecursionError):
+        return None
+    return found if min(found.acts.spread, found.content.spread) >= _LEAST else None
+
+
+def _keep(path: Path, scale: Scale) -> None:
+    with contextlib.suppress(DialevalError), files.replacing(path) as file:  # else it is computed again
+        file.write(msgspec.json.encode(scale))

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from dialeval.dialogues import Dialogue
 from dialeval.dialogues.acts import ACTS
 from dialeval.errors import DialevalError, UsageError
-from dialeval.metrics.consensus_scale import Scale, corpus_scale
+from dialeval.metrics.consensus import Scale, corpus_scale
 from dialeval.metrics.explanation import Explanation, Side, align
 from dialeval.metrics.overlap import NgramCounts, Smoothing
 from dialeval.metrics.registry import (

@@ -11,103 +11,82 @@ The follow-ups here are our own, in that spirit, and part of the signature. The 
 """
 
 import functools
-import hashlib
-import json
-import tomllib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from importlib.resources import files as resources
-from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
 import msgspec
 
-from dialeval import files
 from dialeval.dialogues import Dialogue, scored_turns
-from dialeval.dialogues.dialogue import takes_part
 from dialeval.errors import DataError, DialevalError, UsageError
-from dialeval.metrics.registry import Language, Rows, known_language, metric
+from dialeval.metrics.registry import Language, Rows, known_language, metric, unspoken
 from dialeval.models.language_model import DEFAULT, MISSING, is_here, mark, open_model
-from dialeval.models.likelihood import LanguageModel, Position, Template, spoken, templates
+from dialeval.models.likelihood import LanguageModel, Position, spoken, templates
 from dialeval.models.needs import Need
-from dialeval.models.untrusted import read_setting
+from dialeval.models.untrusted import content_mark, read_setting, read_tables
 from dialeval.scores import Scores
 
 _SHIPPED = ("followups", "fed_followups")
-_MOST = 1 << 20  # bytes
 
 
-@dataclass(frozen=True, slots=True)
-class ReactionSet:
+_Text = Annotated[str, msgspec.Meta(pattern=r"\S")]
+
+
+class ReactionSet(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Friendly and annoyed follow-ups for one dimension, and where they are asked for."""
 
-    dimension: str
-    positive: tuple[str, ...]
-    negative: tuple[str, ...]
+    positive: tuple[_Text, ...] = ()
+    negative: tuple[_Text, ...] = ()
     level: Literal["turn", "dialogue"] | None = None
 
     def counts_at(self, turn: int | None) -> bool:
         """Return whether the dimension is one of turns, or of whole dialogues, as asked."""
         return self.level is None or self.level == ("dialogue" if turn is None else "turn")
 
+    @property
+    def elsewhere(self) -> str:
+        """The note of what it is not asked about."""
+        return f"asked of {'whole dialogues' if self.level == 'dialogue' else 'turns'} only"
 
-def load_sets(name: str) -> tuple[ReactionSet, ...]:
-    """Read sets by shipped name or from a TOML file.
 
-    >>> [len(load_sets("followups")[0].positive), len(load_sets("followups")[0].negative)]
+@functools.lru_cache(maxsize=8)
+def _shipped(name: str) -> dict[str, ReactionSet]:
+    return _read(name)
+
+
+def load_sets(name: str) -> dict[str, ReactionSet]:
+    """Read sets by shipped name or from a TOML file, by their dimensions.
+
+    >>> [len(load_sets("followups")["quality"].positive), len(load_sets("followups")["quality"].negative)]
     [11, 17]
 
     Raises:
         DataError: The file is none, or not as it should be; names the place.
     """
-    if name in _SHIPPED:
-        return _shipped(name)
-    with files.open_binary(Path(name).absolute()) as file:
-        text = file.read(_MOST + 1)
-    if len(text) > _MOST:
-        raise DataError(f"more than {_MOST} bytes", file=name)
-    try:
-        entries = tomllib.loads(text.decode("utf-8"))
-    except (ValueError, RecursionError) as error:
-        raise DataError(f"not TOML: {error}", file=name) from None
+    return _shipped(name) if name in _SHIPPED else _read(name)
+
+
+def _read(name: str) -> dict[str, ReactionSet]:
+    entries = read_tables(name, _SHIPPED, "dialeval.metrics")
     if not entries:
         raise DataError("no dimension in it", file=name, fix="[quality] with positive and negative")
-    return tuple(_checked(name, dimension, entries) for dimension in entries)
+    found: dict[str, ReactionSet] = {key: read_setting(entries, key, ReactionSet, name) for key in entries}
+    if empty := [key for key, one in found.items() if not (one.positive or one.negative)]:
+        raise DataError("neither positive nor negative follow-ups", file=name, field=empty[0])
+    return found
 
 
 def sets_mark(name: str) -> str:
     """Name sets in signatures by their content; what cannot be read keeps its name."""
     try:
-        found = [[one.dimension, one.positive, one.negative, one.level] for one in load_sets(name)]
+        found = load_sets(name)
     except DataError:
         return name
-    digest = hashlib.sha256(json.dumps(found, ensure_ascii=True).encode()).hexdigest()[:12]
-    return f"{name}@{digest}" if name in _SHIPPED else digest
+    content = [[key, one.positive, one.negative, one.level] for key, one in found.items()]
+    return content_mark(name, _SHIPPED, content)
 
 
-@functools.cache
-def _shipped(name: str) -> tuple[ReactionSet, ...]:
-    text = (resources("dialeval.metrics") / f"{name}.toml").read_text(encoding="utf-8")
-    entries = tomllib.loads(text)
-    return tuple(_checked(name, dimension, entries) for dimension in entries)
-
-
-_Text = Annotated[str, msgspec.Meta(pattern=r"\S")]
-
-
-class _SetFields(msgspec.Struct, forbid_unknown_fields=True):
-    positive: tuple[_Text, ...] = ()
-    negative: tuple[_Text, ...] = ()
-    level: Literal["turn", "dialogue"] | None = None
-
-
-def _checked(file: str, dimension: str, entries: dict[str, Any]) -> ReactionSet:
-    found: _SetFields = read_setting(entries, dimension, _SetFields, file)
-    if not (found.positive or found.negative):
-        raise DataError("neither positive nor negative follow-ups", file=file, field=dimension)
-    return ReactionSet(dimension, found.positive, found.negative, found.level)
-
-
+Sets = Mapping[str, ReactionSet]
 Level = Literal["both", "turn", "dialogue"]
 Values = dict[str, tuple[float | None, str | None]]  # value and note by dimension
 Normalisation = Literal["token", "none"]
@@ -119,7 +98,7 @@ class _SetDimensions:
 
     def __get__(self, made: Any, cls: type) -> tuple[str, ...]:
         try:
-            return tuple(one.dimension for one in load_sets(made.sets if made else "followups"))
+            return tuple(load_sets(made.sets if made else "followups"))
         except DialevalError:
             return ("quality",)
 
@@ -135,16 +114,15 @@ class _AsksModel:
     window: int
     speaker: str | None
     overall: ClassVar[str | None] = None
+    """The name of the mean of all dimensions of a level, if it is wanted."""
 
     def score(self, dialogues: Iterable[Dialogue]) -> Scores:
         """Ask the model what would be said next."""
         if self.window < 32:
             raise UsageError(f"window={self.window}: at least 32 tokens are needed")
         rows, model = Rows(self), open_model(self.model) if is_here(self.model) else None
-        sets, template = load_sets(self.sets), templates()[self.template]
-        contrast = FollowupContrast(model, sets, template, self.normalisation, self.window, self.overall)
         for dialogue in dialogues:
-            contrast.add(rows, dialogue, self.level, self.speaker)
+            self._add(rows, dialogue, model)
         return rows.scores()
 
     def needs(self) -> list[Need]:
@@ -156,6 +134,69 @@ class _AsksModel:
     def provenance(self) -> dict[str, str]:
         """Name model and follow-ups by their contents."""
         return {"model": mark(self.model), "sets": sets_mark(self.sets)}
+
+    def _add(self, rows: Rows, dialogue: Dialogue, model: LanguageModel | None) -> None:
+        """Add one row per dimension for every scored turn, and for the dialogue."""
+        sets = load_sets(self.sets)
+        turns: list[int | None] = [] if self.level == "dialogue" else [*scored_turns(dialogue, self.speaker)]
+        turns += [] if self.level == "turn" else [None]
+        missing = MISSING if model is None else None
+        reasons = {turn: unspoken(dialogue, turn) or missing or _unasked(sets, turn) for turn in turns}
+        asked = [turn for turn in turns if reasons[turn] is None]
+        found = self._values(dialogue, asked, sets, model) if model else {}
+        names = [*((self.overall,) if self.overall else ()), *sets]
+        for turn in turns:
+            for name in names:
+                value, note = found[turn][name] if turn in found else (None, reasons[turn])
+                rows.add(dialogue, turn, name, value, note)
+
+    def _values(
+        self, dialogue: Dialogue, turns: Sequence[int | None], sets: Sets, model: LanguageModel
+    ) -> dict[int | None, Values]:
+        """Return value and note of every dimension for turns that can be scored."""
+        sides = {one.number: one.side for one in spoken(dialogue)}
+        found: dict[int | None, Values] = {}
+        for said, some in _groups(turns, sets).items():
+            asked = [
+                Position(turn, "user" if turn is None or sides[turn] == "assistant" else "assistant")
+                for turn in some
+            ]
+            answers = model.answer(dialogue, asked, said, templates()[self.template], self.window)
+            for turn, answer in zip(some, answers, strict=True):
+                each = answer.means if self.normalisation == "token" else map(float, answer.totals)
+                note = "truncated" if answer.cut else None
+                found[turn] = self._contrasts(dict(zip(said, each, strict=True)), turn, sets, note)
+        return found
+
+    def _contrasts(self, said: dict[str, float], turn: int | None, sets: Sets, note: str | None) -> Values:
+        found: Values = {}
+        for name, one in sets.items():
+            if not one.counts_at(turn):
+                found[name] = (None, one.elsewhere)
+                continue
+            good, bad = (
+                sum(said[text] for text in side) / len(side) if side else 0.0
+                for side in (one.positive, one.negative)
+            )
+            found[name] = (good - bad, note)
+        if self.overall:
+            values = [value for value, _ in found.values() if value is not None]
+            found[self.overall] = (sum(values) / len(values), note)
+        return found
+
+
+def _groups(turns: Sequence[int | None], sets: Sets) -> dict[tuple[str, ...], list[int | None]]:
+    """Bring together what is asked the same: the dialogue is then read once for all of it."""
+    found: dict[tuple[str, ...], list[int | None]] = {}
+    for turn in turns:
+        asked = [one for one in sets.values() if one.counts_at(turn)]
+        said = dict.fromkeys(text for one in asked for text in one.positive + one.negative)
+        found.setdefault(tuple(said), []).append(turn)
+    return found
+
+
+def _unasked(sets: Sets, turn: int | None) -> str | None:
+    return None if any(one.counts_at(turn) for one in sets.values()) else next(iter(sets.values())).elsewhere
 
 
 @metric("followup.v1")
@@ -181,92 +222,6 @@ class Followup(_AsksModel):
     speaker: str | None = None
     language: Language = known_language()
     dimensions: ClassVar[Any] = _SetDimensions()
-
-
-@dataclass(frozen=True)
-class FollowupContrast:
-    """Friendly against annoyed follow-ups, as `followup` and `fed` have it."""
-
-    model: LanguageModel | None
-    sets: Sequence[ReactionSet]
-    template: Template
-    normalisation: Normalisation
-    window: int
-    overall: str | None = None
-    """The name of the mean of all dimensions of a level, if it is wanted."""
-
-    def add(self, rows: Rows, dialogue: Dialogue, level: Level, speaker: str | None) -> None:
-        """Add one row per dimension for every scored turn, and for the dialogue."""
-        turns: list[int | None] = [] if level == "dialogue" else [*scored_turns(dialogue, speaker)]
-        turns += [] if level == "turn" else [None]
-        reasons = {turn: self._reason(dialogue, turn) for turn in turns}
-        found = self.values(dialogue, [turn for turn in turns if reasons[turn] is None])
-        names = [*((self.overall,) if self.overall else ()), *(one.dimension for one in self.sets)]
-        for turn in turns:
-            for name in names:
-                value, note = found[turn][name] if turn in found else (None, reasons[turn])
-                rows.add(dialogue, turn, name, value, note)
-
-    def values(self, dialogue: Dialogue, turns: Sequence[int | None]) -> dict[int | None, Values]:
-        """Return value and note of every dimension for turns that can be scored."""
-        sides = {one.number: one.side for one in spoken(dialogue)}
-        found: dict[int | None, Values] = {}
-        for said, some in self._groups(turns).items():
-            if self.model is None:
-                break
-            asked = [
-                Position(turn, "user" if turn is None or sides[turn] == "assistant" else "assistant")
-                for turn in some
-            ]
-            answers = self.model.answer(dialogue, asked, said, self.template, self.window)
-            for turn, answer in zip(some, answers, strict=True):
-                each = answer.means if self.normalisation == "token" else map(float, answer.totals)
-                note = "truncated" if answer.cut else None
-                found[turn] = self._contrasts(dict(zip(said, each, strict=True)), turn, note)
-        return found
-
-    def _groups(self, turns: Sequence[int | None]) -> dict[tuple[str, ...], list[int | None]]:
-        """Bring together what is asked the same: the dialogue is then read once for all of it."""
-        found: dict[tuple[str, ...], list[int | None]] = {}
-        for turn in turns:
-            sets = [one for one in self.sets if one.counts_at(turn)]
-            said = dict.fromkeys(text for one in sets for text in one.positive + one.negative)
-            found.setdefault(tuple(said), []).append(turn)
-        return found
-
-    def _contrasts(self, said: dict[str, float], turn: int | None, note: str | None) -> Values:
-        found: Values = {}
-        for one in self.sets:
-            if not one.counts_at(turn):
-                found[one.dimension] = (None, _elsewhere(one))
-                continue
-            good, bad = (
-                sum(said[text] for text in side) / len(side) if side else 0.0
-                for side in (one.positive, one.negative)
-            )
-            found[one.dimension] = (good - bad, note)
-        if self.overall:
-            values = [value for value, _ in found.values() if value is not None]
-            found[self.overall] = (sum(values) / len(values), note)
-        return found
-
-    def _reason(self, dialogue: Dialogue, turn: int | None) -> str | None:
-        """Return why nothing can be asked, or nothing."""
-        if turn is None:
-            if not any(takes_part(one) and one.text.strip() for one in dialogue.turns):
-                return "nobody says anything"
-        elif not dialogue.turns[turn].text.strip():
-            return "empty reply"
-        elif not takes_part(dialogue.turns[turn]):
-            return "no part of the conversation"
-        if self.model is None:
-            return MISSING
-        fitting = [one for one in self.sets if one.counts_at(turn)]
-        return None if fitting else _elsewhere(self.sets[0])
-
-
-def _elsewhere(one: ReactionSet) -> str:
-    return f"asked of {'whole dialogues' if one.level == 'dialogue' else 'turns'} only"
 
 
 TURN = (

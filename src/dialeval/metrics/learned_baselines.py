@@ -46,6 +46,18 @@ class _Learned(OpensModels):
     model: str = _trained("")
     speaker: str | None = None
 
+    def score(self, dialogues: Iterable[Dialogue]) -> Scores:
+        """Judge each dialogue by the vectors of its turns."""
+        rows, model = Rows(self), Baseline.load(self.model)
+        for some in encoded_chunks(self, dialogues):
+            for found in model.reader.turns(some):
+                self._judge(rows, model, found)
+        return rows.scores()
+
+    def _judge(self, rows: Rows, model: Baseline, found: TurnVectors) -> None:
+        """Add the rows of a dialogue."""
+        raise NotImplementedError
+
 
 @dataclass(frozen=True)
 class _ByReply(_Learned):
@@ -87,22 +99,18 @@ class Ruber(_ByReply):
     blend: Blend = "mean"
     dimensions: ClassVar[tuple[str, ...]] = ("overall", "unreferenced", "referenced")
 
-    def score(self, dialogues: Iterable[Dialogue]) -> Scores:
+    def _judge(self, rows: Rows, model: Baseline, found: TurnVectors) -> None:
         """Judge each reply by what it answers and by its references."""
-        rows, model = Rows(self), Baseline.load(self.model)
-        for some in encoded_chunks(self, dialogues):
-            for found in model.reader.turns(some):
-                turns = scored_turns(found.dialogue, self.speaker)
-                fits = model.replies(found, turns)
-                alike = self._referenced(model, found, turns)
-                both = {
-                    turn: blended([fits[turn], *([alike[turn]] if turn in alike else [])], self.blend)
-                    for turn in fits
-                }
-                self._add(rows, found, "overall", both)
-                self._add(rows, found, "unreferenced", fits)
-                self._add_referenced(rows, found, turns, alike)
-        return rows.scores()
+        turns = scored_turns(found.dialogue, self.speaker)
+        fits = model.replies(found, turns)
+        alike = self._referenced(model, found, turns)
+        both = {
+            turn: blended([fits[turn], *([alike[turn]] if turn in alike else [])], self.blend)
+            for turn in fits
+        }
+        self._add(rows, found, "overall", both)
+        self._add(rows, found, "unreferenced", fits)
+        self._add_referenced(rows, found, turns, alike)
 
     def _referenced(self, model: Baseline, found: TurnVectors, turns: Sequence[int]) -> dict[int, float]:
         alike = {}
@@ -169,14 +177,10 @@ class PredictiveEngagement(_ByReply):
     model: str = _trained("dialeval-predictive-engagement")
     dimensions: ClassVar[tuple[str, ...]] = ("engagement",)
 
-    def score(self, dialogues: Iterable[Dialogue]) -> Scores:
+    def _judge(self, rows: Rows, model: Baseline, found: TurnVectors) -> None:
         """Judge each reply beside what it answers."""
-        rows, model = Rows(self), Baseline.load(self.model)
-        for some in encoded_chunks(self, dialogues):
-            for found in model.reader.turns(some):
-                values = model.replies(found, scored_turns(found.dialogue, self.speaker))
-                self._add(rows, found, "engagement", values)
-        return rows.scores()
+        values = model.replies(found, scored_turns(found.dialogue, self.speaker))
+        self._add(rows, found, "engagement", values)
 
 
 @metric("dynaeval.v1")
@@ -198,23 +202,17 @@ class DynaEval(_Learned):
     model: str = _trained("dialeval-dynaeval")
     dimensions: ClassVar[tuple[str, ...]] = ("overall",)
 
-    def score(self, dialogues: Iterable[Dialogue]) -> Scores:
+    def _judge(self, rows: Rows, model: Baseline, found: TurnVectors) -> None:
         """Judge each dialogue as a whole, and up to each reply."""
-        rows, model = Rows(self), Baseline.load(self.model)
-        for some in encoded_chunks(self, dialogues):
-            for found in model.reader.turns(some):
-                spoken = [turn for turn, heard in enumerate(found.spoken) if heard]
-                values = model.graphs(found) if len(spoken) > 1 else np.zeros(0)
-                for turn in scored_turns(found.dialogue, self.speaker):
-                    there = found.spoken[turn] and len(spoken) > 1 and turn > spoken[0]
-                    missing = _NOTHING if found.spoken[turn] else _EMPTY
-                    value = float(values[turn]) if there else None
-                    rows.add(found.dialogue, turn, "overall", value, _note(found, turn) if there else missing)
-                whole = float(values[spoken[-1]]) if len(values) else None
-                rows.add(
-                    found.dialogue, None, "overall", whole, None if len(values) else "fewer than two turns"
-                )
-        return rows.scores()
+        spoken = [turn for turn, heard in enumerate(found.spoken) if heard]
+        values = model.graphs(found) if len(spoken) > 1 else np.zeros(0)
+        for turn in scored_turns(found.dialogue, self.speaker):
+            there = found.spoken[turn] and len(spoken) > 1 and turn > spoken[0]
+            missing = _NOTHING if found.spoken[turn] else _EMPTY
+            value = float(values[turn]) if there else None
+            rows.add(found.dialogue, turn, "overall", value, _note(found, turn) if there else missing)
+        whole = float(values[spoken[-1]]) if len(values) else None
+        rows.add(found.dialogue, None, "overall", whole, None if len(values) else "fewer than two turns")
 
 
 @metric("flow-score.v1")
@@ -237,31 +235,25 @@ class FlowScore(_Learned):
     dimensions: ClassVar[tuple[str, ...]] = ("flow",)
     better: ClassVar[Better] = "lower"
 
-    def score(self, dialogues: Iterable[Dialogue]) -> Scores:
+    def _judge(self, rows: Rows, model: Baseline, found: TurnVectors) -> None:
         """Compare each reply with the one that was to be expected."""
-        rows, model = Rows(self), Baseline.load(self.model)
-        for some in encoded_chunks(self, dialogues):
-            for found in model.reader.turns(some):
-                first = next((turn for turn, heard in enumerate(found.spoken) if heard), None)
-                turns = scored_turns(found.dialogue, self.speaker)
-                known = [turn for turn in turns if found.spoken[turn] and turn != first]
-                cosines = model.expected(found) if known else np.zeros(0)
-                shares = {turn: max(1e-3, (1 + float(cosines[turn])) / 2) for turn in known}
-                for turn in turns:
-                    missing = _NOTHING if found.spoken[turn] else _EMPTY
-                    value = 1 / shares[turn] if turn in shares else None
-                    rows.add(
-                        found.dialogue, turn, "flow", value, _note(found, turn) if turn in shares else missing
-                    )
-                mean = sum(map(math.log, shares.values())) / len(shares) if shares else None
-                rows.add(
-                    found.dialogue,
-                    None,
-                    "flow",
-                    None if mean is None else math.exp(-mean),
-                    None if shares else "no reply to score",
-                )
-        return rows.scores()
+        first = next((turn for turn, heard in enumerate(found.spoken) if heard), None)
+        turns = scored_turns(found.dialogue, self.speaker)
+        known = [turn for turn in turns if found.spoken[turn] and turn != first]
+        cosines = model.expected(found) if known else np.zeros(0)
+        shares = {turn: max(1e-3, (1 + float(cosines[turn])) / 2) for turn in known}
+        for turn in turns:
+            missing = _NOTHING if found.spoken[turn] else _EMPTY
+            value = 1 / shares[turn] if turn in shares else None
+            rows.add(found.dialogue, turn, "flow", value, _note(found, turn) if turn in shares else missing)
+        mean = sum(map(math.log, shares.values())) / len(shares) if shares else None
+        rows.add(
+            found.dialogue,
+            None,
+            "flow",
+            None if mean is None else math.exp(-mean),
+            None if shares else "no reply to score",
+        )
 
 
 def blended(values: Sequence[float], how: Blend) -> float:

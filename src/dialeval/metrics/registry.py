@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeVar, runtime_checkable
 
 from dialeval import __version__
-from dialeval.dialogues import Dialogue
+from dialeval.dialogues import Dialogue, takes_part
 from dialeval.dialogues.languages import unknown_language
 from dialeval.errors import DialevalError, UsageError
 from dialeval.plugins import load_plugin, plugins
@@ -389,6 +389,16 @@ def encoded_chunks(made: Any, dialogues: Iterable[Dialogue]) -> Iterator[list[Di
     for chunk in chunks(dialogues):
         encode_ahead(chunk, needs)
         yield chunk
+
+
+def unspoken(dialogue: Dialogue, turn: int | None) -> str | None:
+    """Return why nothing can be asked about a turn, or about a whole dialogue; None where something can."""
+    if turn is None:
+        spoken = any(takes_part(one) and one.text.strip() for one in dialogue.turns)
+        return None if spoken else "nobody says anything"
+    if not dialogue.turns[turn].text.strip():
+        return "empty reply"
+    return None if takes_part(dialogue.turns[turn]) else "no part of the conversation"
 
 
 def describe(name: str) -> dict[str, Any]:

@@ -1,8 +1,11 @@
 """Settings that somebody else wrote: JSON that is read strictly, and what its fields must not name."""
 
+import hashlib
 import json
 import re
-from collections.abc import Iterable, Mapping
+import tomllib
+from collections.abc import Collection, Iterable, Mapping
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +65,22 @@ def read_setting(config: Mapping[str, Any], field: str, kind: Any, file: str | P
     except msgspec.ValidationError as error:
         what, _, place = str(error).partition(" - at `$")
         raise DataError(what, file=file, field=field + place.removesuffix("`")) from None
+
+
+def read_tables(name: str, shipped: Collection[str], package: str) -> dict[str, Any]:
+    """Read a TOML file: one that a package ships, by its name, or somebody else's, by its path."""
+    if name in shipped:
+        return tomllib.loads((resources.files(package) / f"{name}.toml").read_text(encoding="utf-8"))
+    try:
+        return tomllib.loads(read_small(Path(name).absolute(), follow=True).decode())
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"not TOML: {error}", file=name) from None
+
+
+def content_mark(name: str, shipped: Collection[str], content: Any) -> str:
+    """Name what was read by `read_tables` in a signature: by its content, and by its name if it ships."""
+    digest = hashlib.sha256(json.dumps(content, ensure_ascii=True).encode()).hexdigest()[:12]
+    return f"{name}@{digest}" if name in shipped else digest
 
 
 def find_fault(config: dict[str, Any], listed: Iterable[str]) -> tuple[str, str] | None:
