@@ -20,9 +20,8 @@ from dialeval.dialogues.datasets import public_set
 from dialeval.dialogues.datasets.modern import _trajectories
 from dialeval.dialogues.formats import read
 from dialeval.dialogues.tasks.goals import AgentGoal, ExpectedCall, GoalFile
-from dialeval.metrics.agent import Agent
+from dialeval.metrics.agent import Agent, Goals
 from dialeval.metrics.agent_calls import kind_of
-from dialeval.metrics.goal import Goals
 from dialeval.metrics.outcome import FEATURES, rows_of, stacked
 from dialeval.statistics import calibration, cohen_kappa, kfold_groups
 from dialeval.training.outcome_recipe import HEAD, OutcomeExample, fit_outcome

@@ -165,7 +165,7 @@ expect.calls = [{ name = "cancel" }]
 @reader("goals of agents", "goals.toml", lambda: [_GOALS], one_of(any_line))
 def _goals(path: Path) -> object:
     from dialeval.dialogues import Dialogue, Turn
-    from dialeval.metrics.goal import GoalSuccess
+    from dialeval.metrics.agent import GoalSuccess
 
     seen = Dialogue("d", (Turn("tool", '[{"order": "A1"}]'), Turn("tool", "{" * 9)), meta={"task": "a"})
     return [row.note for row in GoalSuccess(str(path)).score([seen])]

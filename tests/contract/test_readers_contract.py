@@ -95,7 +95,7 @@ PARSED_BY_READERS = {
     "dialogues.formats.spans",
     *("dialogues.formats.tables", "files"),
     *("dialogues.tasks.schema", "dialogues.tasks.task", "dialogues.tasks.venues", "dialogues.tasks.goals"),
-    *("metrics.goal", "systems.users"),
+    *("metrics.agent", "systems.users"),
     *("jobs.batch.folder", "jobs.serving.requests", "jobs.batch.plan"),
     *("jobs.responding", "jobs.runs", "studies.findings", "scores.table", "scores.columns"),
     *("jobs.comparing", "jobs.pair_votes", "studies.trust_findings"),
@@ -119,14 +119,13 @@ OWN_FILES_ONLY = {
         "training.fault_injections",
         "models.kinds",
         "models.likelihood",
-        "models.sources",
+        "models.downloads",
     ),
     # a data base or folder that only its owner may write to, and what was made a moment ago
     *("annotation.assignment", "annotation.chat_folder", "annotation.project", "jobs.reproduction"),
     *(
         "cli.explanations",
         "jobs.batch.workers",
-        "models.causal",
         "training.networks",
     ),
     # damage to these is tried where they are tested: test_downloads.py, test_fault_pairs.py, …_checkpoint.py

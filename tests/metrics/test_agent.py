@@ -11,9 +11,8 @@ import pytest
 from dialeval.dialogues import Dialogue, ToolCall, Turn, dialogue
 from dialeval.errors import DataError
 from dialeval.metrics import build
-from dialeval.metrics.agent import Agent
+from dialeval.metrics.agent import Agent, GoalSuccess, plain
 from dialeval.metrics.agent_calls import calls_of, is_yes, kind_of
-from dialeval.metrics.goal import GoalSuccess, plain
 from dialeval.metrics.outcome import FEATURES, Outcome, features
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "contract"))

@@ -24,7 +24,7 @@ def list_(json: Json = False) -> None:
 
     Example: dialeval models list
     """
-    from dialeval.models import artefact, sources
+    from dialeval.models import artefact, downloads
 
     rows: list[dict[str, Any]] = []
     for name, where, folder in artefact.names():
@@ -47,7 +47,7 @@ def list_(json: Json = False) -> None:
             "MB": None,
             "licence": source.licence,
         }
-        for name, source in sources.known().items()
+        for name, source in downloads.known().items()
         if name not in here
     ]
     output.print_records("Models", rows, json)

@@ -60,7 +60,7 @@ _MODULES = {
     "floweval": "floweval",
     "floweval-seg": "floweval",
     "followup": "followup",
-    "goal": "goal",
+    "goal": "agent",
     "judge": "judge",
     "length": "baselines",
     "multiwoz": "multiwoz",

