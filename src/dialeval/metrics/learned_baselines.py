@@ -23,7 +23,8 @@ from dialeval.metrics.registry import (
     metric,
     model_field,
 )
-from dialeval.models.baselines import Baseline, unit
+from dialeval.models.baselines import Baseline
+from dialeval.models.network import unit
 from dialeval.models.turn_vectors import TurnVectors
 from dialeval.scores import Scores
 

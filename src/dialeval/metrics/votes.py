@@ -14,8 +14,6 @@ from dataclasses import dataclass
 from itertools import groupby, islice
 from typing import ClassVar, Literal
 
-import numpy as np
-
 from dialeval.dialogues import Dialogue, Turn, scored_turns
 from dialeval.dialogues.acts import ACTS as SEGMENT_ACTS
 from dialeval.dialogues.acts import folded
@@ -29,6 +27,7 @@ from dialeval.metrics.registry import Rows, metric
 from dialeval.models.artefact import load
 from dialeval.models.encoder import DEFAULT as ENCODER
 from dialeval.models.encoder import mark
+from dialeval.models.network import unit
 from dialeval.models.segment_acts import DEFAULT as ACTS
 from dialeval.scores import Scores
 
@@ -107,9 +106,7 @@ def _by_vector(asked: Sequence[ReplyChoices], name: str, threshold: float) -> li
     from dialeval.models.encoder import Encoder
 
     texts = list(dict.fromkeys(text for one in asked for text in (one.reply.text, *one.choices)))
-    vectors = Encoder.load(name).vectors(texts)
-    unit = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
-    rows = dict(zip(texts, unit, strict=True))
+    rows = dict(zip(texts, unit(Encoder.load(name).vectors(texts)), strict=True))
 
     def near(one: str, other: str) -> bool:
         if one == other or not (one.strip() and other.strip()):

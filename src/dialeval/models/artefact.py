@@ -15,7 +15,7 @@ import shlex
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, Protocol, Self, TypeVar
+from typing import Any, ClassVar, Self, TypeVar
 
 import msgspec
 
@@ -280,11 +280,7 @@ class _Origin(msgspec.Struct):
     sha: str
 
 
-class _Named(Protocol):
-    sha: str
-
-
-Loaded = TypeVar("Loaded", bound=_Named)
+Loaded = TypeVar("Loaded", bound=Model)
 
 
 def recorded(config: Mapping[str, Any], field: str, file: Path, load: Callable[[str], Loaded]) -> Loaded:

@@ -58,11 +58,6 @@ class Reader:
         return turn_vectors(self.encoder, dialogues, **self.reading)
 
 
-def unit(vectors: Floats) -> Floats:
-    """Scale vectors to length one; zeros stay zeros."""
-    return np.asarray(vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12), np.float32)
-
-
 def exchange_features(said: Floats, reply: Floats) -> Floats:
     """Describe replies beside what they answer: both, their product, and how far they are apart.
 

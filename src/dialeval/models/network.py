@@ -326,6 +326,11 @@ def multiply(one: Floats, other: Floats) -> Floats:
     return np.asarray(found, np.float32)
 
 
+def unit(vectors: Floats) -> Floats:
+    """Scale vectors, a row each, to length one; zeros stay zeros."""
+    return np.asarray(vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12), np.float32)
+
+
 @functools.cache
 def _product() -> "InferenceSession":
     graph = Graph()

@@ -19,7 +19,7 @@ from dialeval.models.cache import Cache
 from dialeval.models.encoder import Encoder
 from dialeval.models.heads import EncoderHead, Head
 from dialeval.models.needs import Need, spoken_turns
-from dialeval.models.network import Floats
+from dialeval.models.network import Floats, unit
 
 DEFAULT = "dialeval-user-reaction"
 REACTIONS = ("displeased", "neutral", "pleased")
@@ -114,7 +114,7 @@ def reaction_features(exchanges: Sequence[Exchange], encoder: Encoder) -> Floats
     """Describe exchanges, a row each: vectors of the next turn, its product with the reply's, and facts."""
     texts = list(dict.fromkeys(text for one in exchanges for text in one if text.strip()))
     places = {text: number for number, text in enumerate(texts)}
-    known = [_unit(encoder.vectors(texts, layer=layer, pooling="mean")) for layer in encoder.middle_and_last]
+    known = [unit(encoder.vectors(texts, layer=layer, pooling="mean")) for layer in encoder.middle_and_last]
     blank = np.zeros(encoder.width, np.float32)
 
     def vector(text: str, layer: int) -> Floats:
@@ -127,10 +127,6 @@ def reaction_features(exchanges: Sequence[Exchange], encoder: Encoder) -> Floats
             np.concatenate([vector(one.next, 0), after, after * reply, _facts(one, before, reply, after)])
         )
     return np.asarray(rows, np.float32)
-
-
-def _unit(vectors: Floats) -> Floats:
-    return np.asarray(vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12), np.float32)
 
 
 def _facts(one: Exchange, before: Floats, reply: Floats, after: Floats) -> Floats:

@@ -14,7 +14,7 @@ import numpy as np
 from dialeval.dialogues import Dialogue, takes_part
 from dialeval.models.encoder import Encoder
 from dialeval.models.needs import Need, spoken_turns
-from dialeval.models.network import Floats
+from dialeval.models.network import Floats, unit
 
 _ROWS = 512  # own turns compared at a time
 
@@ -85,9 +85,7 @@ def turn_vectors(encoder: Encoder, dialogues: Sequence[Dialogue], **reading: Any
     ([None, 0], 0.79)
     """
     texts = list({turn.text: None for dialogue in dialogues for turn in dialogue.turns if turn.text.strip()})
-    vectors = encoder.vectors(texts, **reading)
-    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    unit = vectors / np.maximum(lengths, 1e-12)
+    vectors = unit(encoder.vectors(texts, **reading))
     places = {text: number for number, text in enumerate(texts)}
     cut = dict(zip(texts, encoder.truncated(texts), strict=True))
     found = []
@@ -95,7 +93,7 @@ def turn_vectors(encoder: Encoder, dialogues: Sequence[Dialogue], **reading: Any
         rows = np.zeros((len(dialogue.turns), encoder.width), np.float32)
         for number, turn in enumerate(dialogue.turns):
             if turn.text.strip():
-                rows[number] = unit[places[turn.text]]
+                rows[number] = vectors[places[turn.text]]
         spoken = [bool(turn.text.strip()) and takes_part(turn) for turn in dialogue.turns]
         found.append(
             TurnVectors(dialogue, rows, spoken, [cut.get(turn.text, False) for turn in dialogue.turns])

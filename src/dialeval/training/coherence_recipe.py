@@ -11,7 +11,7 @@ import functools
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -31,7 +31,7 @@ from dialeval.models.coherence import (
 )
 from dialeval.models.encoder import DEFAULT, Encoder
 from dialeval.models.heads import Head
-from dialeval.models.network import Floats
+from dialeval.models.network import Floats, unit
 from dialeval.training.examples import PairExample, Targets
 from dialeval.training.negatives import KINDS, Negatives, ReplyPlace, draws_of
 from dialeval.training.networks import Lengths, Places, VectorNetwork
@@ -192,12 +192,11 @@ def window_network(
     )
 
 
-def unit_vectors(encoder: Encoder, texts: Sequence[str]) -> np.ndarray[Any, np.dtype[np.float32]]:
+def unit_vectors(encoder: Encoder, texts: Sequence[str]) -> Floats:
     """Encode texts to vectors of length one; a blank text is a row of zeros."""
     rows = np.zeros((len(texts), encoder.width), np.float32)
     said = [number for number, text in enumerate(texts) if text.strip()]
-    vectors = encoder.vectors([texts[number] for number in said])
-    rows[said] = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
+    rows[said] = unit(encoder.vectors([texts[number] for number in said]))
     return rows
 
 

@@ -23,6 +23,7 @@ from dialeval.metrics.training_data import teacher_sets
 from dialeval.metrics.turn_quality import QUALITY
 from dialeval.models.encoder import Encoder
 from dialeval.models.heads import Head
+from dialeval.models.network import unit
 from dialeval.training.negatives import Chance, draws_of
 from dialeval.training.recipe import Recipe, Signals, signal_recipe
 from dialeval.training.settings import TrainingSettings
@@ -64,9 +65,7 @@ class _Pool:
             if turns[place].speaker != turns[place - 1].speaker
         ]
         texts = list(dict.fromkeys(heard for heard, _, _ in pairs))
-        vectors = Encoder.load().vectors(texts)
-        vectors = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
-        known = dict(zip(texts, vectors, strict=True))
+        known = dict(zip(texts, unit(Encoder.load().vectors(texts)), strict=True))
         replies = [reply for _, reply, _ in pairs]
         curt = [reply for reply in replies if len(reply.split()) <= _CURT]
         owners = np.array([owner for _, _, owner in pairs], object)

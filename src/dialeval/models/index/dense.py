@@ -6,7 +6,7 @@ precision, one by one. Rounding therefore never decides, and equal vectors are e
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -16,14 +16,7 @@ from dialeval.models.index.layout import REBUILD, ROWS, Array, DenseKind
 if TYPE_CHECKING:
     import pyarrow as pa
 
-
-class Candidates(Protocol):
-    """What knows of the first `rows` rows which may be nearest to a query, without looking at all of them."""
-
-    rows: int
-
-    def candidates(self, query: Array, k: int) -> list[Array]:
-        """Return such rows for each query."""
+    from dialeval.models.index.approximate import Searcher
 
 
 class VectorColumn:
@@ -77,7 +70,7 @@ class VectorColumn:
             yield start, self._compare(query, block)
 
     def nearest(
-        self, query: Array, k: int, beside: Candidates | None = None
+        self, query: Array, k: int, beside: "Searcher | None" = None
     ) -> Iterator[tuple[Array, Array]]:
         """Yield the k nearest rows to each query, nearest first, and their cosines.
 

@@ -10,6 +10,8 @@ import numpy as np
 
 from dialeval.dialogues import Dialogue
 from dialeval.errors import DataError, UsageError
+from dialeval.models.artefact import Model
+from dialeval.models.encoder import Encoder
 from dialeval.models.index import layout
 from dialeval.models.index.approximate import MOST, Searcher
 from dialeval.models.index.dense import VectorColumn
@@ -18,7 +20,6 @@ from dialeval.models.index.layout import (
     Approximate,
     Array,
     IndexConfig,
-    Named,
     Origin,
     check_encoder,
     origin_of,
@@ -30,7 +31,6 @@ from dialeval.models.index.writing import (
     IDS,
     Column,
     Given,
-    TextEncoder,
     extend,
     given_dialogues,
     in_blocks,
@@ -83,7 +83,7 @@ class Index:
     # --- opening --------------------------------------------------------------------------------------------
 
     @classmethod
-    def open(cls, folder: str | Path, *, encoder: Named | None = None, trust: bool = False) -> "Index":
+    def open(cls, folder: str | Path, *, encoder: Model | None = None, trust: bool = False) -> "Index":
         """Open an index for reading: every file is compared with its record, once in a process.
 
         Args:
@@ -116,7 +116,7 @@ class Index:
         ids: Sequence[str],
         columns: Mapping[str, Column],
         *,
-        encoder: Named | None = None,
+        encoder: Model | None = None,
         documents: Sequence[bytes] | None = None,
         exact_up_to: int = EXACT_UP_TO,
     ) -> "Index":
@@ -143,7 +143,7 @@ class Index:
         folder: str | Path,
         blocks: Iterable[Given],
         *,
-        encoder: Named | None = None,
+        encoder: Model | None = None,
         exact_up_to: int = EXACT_UP_TO,
     ) -> "Index":
         """Write an index from a stream of `(ids, columns, documents)`; memory does not grow with it."""
@@ -164,7 +164,7 @@ class Index:
         cls,
         folder: str | Path,
         dialogues: Iterable[Dialogue],
-        encoder: TextEncoder,
+        encoder: Encoder,
         *,
         exact_up_to: int = EXACT_UP_TO,
         progress: Callable[[int], None] | None = None,
@@ -196,7 +196,7 @@ class Index:
     def add_dialogues(
         self,
         dialogues: Iterable[Dialogue],
-        encoder: TextEncoder,
+        encoder: Encoder,
         *,
         progress: Callable[[int], None] | None = None,
     ) -> None:

@@ -12,7 +12,7 @@ import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any, Literal, Protocol
+from typing import Annotated, Any, Literal
 
 import msgspec
 import numpy.typing as npt
@@ -21,6 +21,7 @@ from dialeval import __version__
 from dialeval.errors import DataError, UsageError
 from dialeval.files import locked, write_text
 from dialeval.manifests import FileRecord, check_file
+from dialeval.models.artefact import Model
 from dialeval.models.untrusted import parse_object, read_small
 
 CLASS: Literal["index.v3"] = "index.v3"
@@ -261,19 +262,7 @@ def sweep(folder: Path) -> None:
 # --- where vectors came from --------------------------------------------------------------------------------
 
 
-class Named(Protocol):
-    """Whatever made the vectors: an encoder, or anything that has a name and an identity of 64 hex digits."""
-
-    @property
-    def name(self) -> str:
-        """Its name."""
-
-    @property
-    def sha(self) -> str:
-        """Its identity."""
-
-
-def origin_of(encoder: Named | None) -> Origin | None:
+def origin_of(encoder: Model | None) -> Origin | None:
     """Return what `config.json` keeps of an encoder."""
     if encoder is None:
         return None
@@ -282,7 +271,7 @@ def origin_of(encoder: Named | None) -> Origin | None:
     return Origin(encoder.name, encoder.sha)
 
 
-def check_encoder(folder: Path, origin: Origin | None, encoder: Named) -> None:
+def check_encoder(folder: Path, origin: Origin | None, encoder: Model) -> None:
     """Refuse an encoder that is not the one an index was built with."""
     if origin is None or origin.sha != encoder.sha:
         built = "without an encoder" if origin is None else f"with {origin.name!a} ({origin.sha[:12]})"

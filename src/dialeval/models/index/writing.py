@@ -11,7 +11,7 @@ import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
@@ -21,6 +21,7 @@ from dialeval.dialogues import Dialogue, takes_part
 from dialeval.errors import DataError, UsageError
 from dialeval.files import replacing_path
 from dialeval.manifests import FileRecord
+from dialeval.models.encoder import Encoder
 from dialeval.models.index import approximate
 from dialeval.models.index.dense import VectorColumn, unit
 from dialeval.models.index.layout import (
@@ -28,12 +29,10 @@ from dialeval.models.index.layout import (
     REBUILD,
     ROWS,
     Approximate,
-    Array,
     DenseKind,
     IndexConfig,
     IndexPart,
     Kind,
-    Named,
     TokenKind,
     WordKind,
     checked_part,
@@ -260,17 +259,6 @@ def _refuse_duplicates(path: Path) -> None:
 # --- dialogues by their text --------------------------------------------------------------------------------
 
 
-class TextEncoder(Named, Protocol):
-    """Text in, vectors out (`dialeval.models.encoder.Encoder` is one)."""
-
-    @property
-    def width(self) -> int:
-        """How long its vectors are."""
-
-    def vectors(self, texts: Sequence[str]) -> Array:
-        """Return a vector for each text."""
-
-
 def said(dialogue: Dialogue) -> list[str]:
     """Return what people and systems said to each other: instructions, tool calls and blanks are left out.
 
@@ -282,7 +270,7 @@ def said(dialogue: Dialogue) -> list[str]:
     return [text for text in spoken if text.strip()]
 
 
-def features(dialogues: Sequence[Dialogue], encoder: TextEncoder) -> dict[str, Column]:
+def features(dialogues: Sequence[Dialogue], encoder: Encoder) -> dict[str, Column]:
     """Return the columns that `Index.of_dialogues` has, for dialogues to add or to search with.
 
     `text` is the mean of the vectors of a dialogue's turns (zeros if nothing was said), `words` is all of
@@ -301,7 +289,7 @@ def features(dialogues: Sequence[Dialogue], encoder: TextEncoder) -> dict[str, C
 
 
 def given_dialogues(
-    dialogues: Iterable[Dialogue], encoder: TextEncoder, progress: Callable[[int], None] | None
+    dialogues: Iterable[Dialogue], encoder: Encoder, progress: Callable[[int], None] | None
 ) -> Iterator[Given]:
     """Yield ids, features and JSON of dialogues, some at a time; `progress` is told how many are done."""
     from dialeval.dialogues.formats.writing import to_json  # brings pyarrow with it
