@@ -20,7 +20,7 @@ from dialeval.models.coherence import (
     PLACES,
     CoherenceScorer,
     described,
-    padded,
+    window_arrays,
     window_features,
     windows,
 )
@@ -125,7 +125,7 @@ def test_scoring_reads_what_training_reads() -> None:
                 for asked in windows(vectors.dialogue, vectors.spoken, turns):
                     for direction, window in asked.items():
                         if history <= window.histories:
-                            places = np.array([padded(window.cut(history))])
+                            places = window_arrays([(window.cut(history), direction, history)])[0]
                             told = np.array([DIRECTIONS.index(direction)]), np.array([history])
                             rows.append(window_features(read_vectors, places, *told)[0])
             assert len(rows) == len(examples) > 5
@@ -135,8 +135,8 @@ def test_scoring_reads_what_training_reads() -> None:
 def test_a_reply_looks_the_same_to_both_questions() -> None:
     """When `ru` is asked, the turn after the reply is added: nothing that `ur` sees moves elsewhere."""
     vectors = described(np.eye(4, 384, dtype=np.float32), ["Next?", "A reply.", "A taxi?", "Hello."])
-    places, history = np.array([padded((0, 1, 2, 3)), padded((1, 2, 3))]), np.array([0, 0])
-    ru, ur = window_features(vectors, places, np.array([1, 0]), history)
+    places, direction, history = window_arrays([((0, 1, 2, 3), "ru", 0), ((1, 2, 3), "ur", 0)])
+    ru, ur = window_features(vectors, places, direction, history)
     assert ur[:384].tolist() == [0.0] * 384
     assert np.flatnonzero(ru[:384]).tolist() == [0]
     np.testing.assert_array_equal(ur[384 : 8 * 384], ru[384 : 8 * 384])

@@ -19,7 +19,7 @@ import numpy.typing as npt
 from dialeval.dialogues import Dialogue
 from dialeval.errors import DataError
 from dialeval.models.artefact import Artefact, Model
-from dialeval.models.coherence import DIRECTIONS, PLACES, Window, described, padded, window_features
+from dialeval.models.coherence import PLACES, Window, described, window_arrays, window_features
 from dialeval.models.encoder import Encoder, recorded_encoder
 from dialeval.models.heads import VectorHead
 from dialeval.models.needs import Need, spoken_turns
@@ -84,16 +84,6 @@ def utterance_windows(order: Sequence[int]) -> list[tuple[Window, Window]]:
     return found
 
 
-def describe_windows(vectors: Floats, windows: Sequence[Window]) -> Floats:
-    """Return the features of windows over turns with their sketches, a row each."""
-    return window_features(
-        vectors,
-        np.array([padded(one.turns) for one in windows], np.int64).reshape(-1, PLACES),
-        np.array([DIRECTIONS.index(one.direction) for one in windows], np.int64),
-        np.array([one.histories for one in windows], np.int64),
-    )
-
-
 def flow_features(found: TurnVectors) -> Floats:
     """Describe what is known before each turn: the last two turns and the mean of all, (turns, 3 * width)."""
     means, width = found.contexts(), found.vectors.shape[1]
@@ -141,10 +131,11 @@ class Baseline(Model):
         """Judge the dialogue up to each of its turns: the mean over utterances, each with those around it."""
         order = [turn for turn, heard in enumerate(found.spoken) if heard]
         texts = [turn.text for turn in found.dialogue.turns]
-        asked = [one for pair in utterance_windows(order) for one in pair]
+        windows = [one for pair in utterance_windows(order) for one in pair]
+        asked = [(one.turns, one.direction, one.histories) for one in windows]
         values = np.full(len(texts), np.nan)
         if asked:
-            features = describe_windows(described(found.vectors, texts), asked)
+            features = window_features(described(found.vectors, texts), *window_arrays(asked))
             alone, both = self._head.answers(features)[self.head].reshape(-1, 2).T
             earlier = np.concatenate([[0.0], np.cumsum(both)[:-1]])
             values[order[1:]] = (earlier + alone) / np.arange(1, len(alone) + 1)

@@ -196,10 +196,8 @@ class CoherenceScorer(EncoderHead):
         parts = [np.zeros(0)]
         for start in range(0, len(rows), _ROWS):
             some = rows[start : start + _ROWS]
-            places = np.array([padded(window.cut(history)) for _, window, history in some], np.int64)
-            direction = np.array([DIRECTIONS.index(window.direction) for _, window, _ in some], np.int64)
-            history = np.array([history for _, _, history in some], np.int64)
-            parts.append(self._head.answers(window_features(vectors, places, direction, history))[HEAD.name])
+            asked = [(window.cut(history), window.direction, history) for _, window, history in some]
+            parts.append(self._head.answers(window_features(vectors, *window_arrays(asked)))[HEAD.name])
         return np.concatenate(parts)
 
 
@@ -285,6 +283,11 @@ def described(vectors: Floats, texts: Sequence[str]) -> Floats:
     return np.concatenate([vectors, sketches(texts)], axis=1)
 
 
-def padded(turns: Sequence[int]) -> list[int]:
-    """Fill the turns of a window up to its full size."""
-    return [*turns, *[-1] * (PLACES - len(turns))]
+def window_arrays(asked: Sequence[tuple[Sequence[int], Direction, int]]) -> tuple[Places, Places, Places]:
+    """Turn windows (turns, direction, exchanges of history) into the arrays that `window_features` takes."""
+    places = np.full((len(asked), PLACES), -1, np.int64)
+    for row, (turns, _, _) in zip(places, asked, strict=True):
+        row[: len(turns)] = turns
+    told = np.array([(DIRECTIONS.index(one), history) for _, one, history in asked], np.int64)
+    direction, history = told.reshape(-1, 2).T
+    return places, direction, history

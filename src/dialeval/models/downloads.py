@@ -190,7 +190,7 @@ def pull(
     with _alone(place, say):
         if not again and (found := _pulled(place, order)):  # by somebody who was quicker
             return found
-        if place.exists() and not _note(place).exists() and not (place.is_dir() and _is_empty(place)):
+        if place.exists() and not _note(place).exists() and not (place.is_dir() and not any(place.iterdir())):
             raise UsageError(f"{place} was not made by pull: move it away, or choose another name")
         with _workshop(place) as work:
             came, parts = _fetched(wanted, work, say, max_bytes)
@@ -258,15 +258,11 @@ def _built(source: PullableModel, parts: Path, target: Path, name: str, storage:
     if source.kind == "gguf.v1":
         weights = next(iter(source.files))
         fields: dict[str, Any] = {"licence": source.licence, "source": source.address, "model_file": weights}
-        moved = {weights: lambda path: _move(parts / weights, path)}
+        moved: dict[str, Any] = {weights: (parts / weights).rename}
         return artefact.save(target, source.kind, fields, moved, card).folder
     from dialeval.models.conversion import encoder_artefact
 
     return encoder_artefact(parts, target, name=name, storage=cast(Storage, storage), card=card).folder
-
-
-def _move(path: Path, target: Path) -> None:
-    path.rename(target)
 
 
 def _note(place: Path) -> Path:
@@ -312,7 +308,3 @@ def _workshop(place: Path) -> Iterator[Path]:
         files.held(Path(work)),
     ):
         yield Path(work)
-
-
-def _is_empty(folder: Path) -> bool:
-    return next(folder.iterdir(), None) is None

@@ -90,7 +90,7 @@ class EndpointModel:
         except (ValueError, KeyError, IndexError, TypeError, RecursionError):
             raise self._useless() from None
         start, end = len(before), len(before) + len(said)
-        values = [value for at, value in pairs if _inside(at, start, end)]
+        values = [value for at, value in pairs if isinstance(at, int) and start <= at < end]
         if not values or not all(isinstance(one, float | int) and abs(one) < 1e9 for one in values):
             raise self._useless()
         return float(sum(values)), len(values)
@@ -101,10 +101,6 @@ class EndpointModel:
             file=self.endpoint.address,
             fix="serve the model with vLLM, or name a GGUF file or hub:org/name",
         )
-
-
-def _inside(at: Any, start: int, end: int) -> bool:
-    return isinstance(at, int) and start <= at < end
 
 
 def _written(

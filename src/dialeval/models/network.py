@@ -167,7 +167,7 @@ class EncoderNetwork:
         states = self._embed(graph, tensors)
         self._output(graph, 0, states)
         for number in range(self.layers[-1]):
-            states = self._layer(graph, tensors, number, states)
+            states = add_layer(graph, self._weights, tensors, shape, number, states)
             self._output(graph, number + 1, states)
         self._session = open_session(graph.model(), self._weights)
 
@@ -230,9 +230,6 @@ class EncoderNetwork:
             domain=_FUSED,
             epsilon=self.shape.epsilon,
         )
-
-    def _layer(self, graph: Graph, tensors: Mapping[str, Floats], number: int, states: str) -> str:
-        return add_layer(graph, self._weights, tensors, self.shape, number, states)
 
 
 def add_layer(

@@ -7,7 +7,6 @@ meta of a dialogue, or else the mean of the `label`s of its turns.
 import functools
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -30,7 +29,7 @@ from dialeval.models.turn_vectors import TurnVectors
 from dialeval.training.coherence_recipe import WINDOWS, VectorTable, WindowExample, window_network
 from dialeval.training.examples import Floats as Floats64
 from dialeval.training.examples import VectorExample
-from dialeval.training.recipe import Recipe, vector_recipe
+from dialeval.training.recipe import Recipe, in_blocks, vector_recipe
 from dialeval.training.settings import TrainingSettings
 
 FITS, WHOLE, ENGAGEMENT = Head("fits", "binary"), Head("whole", "binary"), Head("engagement", "regression")
@@ -41,20 +40,23 @@ _NEIGHBOUR = 0.6  # cosine from which a reply of another dialogue may stand in f
 MOST_FLOWS = 12_000  # turns that the flow is learned from: each has as many targets as a vector numbers
 
 
-def _recipe(
-    name: str, about: str, head: Head, reader: Reader, examples: Any, hidden: tuple[int, ...]
+def _replies_recipe(
+    name: str, about: str, reader: Reader, hidden: tuple[int, ...], *, chosen: bool = False
 ) -> Recipe:
+    made, told = functools.partial(_replies, reader=reader, chosen=chosen), reader.fields()
+    layers: dict[str, Any] = {"hidden": hidden, "activation": "gelu"}
     return vector_recipe(
-        name=name,
-        heads=(head,),
-        examples=examples,
-        dev_figure="accuracy",
-        settings=SMALL,
-        hidden=hidden,
-        activation="gelu",
-        about=about,
-        fields=reader.fields(),
-        kind=KIND,
+        name, (FITS,), made, "accuracy", SMALL, **layers, about=about, fields=told, kind=KIND
+    )
+
+
+def _linear_recipe(
+    name: str, about: str, reader: Reader, heads: Sequence[Head], examples: Any, figure: Any, penalty: float
+) -> Recipe:
+    made, told = functools.partial(examples, reader=reader), reader.fields()
+    settings = TrainingSettings(epochs=0, weight_decay=penalty)
+    return vector_recipe(
+        name, heads, made, figure, settings, hidden=(), ridge=True, about=about, fields=told, kind=KIND
     )
 
 
@@ -66,38 +68,28 @@ def ruber(encoder: str | None = None) -> Recipe:
     """RUBER: true replies told from random ones, over means of word vectors."""
     reader = _reader(encoder, "exchange", "words")
     about = "Says how well a reply answers what was said; true replies against random ones, word vectors."
-    return _recipe("ruber", about, FITS, reader, lambda given: _replies(given, reader), (256,))
+    return _replies_recipe("ruber", about, reader, (256,))
 
 
 def bert_ruber(encoder: str | None = None) -> Recipe:
     """BERT-RUBER: true replies told from random ones, over sentence vectors."""
     reader = _reader(encoder, "exchange")
     about = "Says how well a reply answers what was said; true replies against random ones, sentence vectors."
-    return _recipe("bert-ruber", about, FITS, reader, lambda given: _replies(given, reader), (64, 32))
+    return _replies_recipe("bert-ruber", about, reader, (64, 32))
 
 
 def pone(encoder: str | None = None) -> Recipe:
     """PONE: as BERT-RUBER, with weighted positives from other dialogues and negatives that are near."""
     reader = _reader(encoder, "exchange")
     about = "Says how well a reply answers what was said; weighted positives and chosen negatives."
-    return _recipe("pone", about, FITS, reader, lambda given: _replies(given, reader, chosen=True), (64, 32))
+    return _replies_recipe("pone", about, reader, (64, 32), chosen=True)
 
 
 def predictive_engagement(encoder: str | None = None) -> Recipe:
     """Engagement of an utterance, learned from ratings of whole dialogues."""
     reader = _reader(encoder, "exchange")
-    return vector_recipe(
-        name="predictive-engagement",
-        heads=(ENGAGEMENT,),
-        examples=lambda dialogues: _rated(dialogues, reader),
-        dev_figure="spearman",
-        settings=TrainingSettings(epochs=0, weight_decay=10.0),
-        hidden=(),
-        about="Says how engaging an utterance is; learned from ratings of dialogues.",
-        fields=reader.fields(),
-        kind=KIND,
-        ridge=True,
-    )
+    about = "Says how engaging an utterance is; learned from ratings of dialogues."
+    return _linear_recipe("predictive-engagement", about, reader, (ENGAGEMENT,), _rated, "spearman", 10.0)
 
 
 def dynaeval(encoder: str | None = None) -> Recipe:
@@ -113,18 +105,11 @@ def flow_score(encoder: str | None = None) -> Recipe:
     """Flow score: the next turn, predicted from the flow of the dialogue so far."""
     reader = _reader(encoder, "flow")
     heads = tuple(Head(f"d{number}", "regression") for number in range(reader.encoder.width))
-    return vector_recipe(
-        name="flow-score",
-        heads=heads,
-        examples=lambda dialogues: _flows(dialogues, reader, heads),
-        dev_figure=mean_cosine,
-        settings=TrainingSettings(epochs=0, weight_decay=1.0),
-        hidden=(),
-        about="Predicts the vector of the next turn of a dialogue.",
-        fields=reader.fields(),
-        kind=KIND,
-        ridge=True,
+    about, made = (
+        "Predicts the vector of the next turn of a dialogue.",
+        functools.partial(_flows, heads=heads),
     )
+    return _linear_recipe("flow-score", about, reader, heads, made, mean_cosine, 1.0)
 
 
 class _Exchange(NamedTuple):
@@ -134,8 +119,7 @@ class _Exchange(NamedTuple):
 
 
 def _read(dialogues: Iterable[Dialogue], reader: Reader) -> Iterator[TurnVectors]:
-    stream = iter(dialogues)
-    while some := list(islice(stream, _TOGETHER)):
+    for some in in_blocks(dialogues, _TOGETHER):
         yield from reader.turns(some)
 
 
@@ -207,7 +191,8 @@ def _graphs(dialogues: Iterable[Dialogue], reader: Reader) -> Iterator[WindowExa
     One speaker's utterances are shuffled, or replaced by those of another dialogue and, one in four, by
     others of the same one. An utterance is seen with the one after it, one in four without.
     """
-    known = [(found, order) for found in _read(dialogues, reader) if len(order := _spoken(found)) > 3]
+    known = [(found, np.flatnonzero(found.spoken).tolist()) for found in _read(dialogues, reader)]
+    known = [(found, order) for found, order in known if len(order) > 3]
     texts = {found.dialogue.turns[turn].text: found.vectors[turn] for found, order in known for turn in order}
     rows = {text: row for row, text in enumerate(texts)}
     vectors = np.array([*texts.values()], np.float32).reshape(len(texts), reader.encoder.width)
@@ -232,10 +217,6 @@ def _utterances(
         if label or window.turns[:3] != true.turns[:3]:
             told = window.turns, window.direction, window.histories
             yield WindowExample(table, *told, {WHOLE.name: label}, 1 + label)
-
-
-def _spoken(found: TurnVectors) -> list[int]:
-    return [turn for turn, heard in enumerate(found.spoken) if heard]
 
 
 def _shuffled(own: Sequence[int], places: Sequence[int], name: str) -> list[int]:

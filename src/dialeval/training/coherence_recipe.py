@@ -18,14 +18,13 @@ import numpy as np
 from dialeval.dialogues import Dialogue, takes_part
 from dialeval.errors import UsageError
 from dialeval.models.coherence import (
-    DIRECTIONS,
     FIGURES,
     HEAD,
     KIND,
     Direction,
     Window,
     described,
-    padded,
+    window_arrays,
     window_features,
     windows,
 )
@@ -85,12 +84,10 @@ class PreparedWindows:
             vectors.append(table.vectors)
         self.vectors = vectors[-1] if len(vectors) == 2 else np.concatenate(vectors[1:] or vectors)
         self.lengths: Lengths = np.ones(len(examples), np.int64)
-        self._places = np.array([padded(example.turns) for example in examples], np.int64)
+        asked = [(example.turns, example.direction, example.history) for example in examples]
+        places, self._direction, self._history = window_arrays(asked)
         offsets = np.array([starts[id(example.table)] for example in examples], np.int64)
-        if len(examples):
-            self._places = np.where(self._places >= 0, self._places + offsets[:, None], -1)
-        self._direction = np.array([DIRECTIONS.index(example.direction) for example in examples], np.int64)
-        self._history = np.array([example.history for example in examples], np.int64)
+        self._places = np.where(places >= 0, places + offsets[:, None], -1)
 
     def features(self, places: Places | slice) -> Floats:
         """Describe the windows at these places."""

@@ -177,7 +177,8 @@ class TrainingRun:
         import torch
 
         module = self.network.module
-        torch.manual_seed(_step_seed(self.settings.seed, self.state.step))
+        seed = np.random.SeedSequence([self.settings.seed, self.state.step])
+        torch.manual_seed(int(seed.generate_state(1, np.uint64)[0]))
         self.optimiser.zero_grad(set_to_none=True)
         for group in self.optimiser.param_groups:
             group["lr"] = rate
@@ -290,10 +291,6 @@ def _optimiser(module: "torch.nn.Module", settings: TrainingSettings) -> "torch.
     ]
     used = [group for group in groups if group["params"]]
     return torch.optim.AdamW(used, lr=settings.learning_rate, fused=True)
-
-
-def _step_seed(seed: int, step: int) -> int:
-    return int(np.random.SeedSequence([seed, step]).generate_state(1, np.uint64)[0])
 
 
 def network_hash(network: Trainable) -> str:

@@ -118,7 +118,7 @@ class Negatives:
             "domain": self._domain,
             "state": self._state,
             "topic": self._topic,
-            "random": self._random,
+            "random": lambda place, chance: self._elsewhere(place, self._all, chance),
         }
 
     def draw(self, place: ReplyPlace, kind: str, count: int = 0) -> ReplyPlace | None:
@@ -169,9 +169,6 @@ class Negatives:
         order = self.replies[place.dialogue].index(place.turn)
         replies = self.replies[other]
         return ReplyPlace(other, replies[order] if order < len(replies) else _one(replies, chance))
-
-    def _random(self, place: ReplyPlace, chance: Chance) -> ReplyPlace | None:
-        return self._elsewhere(place, self._all, chance)
 
     def _elsewhere(self, place: ReplyPlace, known: Sequence[ReplyPlace], chance: Chance) -> ReplyPlace | None:
         """Draw a reply of another dialogue; `place` itself, to be drawn again, if the draw is of its own."""
