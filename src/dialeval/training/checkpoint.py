@@ -40,27 +40,27 @@ class DevResult:
     figure: float | None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Trained:
-    """The record of a training run; the network itself now has the best weights."""
+    """The record of a training run; the network itself now has the best weights. Ridge has no steps."""
 
     settings: TrainingSettings
-    steps: int
+    steps: int = 0
     """Made in all, in this process and those before it."""
-    loss: float
+    loss: float = 0.0
     """Of the last step."""
-    best_step: int
+    best_step: int = 0
     best_figure: float | None
     figure: str
     history: tuple[DevResult, ...]
-    stopped_early: bool
+    stopped_early: bool = False
     train_rows: int
     dev_rows: int
     train_hash: str
     dev_hash: str
     seconds: float
-    threads: int
-    resumed_at: int | None
+    threads: int = 1
+    resumed_at: int | None = None
     """The step this process began after; None: it began the run."""
     sets: tuple[str, ...] | None = None
     """Public sets among the data, as `NAME/portion`; None: not known."""

@@ -132,18 +132,12 @@ def evaluate_ridge(
     value = None if value is None or not np.isfinite(value) else float(value)
     return Trained(
         settings=settings,
-        steps=0,
-        loss=0.0,
-        best_step=0,
         best_figure=value,
         figure=figure_name(measure if dev else None),
         history=(DevResult(0, 0, 0.0, value),),
-        stopped_early=False,
         train_rows=len(train),
         dev_rows=len(dev),
         train_hash=data_hash(train),
         dev_hash=data_hash(dev),
         seconds=time.monotonic() - began,
-        threads=1,
-        resumed_at=None,
     )
