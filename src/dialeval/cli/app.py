@@ -10,10 +10,8 @@ from dialeval.cli import (
     catalogue,
     contrast,
     corpora,
-    exporting,
     models,
     output,
-    reproduction,
     serving,
     studies,
     systems,
@@ -149,14 +147,14 @@ def _show(chats: list[str], summary: Any, out: str | None, explain: bool, json: 
     if out == "-":
         return
     if explain:
-        from dialeval.cli import explanations
+        from dialeval.cli import dialogues
     if json:
-        why = explanations.as_dict(summary, out) if explain else {}
+        why = dialogues.as_dict(summary, out) if explain else {}
         output.print_json(summary.to_dict(input=", ".join(chats)) | why)
         return
     tables.show_summary(summary)
     if explain:
-        explanations.show_first(summary, out, _EXPLAINED)
+        dialogues.show_first(summary, out, _EXPLAINED)
     tables.say_signatures(summary.signatures)
     if out:
         output.say(f"written: {out}")
@@ -167,7 +165,7 @@ app.command(cls=Verb)(studies.report)
 app.command(cls=Verb)(studies.benchmark)
 app.command(cls=Verb)(studies.compare)
 app.command(cls=Verb)(studies.check)
-app.command(cls=Verb)(exporting.export)
+app.command(cls=Verb)(catalogue.export)
 app.command(cls=Verb)(trust.trust)
 app.command(cls=Verb)(trust.plan)
 app.command(cls=Verb)(trust.pairs)
@@ -188,7 +186,7 @@ app.command(cls=Verb)(serving.serve)
 app.command(cls=Verb)(annotation.annotate)
 app.command(cls=Verb)(systems.chat)
 app.command(cls=Verb)(contrast.contrast)
-app.command(cls=Verb)(reproduction.reproduce)
+app.command(cls=Verb)(catalogue.reproduce)
 app.command(cls=Verb)(training.blend)
 app.command("list", cls=Verb)(catalogue.list_)
 app.command(cls=Verb)(catalogue.verify)

@@ -19,7 +19,6 @@ from dialeval.cli.options import (
     Threads,
     open_chats,
 )
-from dialeval.cli.overviews import show_overview
 
 if TYPE_CHECKING:
     from dialeval.jobs.acts import ActReport
@@ -36,6 +35,7 @@ def inspect(
 
     Example: dialeval inspect langfuse-export.json
     """
+    from dialeval.cli.dialogues import show_overview
     from dialeval.dialogues.formats.overview import overview
 
     found = overview(chats, format, columns)

@@ -307,7 +307,7 @@ def repeats(
 
     Example: dialeval repeats run/ --source reward -k 1,2,4 --task task_id
     """
-    from dialeval.jobs.repeats import repeated_runs
+    from dialeval.jobs.trusting import repeated_runs
 
     ks = [int(one) for one in k.split(",") if one.strip().isdigit()]
     found = repeated_runs(

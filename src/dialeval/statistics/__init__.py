@@ -10,7 +10,7 @@ warns, nothing returns NaN, and the same seed gives the same number for any numb
 - `resampling`: intervals by resampling whole dialogues, for many sources at once.
 - `differences`: which of two metrics agrees better, for many pairs in one pass.
 - `significance`: Williams' test, permutation tests, randomisation, Holm, the compact letter display.
-- `prediction_powered`: a mean of ratings over everything from few labels and many scores. `conformal`: one.
+- `prediction_powered`: a mean of ratings over everything from few labels and many scores; that of one unit.
 - `alternative_annotator`: may a judge replace a rater? `power`: how many labels?
 - `pairwise`: Bradley-Terry strengths. `repeats`: pass@k, pass^k.
 - `agreement`: kappa, alpha, AC1, majority vote, how well people predict people.

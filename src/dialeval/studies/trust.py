@@ -1,7 +1,7 @@
 """How far can a number be trusted? Few ratings and many scores in, a verdict for each source out.
 
-Four questions: what is the true mean (`true_means`), may the source replace a rater (`_replacement`), where
-does it fail (`biases`), how sure is it of one dialogue (conformal). Words: `verdicts`.
+Four questions: what is the true mean (`labels`), may the source replace a rater (`_replacement`), where
+does it fail (`biases`), how sure is it of one dialogue (conformal). Words: `trust_findings`.
 Labels must be a random sample of the units; whether they look like one is tested and said.
 """
 
@@ -17,12 +17,17 @@ from dialeval.scores.signature import better
 from dialeval.statistics import Estimate
 from dialeval.statistics import alternative_annotator as annotators
 from dialeval.statistics import prediction_powered as powered
-from dialeval.statistics.conformal import conformal_intervals
-from dialeval.studies import verdicts
+from dialeval.statistics.prediction_powered import conformal_intervals
 from dialeval.studies.biases import Traits, find_biases, find_disagreements
-from dialeval.studies.labels import Labels, judged_columns, read_labels
-from dialeval.studies.true_means import mean_differences, mean_estimate, mean_figures
-from dialeval.studies.trust_findings import JudgeAgreement, RaterReplacement, SourceTrust, Trust
+from dialeval.studies.labels import (
+    Labels,
+    judged_columns,
+    mean_differences,
+    mean_estimate,
+    mean_figures,
+    read_labels,
+)
+from dialeval.studies.trust_findings import JudgeAgreement, RaterReplacement, SourceTrust, Trust, words
 from dialeval.studies.units import Column, Floats, Level
 
 MOST_LABELS = 12  # of a scale whose values are categories
@@ -75,7 +80,7 @@ def trust(
         lowest=labels.scale[0],
         highest=labels.scale[1],
         ceiling=ceiling,
-        sources=tuple(replace(one, **verdicts.words(one, labels.dimension)) for one in found),
+        sources=tuple(replace(one, **words(one, labels.dimension)) for one in found),
         signatures={name: str(made) for name, made in scores.signatures.items() if not is_human(name)},
         notes=tuple(_notes(labels, columns)),
     )

@@ -17,9 +17,8 @@ from dialeval.errors import UsageError
 from dialeval.jobs import runs
 from dialeval.jobs.batch.folder import LOG, SUMMARY, BatchFolder, absolute, done_name, input_files
 from dialeval.jobs.batch.plan import TURNS, BatchPlan, check_plan, load_plan, make_plan, read_shard
-from dialeval.jobs.batch.ray_workers import RayCrew
 from dialeval.jobs.batch.shard_scores import score_shard
-from dialeval.jobs.batch.workers import Crew, LocalCrew, Outcome, work_off
+from dialeval.jobs.batch.workers import Crew, LocalCrew, Outcome, RayCrew, work_off
 from dialeval.jobs.scoring import Summary, build_all, estimates
 from dialeval.manifests import SUMS
 from dialeval.metrics import DEFAULT_METRICS, signature_of
