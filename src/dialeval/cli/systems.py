@@ -1,6 +1,7 @@
 """`dialeval respond`, `simulate` and `chat`: a system answers fixed contexts, simulated users, or people."""
 
 import contextlib
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -99,7 +100,7 @@ def respond(
             watch=watch,
         )
     if json:
-        output.print_json({"input": ", ".join(contexts), "output": out, **done.to_dict()})
+        output.print_json({"input": ", ".join(contexts), "output": out, **asdict(done)})
     else:
         header = ("system", "contexts", "answered", "failed", "from earlier")
         row = (done.system, done.contexts, done.answered, done.failed, done.earlier)

@@ -20,7 +20,7 @@ from dialeval.jobs.reporting import report_run
 from dialeval.jobs.scoring import score_to
 from dialeval.metrics import build
 from dialeval.metrics.registry import metric_class, parse_spec
-from dialeval.scores import Score, Scores, Signature
+from dialeval.scores import Scores, Signature
 from dialeval.studies import Study, study
 
 METRICS = (
@@ -131,7 +131,12 @@ def recompute(known: Container[str] = ()) -> Golden:
     found: Golden = {}
     for name, made in metrics.items():
         more = example_predictions() if name.startswith("multiwoz") else []
-        found[name] = {_unit(row): _figure(row) for row in made.score([*dialogues, *more])}
+        found[name] = {
+            f"{row.dialogue_id}/{'-' if row.turn is None else row.turn}/{row.dimension}": row.note
+            if row.value is None
+            else round(row.value, DECIMALS)
+            for row in made.score([*dialogues, *more])
+        }
     return found
 
 
@@ -144,14 +149,6 @@ def _golden_name(spec: str) -> str:
     source, name, _ = parse_spec(spec)
     version = str(metric_class(name).name)
     return version if source == name else f"{version}/{source}"
-
-
-def _unit(row: Score) -> str:
-    return f"{row.dialogue_id}/{'-' if row.turn is None else row.turn}/{row.dimension}"
-
-
-def _figure(row: Score) -> float | str | None:
-    return row.note if row.value is None else round(row.value, DECIMALS)
 
 
 def verify() -> list[dict[str, Any]]:

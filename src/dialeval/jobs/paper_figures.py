@@ -68,7 +68,7 @@ class PaperFigures:
         gold = mean_over(units, human_columns(units, wanted))
         columns, marks = [], []
         for source, scores in zip(sources, asked, strict=True):
-            own = _dimension(source, scores)
+            own = scores.dimensions[0] if source.startswith("peer:") else source.rpartition("/")[2]
             columns.append(_turned(units.columns[Column(scores.sources[0], own)], scores, own))
             marks.append(str(scores.signatures[scores.sources[0]]))
         kept = ~np.isnan(gold) & ~np.isnan(np.vstack(columns)).any(axis=0)
@@ -234,10 +234,6 @@ def _ratings(how: Mapping[str, Any]) -> Scores:
     """Return what people said, of one rater where the row names one."""
     rated = public_set(how["set"]).ratings()
     return rated.where(source=how["gold"]) if "gold" in how else rated
-
-
-def _dimension(source: str, scores: Scores) -> str:
-    return scores.dimensions[0] if source.startswith("peer:") else source.rpartition("/")[2]
 
 
 def _turned(values: Any, scores: Scores, dimension: str) -> Any:

@@ -99,10 +99,6 @@ def traits_of(run: Run, kind: str | None = None) -> Traits:
 # --- stress -------------------------------------------------------------------------------------------------
 
 
-def _verbose(text: str) -> str:
-    return f"{text} {_FILLER}"
-
-
 def _markdown(text: str) -> str:
     """Put the first words in bold, and each sentence after the first into a list."""
     first, *rest = text.replace("? ", "?\n").replace("! ", "!\n").replace(". ", ".\n").split("\n")
@@ -111,19 +107,11 @@ def _markdown(text: str) -> str:
     return "\n".join([head, *(f"- {line}" for line in rest if line.strip())])
 
 
-def _blanks(text: str) -> str:
-    return "  " + text.replace(". ", ".  ") + " \n"
-
-
-def _unchanged(text: str) -> str:
-    return text
-
-
 CHANGES: dict[str, Callable[[str], str]] = {
-    "scored again": _unchanged,
-    "blanks": _blanks,
+    "scored again": lambda text: text,
+    "blanks": lambda text: "  " + text.replace(". ", ".  ") + " \n",
     "Markdown": _markdown,
-    "a polite filler": _verbose,
+    "a polite filler": lambda text: f"{text} {_FILLER}",
 }
 """What is done to every reply; none of it changes what is said."""
 
@@ -203,13 +191,10 @@ def repeated_runs(
     if passes is not None:
         values = np.where(np.isnan(values), np.nan, values >= passes)
     tasks = _tasks(given.run, task)
-    names = np.array([tasks.get(key.dialogue_id) or _before_mark(key.dialogue_id) for key in units.keys])
+    ids = [key.dialogue_id for key in units.keys]
+    names = np.array([tasks.get(one) or one.rpartition("#")[0] or one for one in ids])
     parts = units.by_system() or {"all": np.arange(len(units))}
     return {name: pass_rates(values[own], names[own], ks, confidence) for name, own in parts.items()}
-
-
-def _before_mark(name: str) -> str:
-    return name.rpartition("#")[0] or name
 
 
 def _tasks(run: Run | None, field: str | None) -> dict[str, str]:

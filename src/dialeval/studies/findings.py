@@ -32,6 +32,11 @@ Values = tuple[float | None, ...]
 class Finding(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A record of a study; what has other fields or types is no such record."""
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as plain dictionaries and lists."""
+        body: dict[str, Any] = msgspec.to_builtins(self, str_keys=True)
+        return body
+
 
 class StudySettings(Finding, frozen=True):
     """Everything that decides what a study computes; stored with it."""
@@ -519,7 +524,7 @@ class Study(Finding, frozen=True, kw_only=True):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the study as plain dictionaries and lists; the number of workers changes nothing in it."""
-        body: dict[str, Any] = msgspec.to_builtins(self)
+        body = super().to_dict()
         del body["settings"]["workers"]
         return body
 
@@ -566,13 +571,11 @@ class Study(Finding, frozen=True, kw_only=True):
 
     def plot(self) -> Any:
         """Draw the correlations with their intervals (without a gold: the means of systems) by matplotlib."""
-        from dialeval.studies.plot import plot
-
         if self.gold is None:
             rows = [(f"{row.system}: {row.source}/{row.dimension}", row.mean) for row in self.systems]
-            return plot(rows, "mean")
+            return display.plot(rows, "mean")
         found = [(row.label, row.of(self.method)) for row in self.correlations]
-        return plot(found, f"{self.method} with {self.gold_name}")
+        return display.plot(found, f"{self.method} with {self.gold_name}")
 
 
 def _short(estimate: Estimate) -> str:

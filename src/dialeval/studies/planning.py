@@ -79,11 +79,6 @@ class Plan(Finding, frozen=True, kw_only=True):
     false_alarms: Estimate | None = None
     sentences: tuple[str, ...] = ()
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain dictionaries and lists."""
-        body: dict[str, Any] = msgspec.to_builtins(self, str_keys=True)
-        return body
-
 
 def plan(
     precisions: Mapping[str | None, Precision],

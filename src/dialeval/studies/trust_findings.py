@@ -6,7 +6,7 @@ figures say.
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 
@@ -204,11 +204,6 @@ class Trust(Finding, frozen=True, kw_only=True):
     changes: tuple[Change, ...] = ()
     signatures: dict[str, str] = msgspec.field(default_factory=dict)
     notes: tuple[str, ...] = ()
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain dictionaries and lists."""
-        body: dict[str, Any] = msgspec.to_builtins(self)
-        return body
 
     def to_json(self) -> bytes:
         """Return JSON with a line for each value."""

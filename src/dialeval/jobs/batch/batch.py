@@ -78,7 +78,7 @@ class Batch:
             with _crew(on, str(self.folder), workers, address, len(missing)) as crew:
                 outcome = work_off(missing, crew, watch, self.note)
             self.done |= _finished(self.folder, missing)
-        if not self.missing and (missing or not _is_complete(self.folder)):
+        if not self.missing and (missing or None in map(self.folder.read, (runs.SUCCESS, SUMMARY))):
             speed = {"turns": outcome.turns, "seconds": round(time.monotonic() - started, 3)}
             self.folder.write_json(SUMMARY, self.summary(speed))
             self.folder.write(runs.SUCCESS, b"")
@@ -208,10 +208,6 @@ def _finished(folder: BatchFolder, numbers: Sequence[int]) -> dict[int, dict[str
     there = folder.names()
     asked = [number for number in numbers if done_name(number) in there]
     return {number: done for number in asked if (done := folder.finished(number)) is not None}
-
-
-def _is_complete(folder: BatchFolder) -> bool:
-    return folder.read(runs.SUCCESS) is not None and folder.read(SUMMARY) is not None
 
 
 def _counts(rows: list[list[Any]]) -> dict[Any, int]:
