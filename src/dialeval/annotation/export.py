@@ -19,7 +19,7 @@ from dialeval.annotation import interchange
 from dialeval.annotation.items import Place
 from dialeval.annotation.monitoring import majority_answer
 from dialeval.annotation.project import GivenAnswer, Snapshot
-from dialeval.annotation.scheme import Question, Scheme
+from dialeval.annotation.scheme import Scheme, SchemeQuestion
 from dialeval.dialogues import Dialogue
 from dialeval.dialogues.formats.writing import to_json
 from dialeval.dialogues.segments import segments_of, with_acts
@@ -64,7 +64,7 @@ def _rows(seen: Snapshot, one: GivenAnswer, source: str, met: Mapping[Place, int
                     yield _score(seen, place, source, dimension, value, note)
 
 
-def values_of(question: Question, answer: Any) -> list[tuple[str, float | None, str | None]]:
+def values_of(question: SchemeQuestion, answer: Any) -> list[tuple[str, float | None, str | None]]:
     """Return dimension, value and note of each row that an answer makes."""
     if question.type == "text":
         return [(question.name, None, str(answer))]
@@ -85,7 +85,7 @@ def _score(
 
 
 def _preferences(
-    seen: Snapshot, one: GivenAnswer, source: str, question: Question, met: Mapping[Place, int]
+    seen: Snapshot, one: GivenAnswer, source: str, question: SchemeQuestion, met: Mapping[Place, int]
 ) -> Iterator[Score]:
     """Yield 1, 0 or a half for each side of a pair; where a side met several, with the other's name."""
     item = seen.items[one.item]

@@ -15,7 +15,7 @@ import numpy as np
 
 from dialeval.annotation.answers import agrees, is_accepted, majority
 from dialeval.annotation.project import GivenAnswer, Snapshot
-from dialeval.annotation.scheme import Question
+from dialeval.annotation.scheme import SchemeQuestion
 from dialeval.statistics import Estimate, agreement_interval, bootstrap_statistic, share
 
 _RESAMPLES = 500
@@ -45,7 +45,7 @@ def agreements(seen: Snapshot) -> list[QuestionAgreement]:
     return [_measure(question, seen) for question in seen.project.scheme.questions if question.type != "text"]
 
 
-def _measure(question: Question, seen: Snapshot) -> QuestionAgreement:
+def _measure(question: SchemeQuestion, seen: Snapshot) -> QuestionAgreement:
     first = {
         item: [one for one in found if one.round == 1]
         for item, found in seen.by_item().items()
@@ -64,7 +64,7 @@ def _measure(question: Question, seen: Snapshot) -> QuestionAgreement:
     return QuestionAgreement(question.name, level, alpha, kappa)
 
 
-def _matrix(question: Question, first: dict[int, list[GivenAnswer]], seen: Snapshot) -> tuple[Any, Any]:
+def _matrix(question: SchemeQuestion, first: dict[int, list[GivenAnswer]], seen: Snapshot) -> tuple[Any, Any]:
     """Return units x raters, and their dialogues; each of several choices is a unit, chosen or not."""
     raters = {name: column for column, name in enumerate(seen.raters())}
     rows, clusters = [], []
@@ -81,7 +81,7 @@ def _matrix(question: Question, first: dict[int, list[GivenAnswer]], seen: Snaps
     return np.array(rows), np.array(clusters)
 
 
-def _overlap(question: Question, first: dict[int, list[GivenAnswer]], seen: Snapshot) -> Estimate:
+def _overlap(question: SchemeQuestion, first: dict[int, list[GivenAnswer]], seen: Snapshot) -> Estimate:
     means, clusters = [], []
     for item, found in first.items():
         sets = [set(one.answers.get(question.name, ())) for one in found]
@@ -244,7 +244,7 @@ def disagree(seen: Snapshot, found: Sequence[GivenAnswer]) -> bool:
     return any(_differs(one, found) for one in (first, *others))
 
 
-def _differs(question: Question, found: Sequence[GivenAnswer]) -> bool:
+def _differs(question: SchemeQuestion, found: Sequence[GivenAnswer]) -> bool:
     given: list[Any] = [one.answers[question.name] for one in found if question.name in one.answers]
     if len(given) < 2 or question.type in ("text", "several"):
         return False

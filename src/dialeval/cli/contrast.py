@@ -24,6 +24,7 @@ from dialeval.cli.options import (
 
 if TYPE_CHECKING:
     from dialeval.jobs.contrast import ContrastResult
+    from dialeval.statistics.resampling import Draws
 
 
 def contrast(
@@ -71,17 +72,17 @@ def contrast(
     if out and not systems:
         raise UsageError("-o goes with --systems")
     logged = list(open_chats(chats, format, columns, part, ("test", "all")))
-    draws = job.Draws(resamples, confidence, seed)
+    draws: Draws = {"resamples": resamples, "confidence": confidence, "seed": seed}
     with output.progress("dialogues scored") as watch:
         if systems:
             paths = [path for one in systems for path in _files(one)]
             found = job.contrast_systems(
-                logged, paths, metric or (), out=out, overwrite=overwrite, draws=draws, watch=watch
+                logged, paths, metric or (), out=out, overwrite=overwrite, watch=watch, **draws
             )
         else:
             kinds = tuple(dict.fromkeys(negatives or ("session",)))
             found = job.contrast_negatives(
-                logged, metric or (), kinds, sample=sample or None, draws=draws, watch=watch
+                logged, metric or (), kinds, sample=sample or None, watch=watch, **draws
             )
     ranked = job.combined(found.rows) if systems else {}
     if json:

@@ -18,7 +18,7 @@ from dialeval.dialogues.datasets import data_folder, public_set
 from dialeval.dialogues.segments import segments_of
 from dialeval.dialogues.splits import portion, selected, split_of
 from dialeval.errors import DataError, UsageError
-from dialeval.jobs.contrast import ContrastResult, Draws, contrast_systems
+from dialeval.jobs.contrast import ContrastResult, contrast_systems
 from dialeval.jobs.scoring import Summary, build_all, score_stream
 from dialeval.models import artefact
 from dialeval.scores import Scores
@@ -184,7 +184,7 @@ class PaperFigures:
             )[: self.sample]
             folder = data_folder() / "multiwoz" / "predictions"
             paths = [path for path in sorted(folder.iterdir()) if path.name.partition(".")[0] in _SYSTEMS]
-            self._contrasts[spec] = contrast_systems(logged, paths, [spec], draws=Draws(self.resamples))
+            self._contrasts[spec] = contrast_systems(logged, paths, [spec], resamples=self.resamples)
         found = self._contrasts[spec]
         for row in found.rows:
             if (row["system"], row["dimension"]) == (how["system"], how["dimension"]):

@@ -84,7 +84,7 @@ def bradley_terry(
     _check(a, b, votes, names)
     extra = {name: vector(values) for name, values in (covariates or {}).items()}
     design = _design(a, b, extra, len(names))
-    model = _Model(design, votes, len(names), bool((votes == 0.5).any()))
+    model = _TieModel(design, votes, len(names), bool((votes == 0.5).any()))
     fitted = model.fit(np.ones(votes.size), None)
     places, count = clusters_of(items, votes.size)
 
@@ -150,7 +150,7 @@ def _design(a: Places, b: Places, extra: Mapping[str, Floats], k: int) -> Floats
 
 
 @dataclass(frozen=True)
-class _Model:
+class _TieModel:
     design: Floats
     votes: Floats
     systems: int

@@ -538,7 +538,7 @@ class Study(Finding, frozen=True, kw_only=True):
         with files.open_binary(path) as file:
             body = file.read()
         try:
-            version = msgspec.json.decode(body, type=_Version).version
+            version = msgspec.json.decode(body, type=_SavedVersion).version
             if version != VERSION:
                 message = f"made by another version: it is {version!r}, this is {VERSION!r}"
                 raise DataError(message, file=path, field="version", fix=AGAIN)
@@ -582,7 +582,7 @@ def _short(estimate: Estimate) -> str:
     return "-" if estimate.value is None else f"{estimate.value:.3f}"
 
 
-class _Version(msgspec.Struct):
+class _SavedVersion(msgspec.Struct):
     version: str
 
 

@@ -34,7 +34,7 @@ SIZES = (25, 50, 100, 200, 400, 800)
 SPLITS = 200
 
 
-class Need(Finding, frozen=True):
+class LabelsNeeded(Finding, frozen=True):
     """The labels of each system that a plan needs, with one judge or without.
 
     Attributes:
@@ -75,7 +75,7 @@ class Plan(Finding, frozen=True, kw_only=True):
     pairing: float
     scored: int | None
     pilot: int
-    needs: tuple[Need, ...]
+    needs: tuple[LabelsNeeded, ...]
     false_alarms: Estimate | None = None
     sentences: tuple[str, ...] = ()
 
@@ -102,7 +102,7 @@ def plan(
         sizes = [n for n in SIZES if one.scored is None or n <= one.scored] or [one.scored or SIZES[0]]
         reach = {n: float(z * one.error(n)) for n in sizes}
         enough = needed is not None and (one.scored is None or needed <= one.scored)
-        needs.append(Need(label, one.correlation, needed, enough, reach))
+        needs.append(LabelsNeeded(label, one.correlation, needed, enough, reach))
     first = next(iter(precisions.values()))
     made = Plan(
         difference=difference,

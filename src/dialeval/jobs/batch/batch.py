@@ -18,7 +18,7 @@ from dialeval.jobs import runs
 from dialeval.jobs.batch.folder import LOG, SUMMARY, BatchFolder, absolute, done_name, input_files
 from dialeval.jobs.batch.plan import TURNS, BatchPlan, check_plan, load_plan, make_plan, read_shard
 from dialeval.jobs.batch.shard_scores import score_shard
-from dialeval.jobs.batch.workers import Crew, LocalCrew, Outcome, RayCrew, work_off
+from dialeval.jobs.batch.workers import BatchOutcome, Crew, LocalCrew, RayCrew, work_off
 from dialeval.jobs.scoring import Summary, build_all, estimates
 from dialeval.manifests import SUMS
 from dialeval.metrics import DEFAULT_METRICS, signature_of
@@ -63,7 +63,7 @@ class Batch:
         workers: int | None = None,
         address: str | None = None,
         watch: Watch = lambda turns: None,
-    ) -> Outcome:
+    ) -> BatchOutcome:
         """Score what is missing; with all of it there, write the summary and `_SUCCESS`.
 
         Args:
@@ -72,7 +72,7 @@ class Batch:
             address: Of a Ray cluster; None for one of this machine alone.
             watch: Called with the turns of each shard that is done.
         """
-        missing, started, outcome = self.missing, time.monotonic(), Outcome()
+        missing, started, outcome = self.missing, time.monotonic(), BatchOutcome()
         if missing:
             self.folder.remove(runs.SUCCESS)
             with _crew(on, str(self.folder), workers, address, len(missing)) as crew:

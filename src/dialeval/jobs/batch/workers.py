@@ -65,7 +65,7 @@ class Crew(Protocol):
 
 
 @dataclass
-class Outcome:
+class BatchOutcome:
     """How the work went."""
 
     done: int = 0
@@ -102,7 +102,7 @@ def work_off(
     crew: Crew,
     watch: Callable[[int], None],
     note: Callable[[dict[str, Any]], None],
-) -> Outcome:
+) -> BatchOutcome:
     """Have all shards scored; what fails is tried three times, last among what is left.
 
     Args:
@@ -111,7 +111,7 @@ def work_off(
         watch: Called with the turns of each shard that is done.
         note: Called with what happens, for the log.
     """
-    waiting, tries, outcome, busy, absent = deque(numbers), Counter[int](), Outcome(), 0, 0
+    waiting, tries, outcome, busy, absent = deque(numbers), Counter[int](), BatchOutcome(), 0, 0
     while busy or (waiting and outcome.stopped is None):
         while waiting and crew.free and outcome.stopped is None:
             number = waiting.popleft()
