@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from dialeval.cli import output, tables
-from dialeval.cli.options import Json, Threads
+from dialeval.cli.options import Json, Running
 from dialeval.cli.places import check_places
 from dialeval.errors import UsageError
 
@@ -183,6 +183,7 @@ def export(
 
 
 def reproduce(
+    _: Running,
     paper: Annotated[
         str,
         typer.Argument(
@@ -192,7 +193,6 @@ def reproduce(
     out: Annotated[
         Path | None, typer.Option("-o", "--out", help="Folder of the pages; by default the paper's name.")
     ] = None,
-    threads: Threads = None,
     json: Json = False,
 ) -> None:
     """Compute every table and figure of a paper from the data at hand; the same command again resumes.

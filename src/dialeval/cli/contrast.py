@@ -6,21 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dialeval.cli import output, tables
-from dialeval.cli.options import (
-    Cache,
-    Chats,
-    Columns,
-    Confidence,
-    Format,
-    Json,
-    Metrics,
-    Overwrite,
-    Part,
-    Resamples,
-    Seed,
-    Threads,
-    open_chats,
-)
+from dialeval.cli.options import ChatSource, Confidence, Json, Metrics, Overwrite, Resamples, Running, Seed
 
 if TYPE_CHECKING:
     from dialeval.jobs.contrast import ContrastResult
@@ -28,7 +14,8 @@ if TYPE_CHECKING:
 
 
 def contrast(
-    chats: Chats,
+    source: ChatSource,
+    _: Running,
     metric: Metrics = None,
     negatives: Annotated[
         list[str] | None,
@@ -45,7 +32,6 @@ def contrast(
         ),
     ] = None,
     sample: Annotated[int, typer.Option(min=0, help="Replies to take for negatives; 0: all.")] = 2000,
-    part: Part = None,
     resamples: Resamples = 1000,
     confidence: Confidence = 0.95,
     seed: Seed = 0,
@@ -54,10 +40,6 @@ def contrast(
         typer.Option("-o", "--out", help="With --systems: a run folder with all dialogues, for a study."),
     ] = None,
     overwrite: Overwrite = False,
-    format: Format = None,
-    columns: Columns = None,
-    threads: Threads = None,
-    cache: Cache = None,
     json: Json = False,
 ) -> None:
     """Hold true replies against replies from elsewhere, or against what systems said in their place.
@@ -71,7 +53,7 @@ def contrast(
         raise UsageError("one at a time: --negatives or --systems")
     if out and not systems:
         raise UsageError("-o goes with --systems")
-    logged = list(open_chats(chats, format, columns, part, ("test", "all")))
+    logged = list(source.open("test", "all"))
     draws: Draws = {"resamples": resamples, "confidence": confidence, "seed": seed}
     with output.progress("dialogues scored") as watch:
         if systems:
