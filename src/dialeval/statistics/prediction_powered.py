@@ -75,6 +75,13 @@ class ClusteredFigure:
             self.value - other.value, self.pulls - other.pulls, self.n + other.n, min(self.df, other.df)
         )
 
+    def reach(self, confidence: float = 0.95) -> float:
+        """Half the width of the interval by Student's t."""
+        from scipy import special
+
+        error = self.error * np.sqrt((self.df + 1) / self.df)
+        return float(special.stdtrit(self.df, (1 + confidence) / 2) * error)
+
     def estimate(self, confidence: float = 0.95) -> Estimate:
         """Value, interval by Student's t, and p of the value being 0.
 
@@ -88,7 +95,7 @@ class ClusteredFigure:
         error = self.error * np.sqrt((self.df + 1) / self.df)
         if error == 0:
             return Estimate(self.value, self.n, reason="no variance")
-        reach = float(special.stdtrit(self.df, (1 + confidence) / 2) * error)
+        reach = self.reach(confidence)
         p = float(2 * special.stdtr(self.df, -abs(self.value) / error))
         middle = self.value
         if self.rate and 0 < middle < 1:
