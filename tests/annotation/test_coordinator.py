@@ -12,9 +12,16 @@ from annotation_server import LocalServer, answer_all, make_study, talks
 
 from dialeval.annotation import AnnotationProject, create, read_scheme
 from dialeval.annotation import assignment as act
-from dialeval.annotation.earlier import overlaps, record
 from dialeval.annotation.export import dialogues_of, scores_of, votes_of
-from dialeval.annotation.monitoring import agreements, expert_accuracy, gold_accuracy, item_rows, rater_rows
+from dialeval.annotation.monitoring import (
+    agreements,
+    expert_accuracy,
+    gold_accuracy,
+    item_rows,
+    overlaps,
+    rater_rows,
+    record,
+)
 from dialeval.annotation.project import snapshot
 from dialeval.annotation.scheme import GoldItem, SchemeQuestion
 from dialeval.dialogues import dialogue

@@ -17,7 +17,7 @@ from payloads import PAYLOADS
 from dialeval.annotation import AnnotationProject, read_scheme
 from dialeval.annotation import assignment as act
 from dialeval.annotation.answers import clean_words
-from dialeval.annotation.earlier import overlaps, record
+from dialeval.annotation.monitoring import overlaps, record
 from dialeval.annotation.project import checked, snapshot
 from dialeval.annotation.scheme import Choice, Condition, Scheme, SchemeQuestion
 from dialeval.dialogues import dialogue

@@ -14,7 +14,6 @@ from starlette.responses import RedirectResponse, Response
 from dialeval.annotation import assignment, pages
 from dialeval.annotation.answers import clean_words, fields_of, parse, swapped
 from dialeval.annotation.assignment import Assignment
-from dialeval.annotation.earlier import overlaps
 from dialeval.annotation.items import ItemView, filled_meta, is_swapped, item_view, side_by_side
 from dialeval.annotation.project import COORDINATOR, AnnotationProject, Snapshot, snapshot
 from dialeval.annotation.store import DiskFullError
@@ -249,7 +248,7 @@ class CoordinatorPages:
             n_answers=sum(one.state == "done" for one in seen.given),
             agreements=self._measured(seen),
             majority=monitoring.expert_accuracy(seen).get("majority"),
-            overlaps=overlaps(self.project),
+            overlaps=monitoring.overlaps(self.project),
             kind=asdict(self.project.schema),
             exports=export.exports_of(self.project.scheme),
         )

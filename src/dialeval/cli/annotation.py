@@ -169,8 +169,8 @@ def _scheme(source: str, changes: dict[str, int | str | None]) -> tuple["Scheme"
 
 
 def _prepare(project: "AnnotationProject", earlier: list[str], answers: list[Path]) -> None:
-    from dialeval.annotation.earlier import overlaps, record
     from dialeval.annotation.interchange import load_answers
+    from dialeval.annotation.monitoring import overlaps, record
 
     if earlier:
         record(project, earlier)

@@ -115,8 +115,7 @@ def _say_notes(chats: list[str], summary: Any) -> None:
     for source in summary.signatures if summary.dialogues else ():
         if not any(row["source"] == source and row["n"] for row in summary.rows()):
             output.say(f"{source} scored nothing: {summary.why_silent(source)}")
-    for warning in summary.warnings():
-        output.say(warning)
+    output.say(*summary.warnings())
     if summary.licences and output.is_watched():
         output.say(
             f"{', '.join(summary.licences)}: weights for non-commercial use, because of their training data: "

@@ -72,8 +72,7 @@ def contrast(
         output.print_json({"rows": found.rows, **ranked, "notes": found.notes, "signatures": told})
         return
     (_show_systems if systems else _show_negatives)(found, ranked)
-    for note in found.notes:
-        output.say(note)
+    output.say(*found.notes)
     if out:
         output.say(f"written: {out}")
     tables.say_signatures(found.signatures)

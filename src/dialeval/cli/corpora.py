@@ -1,6 +1,5 @@
 """`dialeval convert`, `index`, `acts` and `coverage`: corpora of dialogues."""
 
-import json as jsons
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -31,8 +30,7 @@ def inspect(
     if json:
         output.print_json(found.to_dict())
         return
-    for message in found.told:
-        output.say(message)
+    output.say(*found.told)
     show_overview(found)
 
 
@@ -148,8 +146,7 @@ def acts(
             watch=watch,
             **vars(source),
         )
-    for note in found.notes:
-        output.say(note)
+    output.say(*found.notes)
     if out == "-":
         return
     if json:
@@ -240,11 +237,9 @@ def coverage(
     )
     record = found.to_dict(data=source.name, folder=str(corpus))
     for path in out or ():
-        if path.suffix.lower() == ".json":
-            text = jsons.dumps(record, ensure_ascii=False, indent=1, allow_nan=False) + "\n"
-        else:
-            text = _picture(found, source.name, path.suffix.lower() == ".html")
-        files.write_text(path, text)
+        ending = path.suffix.lower()
+        drawn = "" if ending == ".json" else _picture(found, source.name, ending == ".html")
+        files.write_text(path, drawn or files.json_text(record))
     if json:
         output.print_json(record)
     else:

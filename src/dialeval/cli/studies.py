@@ -229,8 +229,7 @@ def benchmark(
     if classes:
         tables.show_classes(found.study)
     tables.show_subsets(found.study)
-    for note in found.study.notes:
-        output.say(note)
+    output.say(*found.study.notes)
     for name, seen in found.seen.items():
         output.say(f"{name}, training and tuning data: {seen}")
     tables.say_signatures(found.study.signatures)

@@ -40,8 +40,7 @@ def show_study(study: "Study", against: str | None = None, *, classes: bool = Fa
     show_report_tables(study, "agreement", "lines")
     show_subsets(study)
     show_report_tables(study, "languages")
-    for note in study.notes:
-        output.say(note)
+    output.say(*study.notes)
     say_signatures(study.signatures)
 
 

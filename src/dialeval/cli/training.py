@@ -1,7 +1,6 @@
 """`dialeval train`, `tune` and `blend`: models from dialogues, fields and weights from ratings."""
 
 import contextlib
-import json as jsons
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -213,7 +212,7 @@ def tune(
         )
     record = found.to_dict(data=data)
     if out:
-        files.write_text(out, jsons.dumps(record, ensure_ascii=False, indent=1, allow_nan=False) + "\n")
+        files.write_text(out, files.json_text(record))
     if json:
         output.print_json(record)
     else:
@@ -286,8 +285,7 @@ def _show_tuned(found: Any) -> None:
     chosen = found.chosen
     use = [(f"-m {chosen.spec}", output.interval(chosen.figure), chosen.signature)]
     output.print_table("Use", ("use", method, "signature"), use, further=True)
-    for note in found.notes:
-        output.say(note)
+    output.say(*found.notes)
     if found.n_dropped:
         count = output.counted(found.n_dropped, "dialogue")
         output.say(f"left out, because found in a test set: {count}")

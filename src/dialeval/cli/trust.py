@@ -99,8 +99,7 @@ def show_trust(found: "Trust") -> None:
     for one in found.sources:
         output.print_lines([one.verdict, *(f"  {reason}" for reason in one.reasons), ""])
     print_report_tables(trust_tables(found).values())
-    for note in found.notes:
-        output.say(note)
+    output.say(*found.notes)
 
 
 def plan(
@@ -276,8 +275,7 @@ def pairs(
     effects = [(name, output.interval(one)) for name, one in found.covariates.items()]
     if effects:
         output.print_table("What else moves a vote", ("covariate", "log odds"), effects, further=True)
-    for note in notes:
-        output.say(note)
+    output.say(*notes)
 
 
 def repeats(

@@ -26,6 +26,7 @@ from dialeval.studies.units import (
     align,
     human_columns,
     mean_over,
+    named_columns,
     with_systems,
 )
 
@@ -99,11 +100,7 @@ def judged_columns(scores: Scores, labels: Labels, sources: Sequence[str] = ()) 
         and (sources or better(scores.signatures, *column) != "neither")
     ]
     if sources:
-        named = units.labels()
-        wanted = {name: [c for c in columns if name in (c.source, named[c])] for name in sources}
-        if missing := [name for name, found in wanted.items() if not found]:
-            raise UsageError(f"no source {missing[0]!r}; there are: {', '.join(named[c] for c in columns)}")
-        columns = list(dict.fromkeys(c for found in wanted.values() for c in found))
+        columns = named_columns(units, columns, sources)
     if not columns:
         raise DataError(
             "no scores beside the ratings", fix="score the dialogues, or name a judge's table: --map"

@@ -298,6 +298,16 @@ def _arrays(level: Level, keys: Sequence[Key], parts: dict[Column, Part]) -> Uni
     return Units(level, tuple(keys[place] for place in used.tolist()), columns)
 
 
+def named_columns(units: Units, columns: Sequence[Column], names: Sequence[str]) -> list[Column]:
+    """Choose columns by source, label or source/dimension; a name that fits none of them is refused."""
+    labels = units.labels()
+    called = {c: (c.source, labels[c], f"{c.source}/{c.dimension}") for c in columns}
+    for name in names:
+        if not any(name in own for own in called.values()):
+            raise UsageError(f"no source {name!r}; there are: {', '.join(labels[c] for c in columns)}")
+    return list(dict.fromkeys(c for name in names for c in columns if name in called[c]))
+
+
 def human_columns(units: Units, dimension: str) -> list[Column]:
     """Return the raters' columns of one dimension, in the order of their names."""
     return sorted(c for c in units.columns if is_human(c.source) and c.dimension == dimension)

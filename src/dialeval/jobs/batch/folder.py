@@ -80,7 +80,7 @@ class BatchFolder:
 
     def write_json(self, name: str, value: Any) -> None:
         """Write a value as JSON for people."""
-        self.write(name, (json.dumps(value, ensure_ascii=False, indent=1, allow_nan=False) + "\n").encode())
+        self.write(name, files.json_text(value).encode())
 
     def remove(self, name: str) -> None:
         """Remove a file if it is there."""
