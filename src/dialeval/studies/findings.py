@@ -19,6 +19,7 @@ from dialeval.scores import display
 from dialeval.scores.signature import EvaluationSchema
 from dialeval.statistics import METHODS, Bin, Estimate
 from dialeval.statistics.agreement import TIES
+from dialeval.statistics.resampling import Draws
 from dialeval.studies.units import AGGREGATES, LEVELS, Level
 
 VERSION = "study.v2"
@@ -79,7 +80,7 @@ class StudySettings(Finding, frozen=True):
             raise UsageError(f"confidence must lie between 0 and 1, not {self.confidence}")
 
     @property
-    def resampling(self) -> dict[str, Any]:
+    def resampling(self) -> Draws:
         """The settings of a bootstrap, as `statistics` names them."""
         return {
             "resamples": self.resamples,

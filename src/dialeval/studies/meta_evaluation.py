@@ -60,17 +60,7 @@ def study(
     level, dimension = _level_and_dimension(scores, chosen)
     chosen = replace(chosen, level=level, dimension=dimension)
     given = scores
-    scores, fitted = with_lines(
-        scores,
-        chosen.combine,
-        gold=gold,
-        dimension=dimension,
-        level=level,
-        aggregate=chosen.aggregate,
-        seed=chosen.seed,
-        confidence=chosen.confidence,
-        replies=replies,
-    )
+    scores, fitted = with_lines(scores, chosen, replies)
     units = align(scores, level, chosen.aggregate)
     gold_columns = _gold_columns(scores, units, chosen, dimension)
     target = _consensus(scores, units, gold_columns, chosen) if gold_columns else None

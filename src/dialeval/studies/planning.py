@@ -208,16 +208,7 @@ def _pairing(values: Floats, units: Units, parts: Sequence[Any]) -> float:
     return float(np.clip(np.mean([one or 0.0 for one in found]), 0.0, 0.95)) if found else 0.0
 
 
-def false_alarms(
-    scores: Scores,
-    *,
-    source: str | None = None,
-    dimension: str | None = None,
-    level: Literal["turn", "dialogue"] = "dialogue",
-    alpha: float = 0.05,
-    splits: int = SPLITS,
-    seed: int = 0,
-) -> Estimate:
+def false_alarms(scores: Scores, *, alpha: float = 0.05, splits: int = SPLITS, seed: int = 0) -> Estimate:
     """How often does `check` find a drop where there is none: random halves of the same dialogues.
 
     Returns:
@@ -232,16 +223,7 @@ def false_alarms(
     for _ in range(splits):
         first = np.isin(names, rng.permutation(known)[: known.size // 2])
         new, old = (Scores(rows.table.filter(own), rows.signatures) for own in (first, ~first))
-        found = check(
-            new,
-            old,
-            source=source,
-            dimension=dimension,
-            level=level,
-            alpha=alpha,
-            resamples=999,
-            seed=int(rng.integers(2**31)),
-        )
+        found = check(new, old, alpha=alpha, resamples=999, seed=int(rng.integers(2**31)))
         alarms += not found.passed
     return statistics.share(alarms, splits)
 

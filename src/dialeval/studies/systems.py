@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from dialeval import statistics
 from dialeval.scores import is_human
 from dialeval.statistics import Estimate
+from dialeval.statistics.resampling import Draws
 from dialeval.studies.findings import Correlation, GoldRatings, StudySettings, SystemComparison, SystemMean
 from dialeval.studies.turn_scores import clustered_difference
 from dialeval.studies.units import Column, Floats, Key, Places, Units, human_columns, mean_over
@@ -75,17 +76,8 @@ def _mean(
 ) -> SystemMean:
     part, clusters = values[own], units.clusters[own]
     n = int((~np.isnan(part)).sum())
-    mean = (
-        Estimate.undefined("nothing scored")
-        if n == 0
-        else statistics.bootstrap_means(
-            part,
-            clusters,
-            resamples=min(2_000, settings.resamples),
-            confidence=settings.confidence,
-            seed=settings.seed,
-        )
-    )
+    draws: Draws = {**settings.resampling, "resamples": min(2_000, settings.resamples), "workers": 1}
+    mean = statistics.bootstrap_means(part, clusters, **draws) if n else Estimate.undefined("nothing scored")
     return SystemMean(system, *column, n, int(part.size - n), mean)
 
 

@@ -176,24 +176,12 @@ class _Test(msgspec.Struct, frozen=True):
             alternative = drop if self.alternative == "worse" else "two-sided"
         b, a, paired = systems.matched(new, old)
         draw: dict[str, Any] = {"resamples": self.resamples, "confidence": 0.95, "seed": self.seed}
-        means = (
+        before, after = (
             statistics.bootstrap_means(systems.array(side), systems.clusters(side), **draw) for side in (a, b)
         )
         gap, p = systems.difference(b, a, paired, alternative, **draw)
         needed = dialogues_for_half(a, b, gap, paired)
-        return ComparedColumn(
-            name,
-            column.source,
-            column.dimension,
-            way,
-            paired,
-            next(means),
-            next(means),
-            gap,
-            p,
-            None,
-            dialogues_for_half=needed,
-        )
+        return ComparedColumn(name, *column, way, paired, before, after, gap, p, dialogues_for_half=needed)
 
 
 def judged(found: Sequence[ComparedColumn], alpha: float) -> list[ComparedColumn]:
