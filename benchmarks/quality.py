@@ -19,6 +19,7 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
+from scipy import stats
 
 from dialeval.dialogues import Dialogue
 from dialeval.dialogues.datasets import public_set
@@ -32,7 +33,7 @@ from dialeval.models.blend import LEVELS, Blend, RatedParts, fit_terms
 from dialeval.models.language_model import DEFAULT as LANGUAGE_MODEL
 from dialeval.models.language_model import is_here
 from dialeval.scores import Score, Scores
-from dialeval.statistics import partial, spearman
+from dialeval.statistics import spearman
 from dialeval.studies import study
 from dialeval.training.blending import chosen_dialogues, rated, rated_parts, rated_sets
 
@@ -186,7 +187,7 @@ def controls(scores: Scores, level: str, dimension: str) -> None:
     keys = [key for key in quality if key in gold]
     y = np.array([np.mean(gold[key]) for key in keys])
     x, n = np.array([quality[key] for key in keys]), np.array([length[key] for key in keys])
-    held = [partial(x, y, [n], method).value for method in ("pearson", "spearman")]
+    held = [partial(*map(scale, (x, y, n))) for scale in (np.asarray, stats.rankdata)]
     inside = [
         spearman(x[own], y[own]).value
         for name in sorted({system[key] for key in keys if system[key]})
@@ -231,6 +232,13 @@ def ablation(lab: Lab, name: str, level: str, seed: int) -> None:
         for term in blend.terms[level]
     ]
     print(f"equal weights\t{figures(Blend({level: tuple(equal)}))}")
+
+
+def partial(x: np.ndarray, y: np.ndarray, control: np.ndarray) -> float:
+    """Correlate what is left of both when a straight line in the control is taken out."""
+    design = np.column_stack([np.ones(len(x)), control])
+    left, right = (row - design @ np.linalg.lstsq(design, row, rcond=None)[0] for row in (x, y))
+    return float(stats.pearsonr(left, right).statistic)
 
 
 def shown(value: float | None) -> str:

@@ -11,6 +11,7 @@ import contextlib
 import errno
 import gzip
 import hashlib
+import json
 import os
 import re
 import shutil
@@ -279,6 +280,11 @@ def write_text(path: str | Path, text: str) -> None:
         return
     with replacing(path) as file:
         file.write(text.encode("utf-8", "replace"))
+
+
+def json_text(value: Any) -> str:
+    """Write a value as JSON for people: a line for each part, no escapes, never NaN."""
+    return json.dumps(value, ensure_ascii=False, indent=1, allow_nan=False) + "\n"
 
 
 def open_binary(path: str | Path) -> BinaryIO:

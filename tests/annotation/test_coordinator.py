@@ -12,11 +12,18 @@ from annotation_server import LocalServer, answer_all, make_study, talks
 
 from dialeval.annotation import AnnotationProject, create, read_scheme
 from dialeval.annotation import assignment as act
-from dialeval.annotation.earlier import overlaps, record
 from dialeval.annotation.export import dialogues_of, scores_of, votes_of
-from dialeval.annotation.monitoring import agreements, expert_accuracy, gold_accuracy, item_rows, rater_rows
+from dialeval.annotation.monitoring import (
+    agreements,
+    expert_accuracy,
+    gold_accuracy,
+    item_rows,
+    overlaps,
+    rater_rows,
+    record,
+)
 from dialeval.annotation.project import snapshot
-from dialeval.annotation.scheme import GoldItem, Question
+from dialeval.annotation.scheme import GoldItem, SchemeQuestion
 from dialeval.dialogues import dialogue
 from dialeval.dialogues.act_statistics import voted
 from dialeval.dialogues.votes import read_votes, write_votes
@@ -123,7 +130,7 @@ def test_an_answer_is_rejected_whatever_its_rater_is_called(tmp_path: Path) -> N
 
 def test_a_decision_in_words_comes_back_as_it_was_sent(tmp_path: Path) -> None:
     ready = read_scheme("turn-quality")
-    why = Question(name="why", type="text", text="Why?")
+    why = SchemeQuestion(name="why", type="text", text="Why?")
     scheme = msgspec.structs.replace(ready, questions=(*ready.questions, why))
     with LocalServer(make_study(tmp_path / "s", scheme)) as server:
         head = server.client("coordinator")

@@ -10,8 +10,8 @@ import pytest
 from annotation_server import make_study
 
 from dialeval.annotation import AnnotationProject
-from dialeval.annotation.earlier import overlaps
 from dialeval.annotation.export import exports_of, rendered
+from dialeval.annotation.monitoring import overlaps
 from dialeval.annotation.project import snapshot
 from dialeval.errors import DataError
 

@@ -111,7 +111,7 @@ PARSED_BY_READERS = {
 }
 OWN_FILES_ONLY = {
     # a part of the package
-    *("training.segment_recipes", "dialogues.acts", "dialogues.splits", "jobs.benchmark", "jobs.verify"),
+    *("training.segment_recipes", "dialogues.acts", "dialogues.splits", "jobs.benchmark", "jobs.demo"),
     *(
         "metrics.consensus",
         "metrics.agent_calls",
@@ -124,7 +124,7 @@ OWN_FILES_ONLY = {
     # a data base or folder that only its owner may write to, and what was made a moment ago
     *("annotation.assignment", "annotation.chat_folder", "annotation.project", "jobs.reproduction"),
     *(
-        "cli.explanations",
+        "cli.dialogues",
         "jobs.batch.workers",
         "training.networks",
     ),

@@ -17,9 +17,9 @@ from payloads import PAYLOADS
 from dialeval.annotation import AnnotationProject, read_scheme
 from dialeval.annotation import assignment as act
 from dialeval.annotation.answers import clean_words
-from dialeval.annotation.earlier import overlaps, record
+from dialeval.annotation.monitoring import overlaps, record
 from dialeval.annotation.project import checked, snapshot
-from dialeval.annotation.scheme import Choice, Condition, Question, Scheme
+from dialeval.annotation.scheme import Choice, Condition, Scheme, SchemeQuestion
 from dialeval.dialogues import dialogue
 from dialeval.dialogues.dialogue import clean_text
 from dialeval.dialogues.visibility import visible
@@ -101,7 +101,7 @@ def test_search_and_mark_by_keys(browser: Any, tmp_path: Path) -> None:
 
 
 def test_a_question_appears_with_the_answer_it_depends_on(browser: Any, tmp_path: Path) -> None:
-    question = Question(
+    question = SchemeQuestion(
         name="why",
         type="several",
         text="Why?",
@@ -128,12 +128,12 @@ def hostile(payloads: list[str]) -> Scheme:
     choices = tuple(Choice(value=one, label=one, help=one) for one in payloads)
     ends = {"low_label": every, "high_label": every}
     questions = (
-        Question(name="a", type="choice", text="a", choices=choices),
-        Question(name="b", type="text", text="b", required=False),
-        Question(name="c", type="scale", text="c", required=False, **ends),
-        Question(name="d", type="mark", text="d", required=False),
+        SchemeQuestion(name="a", type="choice", text="a", choices=choices),
+        SchemeQuestion(name="b", type="text", text="b", required=False),
+        SchemeQuestion(name="c", type="scale", text="c", required=False, **ends),
+        SchemeQuestion(name="d", type="mark", text="d", required=False),
         *(
-            Question(name=f"e{place}", type="text", text=one, help=one, required=False)
+            SchemeQuestion(name=f"e{place}", type="text", text=one, help=one, required=False)
             for place, one in enumerate(payloads)
         ),
     )

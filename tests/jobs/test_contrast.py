@@ -12,7 +12,7 @@ import pytest
 import dialeval
 from dialeval.dialogues import Dialogue, dialogue, scored_turns
 from dialeval.errors import UsageError
-from dialeval.jobs.contrast import Draws, combined, contrast_negatives, contrast_systems
+from dialeval.jobs.contrast import combined, contrast_negatives, contrast_systems
 from dialeval.jobs.demo import example_dialogues
 from dialeval.metrics import registry
 from dialeval.metrics.registry import Rows, metric
@@ -62,7 +62,7 @@ def logs() -> list[Dialogue]:
 
 
 def test_a_metric_that_knows_is_right_and_one_that_does_not_is_at_chance() -> None:
-    found = contrast_negatives(logs(), ["knows-order"], ["session", "domain"], draws=Draws(200))
+    found = contrast_negatives(logs(), ["knows-order"], ["session", "domain"], resamples=200)
     rows = {(row["negatives"], row["dimension"]): row for row in found.rows}
     assert rows["session", "right"]["n"] == 12 * 6
     for figure in ("pairs", "accuracy"):
@@ -75,7 +75,7 @@ def test_a_metric_that_knows_is_right_and_one_that_does_not_is_at_chance() -> No
 
 def test_a_sample_is_part_of_a_larger_one_and_comes_again() -> None:
     few, many, again = (
-        contrast_negatives(logs(), ["knows-order"], ["random"], sample=n, draws=Draws(100)).rows
+        contrast_negatives(logs(), ["knows-order"], ["random"], sample=n, resamples=100).rows
         for n in (9, None, 9)
     )
     assert few == again
@@ -85,7 +85,7 @@ def test_a_sample_is_part_of_a_larger_one_and_comes_again() -> None:
 
 def test_shipped_metrics_tell_true_replies_from_random_ones() -> None:
     found = contrast_negatives(
-        example_dialogues()[:30], ["coherence", "dialoguescore"], ["random"], sample=60, draws=Draws(100)
+        example_dialogues()[:30], ["coherence", "dialoguescore"], ["random"], sample=60, resamples=100
     )
     rows = {(row["source"], row["dimension"]): row["pairs"]["value"] for row in found.rows}
     assert rows["coherence", "ur"] > 0.7
@@ -117,7 +117,7 @@ def predictions(tmp_path: Path) -> list[Path]:
 
 
 def test_gaps_between_systems_and_the_log(predictions: list[Path]) -> None:
-    found = contrast_systems(logs(), predictions, ["length", "similarity"], draws=Draws(200))
+    found = contrast_systems(logs(), predictions, ["length", "similarity"], resamples=200)
     rows = {(row["system"], row["source"], row["dimension"]): row for row in found.rows}
     assert rows["perfect", "length", "words"]["gap"]["value"] == 0
     assert rows["reference", "length", "words"]["gap"] is None
@@ -153,7 +153,7 @@ def test_order_of_systems_beside_combined(tmp_path: Path, monkeypatch: pytest.Mo
 def test_a_study_with_ratings_of_a_known_answer(predictions: list[Path], tmp_path: Path) -> None:
     """Table 2 of the paper: ratings that follow `ru0` are found to do so, also where BLEU is low."""
     out = tmp_path / "run"
-    contrast_systems(logs(), predictions, ["dialoguescore", "bleu"], out=out, draws=Draws(100))
+    contrast_systems(logs(), predictions, ["dialoguescore", "bleu"], out=out, resamples=100)
     scores = Scores.read(out / "scores.parquet")
     chance = np.random.default_rng(0)
     rows = [

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from dialeval.jobs import verify
+from dialeval.jobs import demo as verify
 from dialeval.metrics import metric_names
 from dialeval.metrics.registry import parse_spec
 

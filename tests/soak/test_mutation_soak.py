@@ -145,8 +145,8 @@ def make_project(place: Path) -> None:
 
 def use_project(place: Path) -> object:
     from dialeval.annotation import AnnotationProject
-    from dialeval.annotation.earlier import overlaps
     from dialeval.annotation.export import exports_of, rendered
+    from dialeval.annotation.monitoring import overlaps
     from dialeval.annotation.project import snapshot
 
     project = AnnotationProject(place)

@@ -16,7 +16,7 @@ from dialeval.statistics import (
     bootstrap_means,
     paired_bootstrap,
     paired_randomisation,
-    permute_difference,
+    permute_differences,
     permute_means,
 )
 
@@ -52,7 +52,10 @@ def two_equal_metrics(rng, n):
 def test_permute_difference_rejects_a_true_null_at_its_level(method):
     def rejected(rng):
         gold, x, z = two_equal_metrics(rng, 80)
-        return permute_difference(x, z, gold, method, 499, seed=int(rng.integers(2**31))).p <= 0.05
+        return (
+            permute_differences([x, z], gold, [(0, 1)], method, 499, seed=int(rng.integers(2**31)))[0].p
+            <= 0.05
+        )
 
     rate = share(rejected, NULLS)
     report(f"permute_difference {method}, n = 80, 499 permutations, rejection at .05", rate, NULLS)
@@ -66,10 +69,8 @@ def test_permute_difference_with_clusters_rejects_at_its_level():
         clusters = np.repeat(np.arange(40), 6)
         gold = rng.normal(size=240)
         x, z = (gold + rng.normal(size=40)[clusters] + rng.normal(size=240) for _ in range(2))
-        p = permute_difference(
-            x, z, gold, "spearman", 499, clusters=clusters, seed=int(rng.integers(2**31))
-        ).p
-        return p <= 0.05
+        draw = {"clusters": clusters, "seed": int(rng.integers(2**31))}
+        return permute_differences([x, z], gold, [(0, 1)], "spearman", 499, **draw)[0].p <= 0.05
 
     rate = share(rejected, NULLS)
     report("permute_difference spearman, 40 clusters of 6, rejection at .05", rate, NULLS)

@@ -10,9 +10,13 @@ from scipy import special
 
 from dialeval.errors import UsageError
 from dialeval.statistics import agreement_interval, gwet_ac
-from dialeval.statistics.conformal import conformal_intervals
 from dialeval.statistics.pairwise import bradley_terry
-from dialeval.statistics.prediction_powered import calibrated, mean_of, prediction_powered
+from dialeval.statistics.prediction_powered import (
+    calibrated,
+    conformal_intervals,
+    mean_of,
+    prediction_powered,
+)
 
 pytestmark = pytest.mark.soak
 LABELS = (50, 100, 300)

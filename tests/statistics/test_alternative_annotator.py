@@ -75,7 +75,6 @@ def test_mtbench_as_published(judge: str) -> None:
     found = alternative_annotator(said, table, epsilon=0.2)
     assert (found.winning_rate, found.advantage) == pytest.approx(enumerate_test(said, table, False, 0.2))
     assert (found.winning_rate, round(found.advantage, 2)) == (0.0, PUBLISHED[judge])
-    assert not found.passed
 
 
 def test_a_constant_can_win_against_raters_who_differ() -> None:

@@ -1,7 +1,6 @@
-"""Correlations against scipy, scikit-learn and pingouin, and what must not change them."""
+"""Correlations against scipy and scikit-learn, and what must not change them."""
 
 import math
-import warnings
 
 import numpy as np
 import pytest
@@ -18,7 +17,6 @@ from dialeval.statistics import (
     class_distributions,
     correlate,
     correlation_matrix,
-    partial,
     zscore,
 )
 
@@ -130,42 +128,6 @@ def test_auc_of_awkward_labels():
     assert auc([1, None, 3], [True, False, False]).value == 0.0
     with pytest.raises(UsageError, match="two classes"):
         auc([1, 2, 3], [0, 1, 2])
-
-
-@pytest.fixture(scope="module")
-def pingouin():
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # its imports warn, not its figures
-        import pingouin
-
-        return pingouin
-
-
-@pytest.mark.parametrize("method", ["pearson", "spearman"])
-@pytest.mark.parametrize("k", [1, 3])
-def test_partial_is_pingouins(pingouin, method, k):
-    import pandas as pd
-
-    rng = np.random.default_rng(k)
-    controls = rng.normal(size=(k, 70))
-    x, y = controls.sum(axis=0) + rng.normal(size=(2, 70))
-    names = [f"c{i}" for i in range(k)]
-    frame = pd.DataFrame(np.vstack([x, y, controls]).T, columns=["x", "y", *names])
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        oracle = pingouin.partial_corr(frame, "x", "y", names, method=method)
-    ours = partial(x, y, controls, method)
-    p_column = "p_val" if "p_val" in oracle.columns else "p-val"
-    assert ours.value == pytest.approx(float(oracle["r"].iloc[0]), abs=1e-9)
-    assert ours.p == pytest.approx(float(oracle[p_column].iloc[0]), abs=1e-9)
-
-
-def test_partial_without_anything_left():
-    x = [1.0, 2.0, 3.0, 4.0, 7.0]
-    assert partial(x, [2, 1, 4, 3, 5], [x]).reason == "explained by the controls"
-    assert partial([1, 2, 3], [2, 1, 3], [[1, 3, 2]]).reason == "n < 4"
-    with pytest.raises(UsageError):
-        partial(x, x, [x], "kendall")
 
 
 def test_class_distributions():

@@ -7,9 +7,9 @@ from scipy import stats
 from sklearn.isotonic import IsotonicRegression
 
 from dialeval.errors import UsageError
-from dialeval.statistics.conformal import conformal_intervals
 from dialeval.statistics.prediction_powered import (
     calibrated,
+    conformal_intervals,
     corrected_rate,
     mean_of,
     outside,

@@ -243,9 +243,11 @@ def test_kendalls_interval_of_many_rows_is_near_the_exact_one(monkeypatch, steps
         width = other.high - other.low
         assert (one.low, one.high) == pytest.approx((other.low, other.high), abs=0.02 * width)
         assert one.p == pytest.approx(other.p, rel=0.05, abs=1e-6)
-    gaps = [bootstrap_differences(columns, gold, [(0, 1)], "kendall", 4_000, clusters=clusters)[0]]
+    gaps = [bootstrap_differences(columns, gold, [(0, 1)], "kendall", resamples=4_000, clusters=clusters)[0]]
     monkeypatch.undo()
-    gaps.append(bootstrap_differences(columns, gold, [(0, 1)], "kendall", 4_000, clusters=clusters)[0])
+    gaps.append(
+        bootstrap_differences(columns, gold, [(0, 1)], "kendall", resamples=4_000, clusters=clusters)[0]
+    )
     width = gaps[1].high - gaps[1].low
     assert (gaps[0].low, gaps[0].high) == pytest.approx((gaps[1].low, gaps[1].high), abs=0.02 * width)
 

@@ -11,7 +11,7 @@ import pytest
 from dialeval.errors import UsageError
 from dialeval.reports import to_html
 from dialeval.scores import Score, Scores
-from dialeval.studies import Study, study
+from dialeval.studies import Study, StudySettings, study
 from dialeval.studies.combination import with_lines
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
@@ -191,7 +191,7 @@ def test_a_line_counts_equal_replies_of_systems_once() -> None:
     scores = Scores.of(rows, {})
 
     def slope(text: str) -> tuple[float | None, int]:
-        _, (line,) = with_lines(scores, [text], gold="human", dimension="quality", level="turn")
+        _, (line,) = with_lines(scores, StudySettings(combine=(text,), dimension="quality", level="turn"))
         return line.slope.value, line.n
 
     assert slope("v=line:votes")[1] == 5
@@ -199,7 +199,6 @@ def test_a_line_counts_equal_replies_of_systems_once() -> None:
     assert slope("v=line:votes,pairs=all")[0] == pytest.approx(np.polyfit(votes, ratings, 1)[0])
     assert slope("v=line:votes,pairs=all")[1] == 6
     said = {(f"d{min(n, 4)}", 1, f"s{n // 5}"): f"reply {n}" for n in range(6)}
-    _, (line,) = with_lines(
-        scores, ["v=line:votes"], gold="human", dimension="quality", level="turn", replies=said
-    )
+    chosen = StudySettings(combine=("v=line:votes",), dimension="quality", level="turn")
+    _, (line,) = with_lines(scores, chosen, said)
     assert line.n == 6, "other replies with the same votes and ratings are other pairs"

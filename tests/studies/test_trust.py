@@ -7,7 +7,7 @@ import pytest
 
 from dialeval.errors import DataError, DialevalError, UsageError
 from dialeval.scores import Score, Scores
-from dialeval.studies.stability import changes, drift, repeated
+from dialeval.studies.biases import changes, drift, repeated
 from dialeval.studies.trust import predict_ratings, trust
 from dialeval.studies.trust_findings import Trust
 from dialeval.studies.units import Key

@@ -9,7 +9,7 @@ word of a scheme ever has to be a name in a page.
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from dialeval.annotation.scheme import Question, Scheme, Value
+from dialeval.annotation.scheme import Scheme, SchemeQuestion, Value
 from dialeval.dialogues.dialogue import clean_text
 from dialeval.dialogues.visibility import visible
 from dialeval.dialogues.votes import majority_of
@@ -21,7 +21,7 @@ NONE = "none"
 _LONGEST = 10_000
 
 
-def is_asked(question: Question, answers: Mapping[str, Any], meta: Collection[str]) -> bool:
+def is_asked(question: SchemeQuestion, answers: Mapping[str, Any], meta: Collection[str]) -> bool:
     """Whether a question is asked, given the answers so far and the meta fields of the dialogue."""
     when = question.when
     if when is None:
@@ -70,7 +70,7 @@ _MISSING = {
 }
 
 
-def _read(question: Question, given: Sequence[str], candidates: int) -> Any:
+def _read(question: SchemeQuestion, given: Sequence[str], candidates: int) -> Any:
     if question.type == "text":
         return clean_words("".join(given))
     limit = candidates if question.type == "mark" else len(question.options)
@@ -177,7 +177,7 @@ def is_accepted(gold: Mapping[str, Collection[Value]], answers: Mapping[str, Any
     return all(answers.get(name) in accepted for name, accepted in gold.items())
 
 
-def answer_text(question: Question, answer: Any, candidates: Sequence[str] = ()) -> str:
+def answer_text(question: SchemeQuestion, answer: Any, candidates: Sequence[str] = ()) -> str:
     """Return an answer as text for a person to read.
 
     >>> from dialeval.annotation.scheme import read_scheme

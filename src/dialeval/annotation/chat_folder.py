@@ -13,7 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Annotated, Any, TypedDict
+from typing import Annotated, Any, Literal, TypedDict
 
 import msgspec
 
@@ -101,8 +101,7 @@ class ChatFolder:
         reply_scheme: str | None = None,
     ) -> None:
         self.folder = Path(folder)
-        asked = None if scheme is None else _scheme(scheme)
-        asked_of_replies = None if reply_scheme is None else _reply_scheme(reply_scheme)
+        asked, asked_of_replies = _scheme(scheme, "dialogue"), _scheme(reply_scheme, "turn")
         self._writing = threading.RLock()
         self._locks: dict[str, threading.Lock] = {}
         names = [checked(name) for name in people]
@@ -213,7 +212,8 @@ class ChatFolder:
         for given, before in zip((scheme, replies), kept, strict=True):
             if None not in (given, before) and given != before:
                 raise UsageError(f"{self.folder} was begun with other questions: choose another folder")
-        found = scheme or kept[0] or _scheme(None), replies or kept[1]
+        usual = parse_scheme(_DEFAULT.read_text(encoding="utf-8"), _DEFAULT.name)
+        found = scheme or kept[0] or usual, replies or kept[1]
         if found != kept or not path.is_file():
             files.write_text(path, msgspec.json.encode(found).decode())
         return found
@@ -237,25 +237,18 @@ class ChatFolder:
         return keys
 
 
-def _scheme(source: str | None) -> Scheme:
-    """Read the questions at the end: a scheme about whole dialogues."""
+def _scheme(source: str | None, unit: Literal["dialogue", "turn"]) -> Scheme | None:
+    """Read what is asked of whole dialogues, or of every reply, which is not judged by what follows."""
     if source is None:
-        return parse_scheme(_DEFAULT.read_text(encoding="utf-8"), _DEFAULT.name)
+        return None
     scheme = parse_scheme(*scheme_text(source))
-    if scheme.unit != "dialogue" or scheme.marks is not None:
-        raise UsageError(
-            f"--scheme {source}: a conversation is rated as a whole; this is about a {scheme.unit}"
-        )
-    return scheme
-
-
-def _reply_scheme(source: str) -> Scheme:
-    """Read the questions about every reply: a scheme about turns, none of which is judged by what follows."""
-    scheme = parse_scheme(*scheme_text(source))
-    if scheme.unit != "turn" or scheme.marks is not None or scheme.following:
-        what = "what follows a reply" if scheme.following else f"a {scheme.unit}"
-        raise UsageError(f"--reply-scheme {source}: replies are rated as they come; this is about {what}")
-    return scheme
+    follows = unit == "turn" and scheme.following > 0
+    if scheme.unit == unit and scheme.marks is None and not follows:
+        return scheme
+    what = "what follows a reply" if follows else f"a {scheme.unit}"
+    if unit == "dialogue":
+        raise UsageError(f"--scheme {source}: a conversation is rated as a whole; this is about {what}")
+    raise UsageError(f"--reply-scheme {source}: replies are rated as they come; this is about {what}")
 
 
 def _read(path: Path) -> ChatRecord:

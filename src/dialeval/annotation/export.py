@@ -6,7 +6,6 @@ answer that the rater could not give is a null with the note `skipped`; a text i
 text.
 """
 
-import io
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -20,13 +19,13 @@ from dialeval.annotation import interchange
 from dialeval.annotation.items import Place
 from dialeval.annotation.monitoring import majority_answer
 from dialeval.annotation.project import GivenAnswer, Snapshot
-from dialeval.annotation.scheme import Question, Scheme
+from dialeval.annotation.scheme import Scheme, SchemeQuestion
 from dialeval.dialogues import Dialogue
 from dialeval.dialogues.formats.writing import to_json
 from dialeval.dialogues.segments import segments_of, with_acts
 from dialeval.dialogues.votes import Vote
 from dialeval.errors import UsageError
-from dialeval.scores import Score, Scores
+from dialeval.scores import Score, Scores, columns
 from dialeval.scores.signature import ANNOTATION
 
 _PREFERENCE = {"first": (1.0, 0.0), "second": (0.0, 1.0), "tie": (0.5, 0.5)}
@@ -65,7 +64,7 @@ def _rows(seen: Snapshot, one: GivenAnswer, source: str, met: Mapping[Place, int
                     yield _score(seen, place, source, dimension, value, note)
 
 
-def values_of(question: Question, answer: Any) -> list[tuple[str, float | None, str | None]]:
+def values_of(question: SchemeQuestion, answer: Any) -> list[tuple[str, float | None, str | None]]:
     """Return dimension, value and note of each row that an answer makes."""
     if question.type == "text":
         return [(question.name, None, str(answer))]
@@ -86,7 +85,7 @@ def _score(
 
 
 def _preferences(
-    seen: Snapshot, one: GivenAnswer, source: str, question: Question, met: Mapping[Place, int]
+    seen: Snapshot, one: GivenAnswer, source: str, question: SchemeQuestion, met: Mapping[Place, int]
 ) -> Iterator[Score]:
     """Yield 1, 0 or a half for each side of a pair; where a side met several, with the other's name."""
     item = seen.items[one.item]
@@ -143,32 +142,12 @@ def _with_votes(dialogue: Dialogue, number: int, votes: dict[Place, Any], splitt
     return msgspec.structs.replace(made, turns=tuple(turns))
 
 
-def _parquet(seen: Snapshot) -> bytes:
-    out = io.BytesIO()
-    scores_of(seen).write_parquet(out)
-    return out.getvalue()
-
-
-def _scores_text(seen: Snapshot, how: str) -> bytes:
-    from dialeval.scores import columns
-
-    return (columns.to_csv if how == "csv" else columns.to_jsonl)(scores_of(seen)).encode()
-
-
-def _votes_text(seen: Snapshot) -> bytes:
-    return b"".join(msgspec.json.encode(vote.record()) + b"\n" for vote in votes_of(seen))
-
-
-def _dialogues_text(seen: Snapshot) -> bytes:
-    return b"".join(to_json(one) + b"\n" for one in dialogues_of(seen))
-
-
 _WRITERS: dict[str, Callable[[Snapshot], bytes]] = {
-    "scores.parquet": _parquet,
-    "scores.jsonl": lambda seen: _scores_text(seen, "jsonl"),
-    "scores.csv": lambda seen: _scores_text(seen, "csv"),
-    "votes.jsonl": _votes_text,
-    "acts.jsonl": _dialogues_text,
+    "scores.parquet": lambda seen: scores_of(seen).to_parquet(),
+    "scores.jsonl": lambda seen: columns.to_jsonl(scores_of(seen)).encode(),
+    "scores.csv": lambda seen: columns.to_csv(scores_of(seen)).encode(),
+    "votes.jsonl": lambda seen: b"".join(msgspec.json.encode(one.record()) + b"\n" for one in votes_of(seen)),
+    "acts.jsonl": lambda seen: b"".join(to_json(one) + b"\n" for one in dialogues_of(seen)),
     "label-studio.json": interchange.label_studio_tasks,
     "label-studio.xml": interchange.label_studio_config,
     "potato.jsonl": interchange.potato_answers,

@@ -27,7 +27,7 @@ from dialeval.annotation.answers import clean_words, is_valid
 from dialeval.annotation.assignment import insert_done
 from dialeval.annotation.items import filled_meta, one_conversation
 from dialeval.annotation.project import AnnotationProject, GivenAnswer, Snapshot, add_people, checked
-from dialeval.annotation.scheme import Question
+from dialeval.annotation.scheme import SchemeQuestion
 from dialeval.dialogues.visibility import visible
 from dialeval.errors import DataError, UsageError
 
@@ -79,7 +79,7 @@ def _quoted(text: str) -> str:
     return quoteattr(visible(text))
 
 
-def _options(question: Question, seen: Snapshot) -> list[tuple[str, str]]:
+def _options(question: SchemeQuestion, seen: Snapshot) -> list[tuple[str, str]]:
     """Return value and label of each possible answer; of marks, the candidates."""
     if question.type == "mark":
         return [(text, question.choice(text).label) for text in seen.project.candidates]
@@ -108,7 +108,7 @@ def _annotation(seen: Snapshot, one: GivenAnswer) -> dict[str, Any]:
     return {"completed_by": {"email": one.rater}, "lead_time": one.seconds, "result": result}
 
 
-def _texts_of(seen: Snapshot, one: GivenAnswer) -> Iterator[tuple[Question, list[str]]]:
+def _texts_of(seen: Snapshot, one: GivenAnswer) -> Iterator[tuple[SchemeQuestion, list[str]]]:
     """Yield each question that was answered, with the answer in words that `_understood` reads back."""
     for question in seen.project.scheme.questions:
         if question.name in one.answers:
@@ -246,7 +246,7 @@ def _answers(project: AnnotationProject, item: int, one: ExternalAnswer, path: s
     return answers
 
 
-def _understood(question: Question, texts: Sequence[str], candidates: Sequence[str]) -> Any:
+def _understood(question: SchemeQuestion, texts: Sequence[str], candidates: Sequence[str]) -> Any:
     """Read an answer from words; a word that is no answer raises ValueError."""
     if question.type == "text":
         return clean_words("\n".join(texts))

@@ -1,21 +1,25 @@
-"""Monitoring a project: agreement so far, how careful each rater is, and which items need somebody.
+"""Monitoring a project: agreement so far, how careful and independent raters are, which items need somebody.
 
 Agreement is measured on the first round alone: later rounds exist only where people disagreed. Marks have no
 kappa: what counts there is how far two wizards' sets overlap (Jaccard).
 """
 
 import itertools
+import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from statistics import median
 from typing import Any
 
 import numpy as np
 
 from dialeval.annotation.answers import agrees, is_accepted, majority
-from dialeval.annotation.project import GivenAnswer, Snapshot
-from dialeval.annotation.scheme import Question
+from dialeval.annotation.project import AnnotationProject, GivenAnswer, Snapshot, is_project, snapshot
+from dialeval.annotation.scheme import SchemeQuestion
+from dialeval.dialogues.contexts import conversation_of
+from dialeval.dialogues.votes import read_votes
 from dialeval.statistics import Estimate, agreement_interval, bootstrap_statistic, share
 
 _RESAMPLES = 500
@@ -45,7 +49,7 @@ def agreements(seen: Snapshot) -> list[QuestionAgreement]:
     return [_measure(question, seen) for question in seen.project.scheme.questions if question.type != "text"]
 
 
-def _measure(question: Question, seen: Snapshot) -> QuestionAgreement:
+def _measure(question: SchemeQuestion, seen: Snapshot) -> QuestionAgreement:
     first = {
         item: [one for one in found if one.round == 1]
         for item, found in seen.by_item().items()
@@ -64,7 +68,7 @@ def _measure(question: Question, seen: Snapshot) -> QuestionAgreement:
     return QuestionAgreement(question.name, level, alpha, kappa)
 
 
-def _matrix(question: Question, first: dict[int, list[GivenAnswer]], seen: Snapshot) -> tuple[Any, Any]:
+def _matrix(question: SchemeQuestion, first: dict[int, list[GivenAnswer]], seen: Snapshot) -> tuple[Any, Any]:
     """Return units x raters, and their dialogues; each of several choices is a unit, chosen or not."""
     raters = {name: column for column, name in enumerate(seen.raters())}
     rows, clusters = [], []
@@ -81,7 +85,7 @@ def _matrix(question: Question, first: dict[int, list[GivenAnswer]], seen: Snaps
     return np.array(rows), np.array(clusters)
 
 
-def _overlap(question: Question, first: dict[int, list[GivenAnswer]], seen: Snapshot) -> Estimate:
+def _overlap(question: SchemeQuestion, first: dict[int, list[GivenAnswer]], seen: Snapshot) -> Estimate:
     means, clusters = [], []
     for item, found in first.items():
         sets = [set(one.answers.get(question.name, ())) for one in found]
@@ -244,7 +248,7 @@ def disagree(seen: Snapshot, found: Sequence[GivenAnswer]) -> bool:
     return any(_differs(one, found) for one in (first, *others))
 
 
-def _differs(question: Question, found: Sequence[GivenAnswer]) -> bool:
+def _differs(question: SchemeQuestion, found: Sequence[GivenAnswer]) -> bool:
     given: list[Any] = [one.answers[question.name] for one in found if question.name in one.answers]
     if len(given) < 2 or question.type in ("text", "several"):
         return False
@@ -273,3 +277,78 @@ def settled(seen: Snapshot, number: int, found: list[GivenAnswer]) -> str | None
     name = seen.project.scheme.questions[0].name
     verdict = seen.verdicts.get(number, {}).get(name)
     return str(verdict) if verdict is not None else majority_answer(seen, found)
+
+
+# --- earlier work of raters: a judge who was a wizard on the same items is not independent ------------------
+# In the study of Gandhe and Traum two of the four judges had been wizards, three months before. Such things
+# happen and must be reported. Earlier projects, or files of votes, are named with `--earlier`.
+
+_DAY = 86_400.0
+
+
+@dataclass(frozen=True, slots=True)
+class Overlap:
+    """A judge who was a wizard before: where, on how many of the same items, and when last."""
+
+    rater: str
+    where: str
+    items: int
+    days: int | None
+
+    def __str__(self) -> str:
+        when = "" if self.days is None else f", last {self.days} days ago"
+        noun = "item" if self.items == 1 else "items"
+        return f"{self.rater} was a wizard on {self.items} of the same {noun} ({self.where}{when})"
+
+
+def record(project: AnnotationProject, sources: Sequence[str | Path]) -> None:
+    """Store in a project who did what before: in folders of earlier projects, or in files of votes."""
+    rows: list[tuple[str, str, str, str, int | None, float | None]] = []
+    for source in sources:
+        name = Path(source).name or str(source)
+        if not is_project(source):
+            rows += [
+                (one.rater, "wizard", name, one.dialogue_id, one.turn, None) for one in read_votes(source)
+            ]
+            continue
+        other = AnnotationProject(source)
+        seen = snapshot(other)
+        for one in seen.answered():
+            for number, turn, _ in seen.items[one.item].places:
+                rows.append((one.rater, other.scheme.role, name, *_origin(other, number, turn), one.at))
+        other.close()
+    with project.store.writing() as db:
+        names = {(row[2],) for row in rows}
+        db.executemany("DELETE FROM earlier WHERE study = ?", names)
+        db.executemany("INSERT INTO earlier VALUES (?, ?, ?, ?, ?, ?)", set(rows))
+
+
+def _origin(project: AnnotationProject, number: int, turn: int | None) -> tuple[str, int | None]:
+    """Return the conversation and turn behind a place: a reply `d@turn-3` is about turn 3 of `d`."""
+    name, origin = project.contexts[number]
+    return conversation_of(name), turn if origin is None else origin
+
+
+def overlaps(project: AnnotationProject) -> list[Overlap]:
+    """Return the judges who were wizards on items they judge now."""
+    if project.scheme.role != "judge":
+        return []
+    with project.store.reading() as db:
+        rows = db.execute("SELECT * FROM earlier WHERE role = 'wizard'").fetchall()
+        assigned = db.execute("SELECT rater, item FROM seats WHERE state <> 'rejected'").fetchall()
+    mine: dict[tuple[str, str, int | None], set[int]] = {}
+    for row in assigned:
+        for number, turn, _ in project.items[row["item"]].places if rows else ():
+            mine.setdefault((row["rater"], *_origin(project, number, turn)), set()).add(row["item"])
+    found: dict[tuple[str, str], tuple[set[int], float | None]] = {}
+    for row in rows:
+        items, last = found.get((row["rater"], row["study"]), (set(), None))
+        same = mine.get((row["rater"], conversation_of(row["dialogue"]), row["turn"]), set())
+        if same:
+            latest = max(filter(None, (last, row["at"])), default=None)
+            found[row["rater"], row["study"]] = (items | same, latest)
+    now = time.time()
+    return [
+        Overlap(rater, name, len(items), None if last is None else int((now - last) / _DAY))
+        for (rater, name), (items, last) in sorted(found.items())
+    ]

@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from dialeval.annotation.answers import NONE, answer_text
 from dialeval.annotation.project import GivenAnswer
-from dialeval.annotation.scheme import Question, Scheme
+from dialeval.annotation.scheme import Scheme, SchemeQuestion
 from dialeval.annotation.web import Refusal, Visit
 from dialeval.dialogues.visibility import shown
 
@@ -44,7 +44,7 @@ def refusal(refused: Refusal) -> Response:
     return page("message", refused.status, title=refused.title, message=message)
 
 
-def keys_of(question: Question) -> list[str]:
+def keys_of(question: SchemeQuestion) -> list[str]:
     """Return the key of each option: its own digit where all values are digits, else its place.
 
     >>> from dialeval.annotation.scheme import read_scheme
@@ -76,7 +76,7 @@ def questions_of(
 def _question_of(
     scheme: Scheme,
     place: int,
-    question: Question,
+    question: SchemeQuestion,
     fields: Mapping[str, Sequence[str]],
     missing: Mapping[int, str],
 ) -> dict[str, Any]:
@@ -97,7 +97,7 @@ def _question_of(
     }
 
 
-def _condition_of(scheme: Scheme, question: Question) -> dict[str, str] | None:
+def _condition_of(scheme: Scheme, question: SchemeQuestion) -> dict[str, str] | None:
     """Return the answers that a question depends on: for the script by place, for people in words."""
     when = question.when
     if when is None or when.question is None:
@@ -112,7 +112,7 @@ def _condition_of(scheme: Scheme, question: Question) -> dict[str, str] | None:
     }
 
 
-def _is_short(question: Question) -> bool:
+def _is_short(question: SchemeQuestion) -> bool:
     """Whether all options fit in one row."""
     labels = [one.label + one.help for one in question.choices]
     return 1 < len(labels) <= 3 and sum(map(len, labels)) <= 24

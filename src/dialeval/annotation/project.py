@@ -283,7 +283,8 @@ def fingerprint(digests: Iterable[str], *more: object) -> str:
 
     Projects on disk keep it, so it must not change with the names of our classes.
     """
-    digest = hashlib.sha256(repr(more).replace("GoldItem(", "Gold(").encode())
+    told = repr(more).replace("GoldItem(", "Gold(").replace("SchemeQuestion(", "Question(")
+    digest = hashlib.sha256(told.encode())
     for one in digests:
         digest.update(one.encode())
     return digest.hexdigest()

@@ -46,7 +46,7 @@ class Condition(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     present: bool = True
 
 
-class Question(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class SchemeQuestion(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One question: its type says what an answer is.
 
     `choice` one of `choices`, `several` any of them, `scale` a whole number from `low` to `high`, `text` free
@@ -111,7 +111,7 @@ class Scheme(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     title: str
     unit: Unit
     instructions: str
-    questions: tuple[Question, ...]
+    questions: tuple[SchemeQuestion, ...]
     of: Literal["dialogue", "turn"] = "dialogue"
     role: Literal["judge", "wizard"] = "judge"
     raters_per_item: int = 3
@@ -129,11 +129,11 @@ class Scheme(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     expert_per_day: int = 20
 
     @property
-    def marks(self) -> Question | None:
+    def marks(self) -> SchemeQuestion | None:
         """The question that is answered from the candidate list, if there is one."""
         return next((one for one in self.questions if one.type == "mark"), None)
 
-    def question(self, name: str) -> Question:
+    def question(self, name: str) -> SchemeQuestion:
         """Return the question of this name."""
         return next(one for one in self.questions if one.name == name)
 
@@ -218,7 +218,7 @@ def _problems(scheme: Scheme) -> list[tuple[str, str]]:
     return found
 
 
-def _of_question(one: Question) -> list[tuple[str, str]]:
+def _of_question(one: SchemeQuestion) -> list[tuple[str, str]]:
     found = []
     if not one.name.replace("-", "_").isidentifier():
         found.append(("name", "letters, digits, - and _ only, a letter first"))
@@ -236,7 +236,7 @@ def _of_question(one: Question) -> list[tuple[str, str]]:
     return found
 
 
-def _of_condition(when: Condition, earlier: tuple[Question, ...]) -> list[str]:
+def _of_condition(when: Condition, earlier: tuple[SchemeQuestion, ...]) -> list[str]:
     asked = next((one for one in earlier if one.name == when.question), None)
     if asked is None:
         return [f"no earlier question {when.question!r}"]

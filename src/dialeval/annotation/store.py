@@ -65,7 +65,7 @@ class DiskFullError(DialevalError):
 
 
 @dataclass(slots=True)
-class _Batch:
+class _SharedCommit:
     """Changes that are committed together, and the error if that failed."""
 
     is_settled: bool = False
@@ -172,7 +172,7 @@ class Store:
         self._open: list[sqlite3.Connection] = []
         self._idle: list[sqlite3.Connection] = []
         self._writer: sqlite3.Connection | None = None
-        self._batch: _Batch | None = None
+        self._batch: _SharedCommit | None = None
         self._turn, self._committing = threading.Lock(), threading.Lock()
         try:
             self._prepare(create)
@@ -253,23 +253,23 @@ class Store:
         if failure is not None:
             raise _readable(failure)
 
-    def _joined(self) -> tuple["_Batch", sqlite3.Connection]:
+    def _joined(self) -> tuple["_SharedCommit", sqlite3.Connection]:
         if self._writer is None:
             self._writer = self._connect()
             _keep_sums(self._writer)
         if self._batch is None:
             self._writer.execute("BEGIN IMMEDIATE")
-            self._batch = _Batch()
+            self._batch = _SharedCommit()
         return self._batch, self._writer
 
-    def _withdraw(self, db: sqlite3.Connection, batch: "_Batch", error: BaseException) -> None:
+    def _withdraw(self, db: sqlite3.Connection, batch: "_SharedCommit", error: BaseException) -> None:
         if db.in_transaction:
             db.execute("ROLLBACK TO one")
             db.execute("RELEASE one")
         else:  # a full disk ends the whole transaction, whoever was in it
             batch.error, batch.is_settled, self._batch = error, True, None
 
-    def _settle(self, batch: "_Batch") -> None:
+    def _settle(self, batch: "_SharedCommit") -> None:
         """Commit once for all writers of a batch; the first to arrive commits, the others find it done."""
         with self._committing:
             if not batch.is_settled:
@@ -278,7 +278,7 @@ class Store:
         if batch.error is not None:
             raise _readable(batch.error)
 
-    def _commit(self, batch: "_Batch") -> None:
+    def _commit(self, batch: "_SharedCommit") -> None:
         if batch.is_settled or self._writer is None:
             return
         try:

@@ -6,14 +6,15 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dialeval.cli import output
-from dialeval.cli.options import Columns, Format, Json, open_chats
-from dialeval.cli.serving import Address, AllowHost, Host, Port, print_links, serve_pages, server_names
+from dialeval.cli.options import Columns, Format, Json, open_chats, split_names
+from dialeval.cli.serving import PageServer, Port, print_links
 
 if TYPE_CHECKING:
     from dialeval.annotation import AnnotationProject, Scheme
 
 
 def annotate(
+    server: PageServer,
     chats: Annotated[
         list[str],
         typer.Argument(help="Dialogues, as score takes them (two sources for pairs), or a project's folder."),
@@ -57,10 +58,7 @@ def annotate(
         ),
     ] = None,
     links: Annotated[bool, typer.Option("--links", help="Print the links and end.")] = False,
-    host: Host = "127.0.0.1",
     port: Port = 8750,
-    allow_host: AllowHost = None,
-    address: Address = None,
     format: Format = None,
     columns: Columns = None,
     json: Json = False,
@@ -76,10 +74,10 @@ def annotate(
 
     if kind is not None and not export:
         raise UsageError("--as goes with --export")
-    serving = None if export or links else server_names(host, allow_host or [], address)
+    serving = None if export or links else server.names()
     changes: dict[str, int | str | None] = {"raters_per_item": overlap, "items_per_rater": per_rater}
     changes |= {"items": items, "speaker": speaker}
-    people = _names(raters), _names(experts)
+    people = split_names(raters), split_names(experts)
     if len(chats) == 1 and is_project(chats[0]):
         project = _resumed(Path(chats[0]), people)
     else:
@@ -89,15 +87,11 @@ def annotate(
         if export:
             _export(project, export, kind)
         elif serving is None:
-            _announce(project, address or f"http://{host}:{port}", json)
+            _announce(project, server.address or f"http://{server.host}:{port}", json)
         else:
-            _serve(project, host, port, *serving, address, json)
+            _serve(project, server, port, *serving, json)
     finally:
         project.close()
-
-
-def _names(text: str) -> list[str]:
-    return [name for name in (part.strip() for part in text.split(",")) if name]
 
 
 def _resumed(folder: Path, people: tuple[list[str], list[str]]) -> "AnnotationProject":
@@ -175,8 +169,8 @@ def _scheme(source: str, changes: dict[str, int | str | None]) -> tuple["Scheme"
 
 
 def _prepare(project: "AnnotationProject", earlier: list[str], answers: list[Path]) -> None:
-    from dialeval.annotation.earlier import overlaps, record
     from dialeval.annotation.interchange import load_answers
+    from dialeval.annotation.monitoring import overlaps, record
 
     if earlier:
         record(project, earlier)
@@ -208,13 +202,7 @@ def _announce(project: "AnnotationProject", address: str, json: bool) -> None:
 
 
 def _serve(
-    project: "AnnotationProject",
-    host: str,
-    port: int,
-    names: list[str],
-    is_secure: bool,
-    address: str | None,
-    json: bool,
+    project: "AnnotationProject", server: PageServer, port: int, names: list[str], is_secure: bool, json: bool
 ) -> None:
     """Print everybody's link, then serve until Ctrl-C."""
     from dialeval.annotation.app import make_app
@@ -225,5 +213,5 @@ def _serve(
             "Give each rater their own link; it is their key. Ctrl-C ends; run the command again to go on."
         )
 
-    serve_pages(make_app(project, names, is_secure=is_secure), host, port, names, address, announce)
+    server.serve(make_app(project, names, is_secure=is_secure), port, names, announce)
     output.say(f"ended; everything is in {project.folder}")

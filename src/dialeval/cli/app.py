@@ -10,10 +10,8 @@ from dialeval.cli import (
     catalogue,
     contrast,
     corpora,
-    exporting,
     models,
     output,
-    reproduction,
     serving,
     studies,
     systems,
@@ -21,18 +19,7 @@ from dialeval.cli import (
     training,
     trust,
 )
-from dialeval.cli.options import (
-    Cache,
-    Chats,
-    Columns,
-    Format,
-    Json,
-    Metrics,
-    Overwrite,
-    Part,
-    Threads,
-    open_chats,
-)
+from dialeval.cli.options import ChatSource, Json, Metrics, Overwrite, Running, grouped
 from dialeval.cli.places import Verb
 
 app = typer.Typer(
@@ -67,12 +54,9 @@ def dialeval(
     """How good is your dialogue system, and how far can each automatic number be trusted?"""
 
 
-app.command(cls=Verb)(catalogue.demo)
-
-
-@app.command(cls=Verb)
 def score(
-    chats: Chats,
+    source: ChatSource,
+    _: Running,
     metric: Metrics = None,
     out: Annotated[
         str | None,
@@ -80,9 +64,6 @@ def score(
             "-o", "--out", help="A run folder, or a .parquet, .jsonl or .csv file; - prints JSONL rows."
         ),
     ] = None,
-    format: Format = None,
-    columns: Columns = None,
-    part: Part = None,
     explain: Annotated[
         bool,
         typer.Option(
@@ -90,8 +71,6 @@ def score(
         ),
     ] = False,
     overwrite: Overwrite = False,
-    threads: Threads = None,
-    cache: Cache = None,
     json: Json = False,
 ) -> None:
     """Score dialogues with one or more metrics.
@@ -100,17 +79,17 @@ def score(
     """
     from dialeval.jobs.scoring import build_all, count_dialogues, estimates, score_to
 
-    again = None if "-" in chats else lambda: open_chats(chats, format, columns, part)
+    chats = source.chats
     metrics = build_all(metric or ())
-    for line in estimates(again, metrics):
+    for line in estimates(None if "-" in chats else source.open, metrics):
         output.say(line)
-    total = count_dialogues(chats) if columns is None and output.is_watched() else None
+    total = count_dialogues(chats) if source.columns is None and output.is_watched() else None
     with output.progress("dialogues scored", total) as watch:
         summary = score_to(
-            open_chats(chats, format, columns, part),
+            source.open(),
             metrics,
             out,
-            name=", ".join(chats),
+            name=source.name,
             overwrite=overwrite,
             watch=watch,
             explain=explain,
@@ -136,8 +115,7 @@ def _say_notes(chats: list[str], summary: Any) -> None:
     for source in summary.signatures if summary.dialogues else ():
         if not any(row["source"] == source and row["n"] for row in summary.rows()):
             output.say(f"{source} scored nothing: {summary.why_silent(source)}")
-    for warning in summary.warnings():
-        output.say(warning)
+    output.say(*summary.warnings())
     if summary.licences and output.is_watched():
         output.say(
             f"{', '.join(summary.licences)}: weights for non-commercial use, because of their training data: "
@@ -149,46 +127,50 @@ def _show(chats: list[str], summary: Any, out: str | None, explain: bool, json: 
     if out == "-":
         return
     if explain:
-        from dialeval.cli import explanations
+        from dialeval.cli import dialogues
     if json:
-        why = explanations.as_dict(summary, out) if explain else {}
+        why = dialogues.as_dict(summary, out) if explain else {}
         output.print_json(summary.to_dict(input=", ".join(chats)) | why)
         return
     tables.show_summary(summary)
     if explain:
-        explanations.show_first(summary, out, _EXPLAINED)
+        dialogues.show_first(summary, out, _EXPLAINED)
     tables.say_signatures(summary.signatures)
     if out:
         output.say(f"written: {out}")
 
 
-app.command(cls=Verb)(studies.study)
-app.command(cls=Verb)(studies.report)
-app.command(cls=Verb)(studies.benchmark)
-app.command(cls=Verb)(studies.compare)
-app.command(cls=Verb)(studies.check)
-app.command(cls=Verb)(exporting.export)
-app.command(cls=Verb)(trust.trust)
-app.command(cls=Verb)(trust.plan)
-app.command(cls=Verb)(trust.pairs)
-app.command(cls=Verb)(trust.repeats)
-app.command(cls=Verb)(batch.batch)
-
-
-app.command(cls=Verb)(corpora.inspect)
-app.command(cls=Verb)(corpora.convert)
-app.command(cls=Verb)(corpora.index)
-app.command(cls=Verb)(training.train)
-app.command(cls=Verb)(training.tune)
-app.command(cls=Verb)(corpora.acts)
-app.command(cls=Verb)(corpora.coverage)
-app.command(cls=Verb)(systems.respond)
-app.command(cls=Verb)(systems.simulate)
-app.command(cls=Verb)(serving.serve)
-app.command(cls=Verb)(annotation.annotate)
-app.command(cls=Verb)(systems.chat)
-app.command(cls=Verb)(contrast.contrast)
-app.command(cls=Verb)(reproduction.reproduce)
-app.command(cls=Verb)(training.blend)
-app.command("list", cls=Verb)(catalogue.list_)
-app.command(cls=Verb)(catalogue.verify)
+_VERBS = (
+    catalogue.demo,
+    score,
+    studies.study,
+    studies.report,
+    studies.benchmark,
+    studies.compare,
+    studies.check,
+    catalogue.export,
+    trust.trust,
+    trust.plan,
+    trust.pairs,
+    trust.repeats,
+    batch.batch,
+    corpora.inspect,
+    corpora.convert,
+    corpora.index,
+    training.train,
+    training.tune,
+    corpora.acts,
+    corpora.coverage,
+    systems.respond,
+    systems.simulate,
+    serving.serve,
+    annotation.annotate,
+    systems.chat,
+    contrast.contrast,
+    catalogue.reproduce,
+    training.blend,
+    catalogue.list_,
+    catalogue.verify,
+)
+for _verb in _VERBS:
+    app.command("list" if _verb is catalogue.list_ else None, cls=Verb)(grouped(_verb))

@@ -1,4 +1,4 @@
-"""`dialeval list`, `demo` and `verify`: what there is, and whether it works."""
+"""`dialeval list`, `demo`, `verify`, `reproduce`, `export`: what there is, and whether it works."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -6,7 +6,8 @@ from typing import Annotated, Any
 import typer
 
 from dialeval.cli import output, tables
-from dialeval.cli.options import Json
+from dialeval.cli.options import Json, Running
+from dialeval.cli.places import check_places
 from dialeval.errors import UsageError
 
 
@@ -34,7 +35,7 @@ def verify(
 
     Example: dialeval verify
     """
-    from dialeval.jobs import verify as job
+    from dialeval.jobs import demo as job
 
     if accept:
         output.say(f"added: {', '.join(job.accept()) or 'nothing new'}")
@@ -162,3 +163,58 @@ def _download(name: str) -> None:
         output.say(f"downloaded: {path}")
     if not found:
         output.say(f"{name} is there already: {data_folder() / chosen.folder}")
+
+
+def export(
+    run: Annotated[Path, typer.Argument(help="A run folder.")],
+    to: Annotated[str, typer.Option(help="mlflow, wandb, langfuse, otel or hub.")],
+    name: Annotated[
+        str | None,
+        typer.Option(help="Experiment, project, service, or repository on the Hub (organisation/name)."),
+    ] = None,
+) -> None:
+    """Send the scores of a run to another tool; the text of dialogues stays here.
+
+    Example: dialeval export run/ --to mlflow --name my-bot
+    """
+    from dialeval.jobs.exporting import export as send
+
+    output.print_lines([send(run, to, name)])
+
+
+def reproduce(
+    _: Running,
+    paper: Annotated[
+        str,
+        typer.Argument(
+            help="floweval, voted-appropriateness, next-user-sentiment or dialoguescore.", show_default=False
+        ),
+    ],
+    out: Annotated[
+        Path | None, typer.Option("-o", "--out", help="Folder of the pages; by default the paper's name.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Compute every table and figure of a paper from the data at hand; the same command again resumes.
+
+    Writes page.html, page.md and rows.jsonl.
+
+    Example: dialeval reproduce voted-appropriateness -o voted/
+    """
+    from collections import Counter
+    from dataclasses import asdict
+
+    from dialeval.jobs.reproduction import MARKS
+    from dialeval.jobs.reproduction import reproduce as job
+
+    folder = out or Path(paper)
+    check_places("reproduce", {"out": folder})
+    with output.progress("rows") as watch:
+        done = job(paper, folder, watch=watch)
+    marks = Counter(one.mark for one in done)
+    if json:
+        rows = [{**asdict(one.row), "ours": asdict(one.ours), "mark": one.mark} for one in done]
+        output.print_json({"rows": rows, "marks": dict(marks)})
+        return
+    output.print_table("Marks", ("mark", "rows"), [(mark, marks[mark]) for mark in MARKS if marks[mark]])
+    output.say(f"written: {folder / 'page.html'}, {folder / 'page.md'}")

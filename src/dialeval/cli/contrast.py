@@ -6,28 +6,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dialeval.cli import output, tables
-from dialeval.cli.options import (
-    Cache,
-    Chats,
-    Columns,
-    Confidence,
-    Format,
-    Json,
-    Metrics,
-    Overwrite,
-    Part,
-    Resamples,
-    Seed,
-    Threads,
-    open_chats,
-)
+from dialeval.cli.options import ChatSource, Confidence, Json, Metrics, Overwrite, Resamples, Running, Seed
 
 if TYPE_CHECKING:
     from dialeval.jobs.contrast import ContrastResult
+    from dialeval.statistics.resampling import Draws
 
 
 def contrast(
-    chats: Chats,
+    source: ChatSource,
+    _: Running,
     metric: Metrics = None,
     negatives: Annotated[
         list[str] | None,
@@ -44,7 +32,6 @@ def contrast(
         ),
     ] = None,
     sample: Annotated[int, typer.Option(min=0, help="Replies to take for negatives; 0: all.")] = 2000,
-    part: Part = None,
     resamples: Resamples = 1000,
     confidence: Confidence = 0.95,
     seed: Seed = 0,
@@ -53,10 +40,6 @@ def contrast(
         typer.Option("-o", "--out", help="With --systems: a run folder with all dialogues, for a study."),
     ] = None,
     overwrite: Overwrite = False,
-    format: Format = None,
-    columns: Columns = None,
-    threads: Threads = None,
-    cache: Cache = None,
     json: Json = False,
 ) -> None:
     """Hold true replies against replies from elsewhere, or against what systems said in their place.
@@ -70,18 +53,18 @@ def contrast(
         raise UsageError("one at a time: --negatives or --systems")
     if out and not systems:
         raise UsageError("-o goes with --systems")
-    logged = list(open_chats(chats, format, columns, part, ("test", "all")))
-    draws = job.Draws(resamples, confidence, seed)
+    logged = list(source.open("test", "all"))
+    draws: Draws = {"resamples": resamples, "confidence": confidence, "seed": seed}
     with output.progress("dialogues scored") as watch:
         if systems:
             paths = [path for one in systems for path in _files(one)]
             found = job.contrast_systems(
-                logged, paths, metric or (), out=out, overwrite=overwrite, draws=draws, watch=watch
+                logged, paths, metric or (), out=out, overwrite=overwrite, watch=watch, **draws
             )
         else:
             kinds = tuple(dict.fromkeys(negatives or ("session",)))
             found = job.contrast_negatives(
-                logged, metric or (), kinds, sample=sample or None, draws=draws, watch=watch
+                logged, metric or (), kinds, sample=sample or None, watch=watch, **draws
             )
     ranked = job.combined(found.rows) if systems else {}
     if json:
@@ -89,8 +72,7 @@ def contrast(
         output.print_json({"rows": found.rows, **ranked, "notes": found.notes, "signatures": told})
         return
     (_show_systems if systems else _show_negatives)(found, ranked)
-    for note in found.notes:
-        output.say(note)
+    output.say(*found.notes)
     if out:
         output.say(f"written: {out}")
     tables.say_signatures(found.signatures)

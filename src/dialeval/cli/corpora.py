@@ -1,25 +1,12 @@
 """`dialeval convert`, `index`, `acts` and `coverage`: corpora of dialogues."""
 
-import json as jsons
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from dialeval.cli import output
-from dialeval.cli.options import (
-    Cache,
-    Chats,
-    Columns,
-    Confidence,
-    Format,
-    Json,
-    Overwrite,
-    Part,
-    Threads,
-    open_chats,
-)
-from dialeval.cli.overviews import show_overview
+from dialeval.cli.options import Chats, ChatSource, Columns, Confidence, Format, Json, Overwrite, Running
 
 if TYPE_CHECKING:
     from dialeval.jobs.acts import ActReport
@@ -36,23 +23,20 @@ def inspect(
 
     Example: dialeval inspect langfuse-export.json
     """
+    from dialeval.cli.dialogues import show_overview
     from dialeval.dialogues.formats.overview import overview
 
     found = overview(chats, format, columns)
     if json:
         output.print_json(found.to_dict())
         return
-    for message in found.told:
-        output.say(message)
+    output.say(*found.told)
     show_overview(found)
 
 
 def convert(
-    chats: Chats,
+    source: ChatSource,
     out: Annotated[str, typer.Option("-o", "--out", help="A .jsonl, .parquet or .csv file; - prints JSONL.")],
-    format: Format = None,
-    columns: Columns = None,
-    part: Part = None,
     ratings: Annotated[Path | None, typer.Option(help="Write a public set's ratings here too.")] = None,
 ) -> None:
     """Turn dialogues of any known format, or a public set, into JSONL, Parquet or CSV.
@@ -62,17 +46,18 @@ def convert(
     from dialeval.dialogues import datasets, formats
     from dialeval.errors import UsageError
 
-    chosen = formats.public_part(chats[0]) if len(chats) == 1 else None
+    chosen = formats.public_part(source.chats[0]) if len(source.chats) == 1 else None
     if ratings and not chosen:
         raise UsageError("--ratings goes with a public set")
-    count = formats.write(open_chats(chats, format, columns, part), out)
+    count = formats.write(source.open(), out)
     if ratings and chosen:
         datasets.public_set(chosen[0]).ratings().write(ratings)
     output.say(f"{output.counted(count, 'dialogue')} written: {out}")
 
 
 def index(
-    corpus: Chats,
+    source: ChatSource,
+    _: Running,
     out: Annotated[
         Path | None,
         typer.Option("-o", "--out", help="Folder of the index; for a public set, where metrics look for it."),
@@ -92,11 +77,6 @@ def index(
     ] = None,
     add: Annotated[bool, typer.Option("--add", help="Add to the index that is there.")] = False,
     overwrite: Overwrite = False,
-    format: Format = None,
-    columns: Columns = None,
-    part: Part = None,
-    threads: Threads = None,
-    cache: Cache = None,
     json: Json = False,
 ) -> None:
     """Index a corpus of good dialogues: what floweval compares with, and a place to search in.
@@ -108,12 +88,12 @@ def index(
     from dialeval.jobs.indexing import index_to
     from dialeval.models.consensus import corpus_folder
 
-    public = formats.public_part(corpus[0]) if len(corpus) == 1 else None
+    public = formats.public_part(source.chats[0]) if len(source.chats) == 1 else None
     if out is None and not public:
         raise UsageError("say where the index goes: -o my-index/")
     with output.progress("dialogues indexed") as watch:
         made = index_to(
-            open_chats(corpus, format, columns, part, ("train",)),
+            source.open("train"),
             out or corpus_folder(public[0] if public else ""),
             encoder,
             plain=plain,
@@ -132,16 +112,14 @@ def index(
 
 
 def acts(
-    chats: Chats,
+    source: ChatSource,
+    _: Running,
     out: Annotated[
         str | None,
         typer.Option(
             "-o", "--out", help="A .json file of ActDial segments, or .jsonl, .parquet, .csv; - prints JSONL."
         ),
     ] = None,
-    format: Format = None,
-    columns: Columns = None,
-    part: Part = None,
     splitter: Annotated[
         Literal["punkt", "punkt+comma"], typer.Option(help="How turns are cut that come without segments.")
     ] = "punkt+comma",
@@ -151,8 +129,6 @@ def acts(
     expert: Annotated[
         Path | None, typer.Option(help="Segments with an expert's acts, to measure accuracy.")
     ] = None,
-    threads: Threads = None,
-    cache: Cache = None,
     json: Json = False,
 ) -> None:
     """Label segments with what they do, and count: acts, agreement of raters, accuracy.
@@ -163,22 +139,18 @@ def acts(
 
     with output.progress("dialogues read") as watch:
         found = annotate_acts(
-            chats,
-            out,
-            format=format,
-            columns=columns,
-            part=part,
+            out=out,
             splitter=splitter,
             model=model,
             expert=expert,
             watch=watch,
+            **vars(source),
         )
-    for note in found.notes:
-        output.say(note)
+    output.say(*found.notes)
     if out == "-":
         return
     if json:
-        output.print_json({"input": ", ".join(chats), **found.to_dict()})
+        output.print_json({"input": source.name, **found.to_dict()})
     else:
         _show_acts(found)
     if out:
@@ -227,7 +199,8 @@ _FARTHEST = 5
 
 
 def coverage(
-    chats: Chats,
+    source: ChatSource,
+    _: Running,
     corpus: Annotated[Path, typer.Option(help="Folder of an index (see: dialeval index).")],
     column: Annotated[
         str | None, typer.Option(help="Features to compare; by default the first that can be made.")
@@ -239,13 +212,8 @@ def coverage(
         list[Path] | None,
         typer.Option("-o", "--out", help="A picture, .svg or .html, or all figures, .json; repeat for more."),
     ] = None,
-    part: Part = None,
     confidence: Confidence = 0.95,
     seed: Annotated[int, typer.Option(help="Seed of the samples of a large corpus.")] = 0,
-    format: Format = None,
-    columns: Columns = None,
-    threads: Threads = None,
-    cache: Cache = None,
     json: Json = False,
 ) -> None:
     """Lay dialogues over a corpus: how many have a near neighbour in it, and a picture of both.
@@ -260,21 +228,18 @@ def coverage(
     if wrong:
         raise UsageError(f"cannot write {wrong[0]}: the name must end in {', '.join(_ENDINGS)}")
     found = cover(
-        open_chats(chats, format, columns, part, ("test", "all")),
+        source.open("test", "all"),
         corpus,
         column,
         encoder=encoder,
         confidence=confidence,
         seed=seed,
     )
-    name = ", ".join(chats)
-    record = found.to_dict(data=name, folder=str(corpus))
+    record = found.to_dict(data=source.name, folder=str(corpus))
     for path in out or ():
-        if path.suffix.lower() == ".json":
-            text = jsons.dumps(record, ensure_ascii=False, indent=1, allow_nan=False) + "\n"
-        else:
-            text = _picture(found, name, path.suffix.lower() == ".html")
-        files.write_text(path, text)
+        ending = path.suffix.lower()
+        drawn = "" if ending == ".json" else _picture(found, source.name, ending == ".html")
+        files.write_text(path, drawn or files.json_text(record))
     if json:
         output.print_json(record)
     else:

@@ -1,9 +1,15 @@
-"""Options that several verbs share."""
+"""Options that several verbs share: single ones, and groups of them that go together.
 
+A group is a dataclass. A verb that has a parameter of such a type has all its fields for options (`grouped`).
+"""
+
+import functools
+import inspect
 import os
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
@@ -11,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from dialeval.dialogues import Dialogue
+    from dialeval.systems import System
 
 Metrics = Annotated[
     list[str] | None,
@@ -52,6 +59,11 @@ Map = Annotated[
 Seed = Annotated[int, typer.Option(help="Seed of all resampling.")]
 Resamples = Annotated[int, typer.Option(min=100, help="Draws of every bootstrap and permutation test.")]
 Confidence = Annotated[float, typer.Option(min=0.5, max=0.999, help="Confidence of the intervals.")]
+
+
+def split_names(text: str) -> list[str]:
+    """Return names that are given with commas between them."""
+    return [name for name in (part.strip() for part in text.split(",")) if name]
 
 
 def open_chats(
@@ -114,3 +126,116 @@ Cache = Annotated[
     Path | None,
     typer.Option(help="Keep vectors of texts in this folder.", callback=_keep("DIALEVAL_CACHE")),
 ]
+
+
+# --- groups -------------------------------------------------------------------------------------------------
+
+
+def grouped(verb: Callable[..., None]) -> Callable[..., None]:
+    """Let options stand in place of each parameter that is a group; they come after the verb's own."""
+    hints = get_type_hints(verb, include_extras=True)
+    groups: dict[str, Any] = {name: kind for name, kind in hints.items() if is_dataclass(kind)}
+    own, shared = list[inspect.Parameter](), list[inspect.Parameter]()
+    for one in inspect.signature(verb).parameters.values():
+        if one.name in groups:
+            shared += inspect.signature(groups[one.name]).parameters.values()
+        else:
+            own.append(one.replace(annotation=hints[one.name]))
+
+    @functools.wraps(verb)
+    def run(**given: Any) -> None:
+        made = {
+            name: kind(**{field.name: given.pop(field.name) for field in fields(kind)})
+            for name, kind in groups.items()
+        }
+        verb(**given, **made)
+
+    taken = sorted(own + shared, key=lambda one: one.default is not one.empty)
+    run.__signature__ = inspect.Signature(taken)  # type: ignore[attr-defined]
+    run.__annotations__ = {one.name: one.annotation for one in taken}
+    return run
+
+
+@dataclass(frozen=True)
+class ChatSource:
+    """Where dialogues are read from."""
+
+    chats: Chats
+    format: Format = None
+    columns: Columns = None
+    part: Part = None
+
+    @property
+    def name(self) -> str:
+        """What was given, for the record."""
+        return ", ".join(self.chats)
+
+    def open(self, *usual: str) -> "Iterator[Dialogue]":
+        """Open the dialogues; of a public set without --part, the first of these that it has, or all."""
+        return open_chats(self.chats, self.format, self.columns, self.part, usual or ("all",))
+
+
+@dataclass(frozen=True)
+class Running:
+    """How models run; the options are handed to their room when they are read."""
+
+    threads: Threads = None
+    cache: Cache = None
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """How intervals and tests are drawn."""
+
+    resamples: Resamples = 10_000
+    confidence: Confidence = 0.95
+    seed: Seed = 0
+
+    def study_settings(self) -> dict[str, Any]:
+        """Return them as a study takes them; its bootstraps use every core."""
+        from dialeval.models.tokenization import default_threads
+
+        return {**vars(self), "permutations": self.resamples, "workers": default_threads()}
+
+
+@dataclass(frozen=True)
+class Asking:
+    """How a system under test is asked."""
+
+    system: Annotated[
+        str,
+        typer.Option(
+            "--system",
+            help="http(s) address of an OpenAI-compatible endpoint; module:function; or "
+            "retrieval[:corpus=FILE], wizard-max-voted:votes=FILE, wizard-random:votes=FILE[,seed=0].",
+        ),
+    ]
+    name: Annotated[
+        str | None, typer.Option(help="What the system is called; by default the model or --system.")
+    ] = None
+    model: Annotated[str | None, typer.Option(help="Model to ask the endpoint for.")] = None
+    instructions: Annotated[str | None, typer.Option(help="System prompt to send first.")] = None
+    temperature: Annotated[
+        float | None, typer.Option(min=0, help="Temperature; by default 0.", show_default=False)
+    ] = None
+    max_tokens: Annotated[
+        int | None, typer.Option(min=1, help="Longest answer in tokens; by default 256.", show_default=False)
+    ] = None
+    timeout: Annotated[
+        float | None,
+        typer.Option(
+            min=0.01,
+            help="Seconds for one try of an endpoint, or one call of a function; by default 60.",
+            show_default=False,
+        ),
+    ] = None
+    tries: Annotated[
+        int | None, typer.Option(min=1, help="Tries for one answer; by default 3.", show_default=False)
+    ] = None
+
+    def build(self, **more: Any) -> "System":
+        """Make the system."""
+        from dialeval.systems import build
+
+        given = dict(vars(self))
+        return build(given.pop("system"), **given, **more)

@@ -2,7 +2,6 @@
 
 import contextlib
 import dataclasses
-import json
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -31,9 +30,10 @@ def plain(text: object) -> str:
     return _OBEYED.sub("\ufffd", visible(_BREAK.sub(" ", str(text))))
 
 
-def say(message: str) -> None:
-    """Tell a person something beside the data."""
-    print(plain(message), file=sys.stderr)
+def say(*messages: object) -> None:
+    """Tell a person something beside the data, a line each."""
+    for message in messages:
+        print(plain(message), file=sys.stderr)
 
 
 def print_lines(lines: Iterable[str]) -> None:
@@ -44,7 +44,7 @@ def print_lines(lines: Iterable[str]) -> None:
 
 def print_json(value: Any) -> None:
     """Print a value as JSON that never holds NaN."""
-    print_json_text(json.dumps(value, ensure_ascii=False, indent=1, allow_nan=False))
+    print_json_text(files.json_text(value))
 
 
 def print_json_text(text: str) -> None:

@@ -5,12 +5,13 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 import typer
 
 from dialeval.cli import output
-from dialeval.cli.options import Cache, Metrics, Threads
+from dialeval.cli.options import Metrics, Running
 
 Host = Annotated[str, typer.Option(help="Where to listen; by default only for this machine.")]
 Port = Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 takes a free one.")]
@@ -18,10 +19,38 @@ AllowHost = Annotated[
     list[str] | None,
     typer.Option(help="A name by which others reach this server; needed with --host 0.0.0.0."),
 ]
-Address = Annotated[
-    str | None,
-    typer.Option(help="What people open, if a proxy stands before it: https://rating.example.org"),
-]
+
+
+@dataclass(frozen=True)
+class PageServer:
+    """A server of pages for invited people."""
+
+    host: Host = "127.0.0.1"
+    allow_host: AllowHost = None
+    address: Annotated[
+        str | None,
+        typer.Option(help="What people open, if a proxy stands before it: https://rating.example.org"),
+    ] = None
+
+    def names(self) -> tuple[list[str], bool]:
+        """Return the names that pages are reached by, and whether by HTTPS; needs the extra `serve`."""
+        require_extra()
+        from dialeval.annotation.web import check_host, outside
+
+        known, is_secure = outside(self.address)
+        given = [name.lower() for name in [*(self.allow_host or ()), *known]]
+        return check_host(self.host, given), is_secure
+
+    def serve(self, app: Any, port: int, names: Sequence[str], announce: Callable[[str], None]) -> None:
+        """Listen, announce the address that people open, and serve until Ctrl-C."""
+        from dialeval.annotation.web import address_of, listen
+        from dialeval.annotation.web import serve as run
+
+        taken = listen(self.host, port)
+        announce(self.address.rstrip("/") if self.address else address_of(taken, names))
+        sys.stdout.flush()
+        with contextlib.suppress(KeyboardInterrupt):
+            run(app, taken)
 
 
 def require_extra(*more: str) -> None:
@@ -35,29 +64,6 @@ def require_extra(*more: str) -> None:
             importlib.import_module(name)
     except ModuleNotFoundError as error:
         raise UsageError(f"{error.name} is missing: pip install 'dialeval[serve]'") from None
-
-
-def server_names(host: str, allow_host: Sequence[str], address: str | None) -> tuple[list[str], bool]:
-    """Return the names that pages are reached by, and whether by HTTPS; needs the extra `serve`."""
-    require_extra()
-    from dialeval.annotation.web import check_host, outside
-
-    known, is_secure = outside(address)
-    return check_host(host, [name.lower() for name in [*allow_host, *known]]), is_secure
-
-
-def serve_pages(
-    app: Any, host: str, port: int, names: Sequence[str], address: str | None, announce: Callable[[str], None]
-) -> None:
-    """Listen, announce the address that people open, and serve until Ctrl-C."""
-    from dialeval.annotation.web import address_of, listen
-    from dialeval.annotation.web import serve as run
-
-    taken = listen(host, port)
-    announce(address.rstrip("/") if address else address_of(taken, names))
-    sys.stdout.flush()
-    with contextlib.suppress(KeyboardInterrupt):
-        run(app, taken)
 
 
 def print_links(rows: Sequence[dict[str, str]], json: bool) -> None:
@@ -76,6 +82,7 @@ def print_links(rows: Sequence[dict[str, str]], json: bool) -> None:
 
 
 def serve(
+    _: Running,
     metric: Metrics = None,
     host: Host = "127.0.0.1",
     port: Port = 8000,
@@ -87,8 +94,6 @@ def serve(
     ] = 256,
     timeout: Annotated[float, typer.Option(min=0.01, help="The most seconds for one request.")] = 60,
     together: Annotated[int, typer.Option(min=1, help="Turns scored in one pass, at most.")] = 2_000,
-    threads: Threads = None,
-    cache: Cache = None,
 ) -> None:
     """Score dialogues that come over HTTP.
 

@@ -9,7 +9,7 @@ import typer
 from dialeval.cli import output, tables
 from dialeval.cli.options import (
     Cache,
-    Confidence,
+    Drawing,
     Json,
     Level,
     Map,
@@ -17,6 +17,7 @@ from dialeval.cli.options import (
     Metrics,
     Overwrite,
     Resamples,
+    Running,
     Seed,
     Threads,
 )
@@ -35,6 +36,7 @@ Classes = Annotated[
 
 
 def study(
+    drawing: Drawing,
     inputs: Annotated[list[Path], typer.Argument(help="Run folders and tables of scores or ratings.")],
     map: Map = None,
     gold: Annotated[
@@ -62,9 +64,6 @@ def study(
     ] = None,
     method: Method = "spearman",
     against: Against = None,
-    resamples: Resamples = 10_000,
-    confidence: Confidence = 0.95,
-    seed: Seed = 0,
     fresh: Annotated[
         bool, typer.Option("--fresh", help="Leave out what was joined to the run earlier.")
     ] = False,
@@ -78,7 +77,6 @@ def study(
     from msgspec.structs import replace
 
     from dialeval.jobs import runs
-    from dialeval.models.tokenization import default_threads
     from dialeval.studies import study as make_study
 
     given = runs.study_input(inputs, map or (), fresh=fresh)
@@ -100,11 +98,7 @@ def study(
         combine=tuple(combine or ()),
         context=context,
         method=method,
-        resamples=resamples,
-        permutations=resamples,
-        confidence=confidence,
-        seed=seed,
-        workers=default_threads(),
+        **drawing.study_settings(),
         replies=run.replies(given.runs) if run and any("=line:" in one for one in combine or ()) else None,
     )
     found = replace(found, runs=given.runs)
@@ -142,6 +136,8 @@ def report(
 
 
 def benchmark(
+    drawing: Drawing,
+    _: Running,
     set: Annotated[
         str, typer.Argument(help="A public set with ratings (see: dialeval list sets), or multiwoz.")
     ],
@@ -173,13 +169,8 @@ def benchmark(
     ] = None,
     method: Method = "spearman",
     against: Against = None,
-    resamples: Resamples = 10_000,
-    confidence: Confidence = 0.95,
-    seed: Seed = 0,
     out: Annotated[Path | None, typer.Option("-o", "--out", help="Write a run folder with report.")] = None,
     overwrite: Overwrite = False,
-    threads: Threads = None,
-    cache: Cache = None,
     json: Json = False,
 ) -> None:
     """Measure metrics on a public set against human ratings, beside peers and published figures.
@@ -190,7 +181,6 @@ def benchmark(
     """
     from dialeval.errors import UsageError
     from dialeval.jobs.benchmark import benchmark as run_benchmark
-    from dialeval.models.tokenization import default_threads
 
     if set == "multiwoz":
         if peers or level or dimension or part or where or combine or against or out:
@@ -218,11 +208,7 @@ def benchmark(
             by=by,
             combine=tuple(combine or ()),
             method=method,
-            resamples=resamples,
-            permutations=resamples,
-            confidence=confidence,
-            seed=seed,
-            workers=default_threads(),
+            **drawing.study_settings(),
         )
     if out:
         report(out, None, f"{set}: metrics against human ratings")
@@ -243,8 +229,7 @@ def benchmark(
     if classes:
         tables.show_classes(found.study)
     tables.show_subsets(found.study)
-    for note in found.study.notes:
-        output.say(note)
+    output.say(*found.study.notes)
     for name, seen in found.seen.items():
         output.say(f"{name}, training and tuning data: {seen}")
     tables.say_signatures(found.study.signatures)

@@ -1,72 +1,31 @@
 """`dialeval respond`, `simulate` and `chat`: a system answers fixed contexts, simulated users, or people."""
 
 import contextlib
+from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from dialeval.cli import output
-from dialeval.cli.options import Cache, Chats, Columns, Format, Json, Part, Threads, open_chats
-from dialeval.cli.serving import Address, AllowHost, Host, Port, print_links, serve_pages, server_names
-
-SystemSpec = Annotated[
-    str,
-    typer.Option(
-        "--system",
-        help="http(s) address of an OpenAI-compatible endpoint; module:function; or retrieval[:corpus=FILE], "
-        "wizard-max-voted:votes=FILE, wizard-random:votes=FILE[,seed=0].",
-    ),
-]
-Name = Annotated[
-    str | None, typer.Option(help="What the system is called; by default the model or --system.")
-]
-Model = Annotated[str | None, typer.Option(help="Model to ask the endpoint for.")]
-Instructions = Annotated[str | None, typer.Option(help="System prompt to send first.")]
-Temperature = Annotated[
-    float | None, typer.Option(min=0, help="Temperature; by default 0.", show_default=False)
-]
-MaxTokens = Annotated[
-    int | None, typer.Option(min=1, help="Longest answer in tokens; by default 256.", show_default=False)
-]
-Timeout = Annotated[
-    float | None,
-    typer.Option(
-        min=0.01,
-        help="Seconds for one try of an endpoint, or one call of a function; by default 60.",
-        show_default=False,
-    ),
-]
-Tries = Annotated[
-    int | None, typer.Option(min=1, help="Tries for one answer; by default 3.", show_default=False)
-]
+from dialeval.cli.options import Asking, ChatSource, Json, Running, split_names
+from dialeval.cli.serving import PageServer, Port, print_links
 
 
 def respond(
-    contexts: Chats,
-    system: SystemSpec,
+    source: ChatSource,
+    asking: Asking,
+    _: Running,
     out: Annotated[str, typer.Option("-o", "--out", help="A .jsonl file of replies, one dialogue each.")],
     speaker: Annotated[
         str | None, typer.Option(help="Whose turns the system plays; by default the assistant's.")
     ] = None,
-    name: Name = None,
-    model: Model = None,
-    instructions: Instructions = None,
-    temperature: Temperature = None,
-    max_tokens: MaxTokens = None,
-    timeout: Timeout = None,
-    tries: Tries = None,
     concurrency: Annotated[
         int | None, typer.Option(min=1, max=256, help="Answers under way at once; by default 4.")
     ] = None,
     give_up: Annotated[int, typer.Option(min=1, help="Stop after so many failures in a row.")] = 20,
     retry: Annotated[bool, typer.Option("--retry", help="Ask again where the system failed.")] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Begin anew.")] = False,
-    format: Format = None,
-    columns: Columns = None,
-    part: Part = None,
-    threads: Threads = None,
-    cache: Cache = None,
     json: Json = False,
 ) -> None:
     """Let a system answer every system turn of dialogues, the context reset each time; resumes.
@@ -74,22 +33,11 @@ def respond(
     Example: dialeval respond contexts.jsonl --system http://localhost:8000/v1 -o replies.jsonl
     """
     from dialeval.jobs.responding import respond_to
-    from dialeval.systems import build
 
-    made = build(
-        system,
-        name=name,
-        instructions=instructions,
-        at_once=concurrency,
-        model=model,
-        temperature=temperature,
-        max_tokens=max_tokens,
-        timeout=timeout,
-        tries=tries,
-    )
+    made = asking.build(at_once=concurrency)
     with output.progress("contexts asked") as watch:
         done = respond_to(
-            open_chats(contexts, format, columns, part),
+            source.open(),
             made,
             out,
             speaker=speaker,
@@ -99,7 +47,7 @@ def respond(
             watch=watch,
         )
     if json:
-        output.print_json({"input": ", ".join(contexts), "output": out, **done.to_dict()})
+        output.print_json({"input": source.name, "output": out, **asdict(done)})
     else:
         header = ("system", "contexts", "answered", "failed", "from earlier")
         row = (done.system, done.contexts, done.answered, done.failed, done.earlier)
@@ -107,7 +55,7 @@ def respond(
     for why, count in done.failures.items():
         output.say(f"{output.counted(count, 'failure')}: {why}")
     if not done.contexts:
-        output.say(f"{', '.join(contexts)}: no turn to answer; --speaker says whose turns the system plays")
+        output.say(f"{source.name}: no turn to answer; --speaker says whose turns the system plays")
     if done.left_out:
         output.say(f"{output.counted(done.left_out, 'context')} left out: no wizard chose anything there")
     if done.failed and not retry:
@@ -117,7 +65,8 @@ def respond(
 
 
 def simulate(
-    system: SystemSpec,
+    asking: Asking,
+    _: Running,
     scenarios: Annotated[Path, typer.Option(help="A .toml file of users: what they want, know and feel.")],
     out: Annotated[str, typer.Option("-o", "--out", help="A .jsonl file of dialogues, one a scenario.")],
     user: Annotated[
@@ -135,15 +84,6 @@ def simulate(
     like: Annotated[
         str | None, typer.Option(help="A log of people: how like them the simulated users are.")
     ] = None,
-    name: Name = None,
-    model: Model = None,
-    instructions: Instructions = None,
-    temperature: Temperature = None,
-    max_tokens: MaxTokens = None,
-    timeout: Timeout = None,
-    tries: Tries = None,
-    threads: Threads = None,
-    cache: Cache = None,
     json: Json = False,
 ) -> None:
     """Let simulated users talk to a system, the same users for every version of it.
@@ -154,11 +94,9 @@ def simulate(
 
     from dialeval.dialogues import formats
     from dialeval.jobs.simulating import likeness, simulate
-    from dialeval.systems import build
     from dialeval.systems.users import read_scenarios
 
-    asked: dict[str, Any] = {"model": model, "temperature": temperature, "max_tokens": max_tokens}
-    made = build(system, name=name, instructions=instructions, timeout=timeout, tries=tries, **asked)
+    made = asking.build()
     given = {"model": user_model} if user_model else {}
     users = read_scenarios(scenarios)
     with output.progress("conversations") as watch:
@@ -188,7 +126,8 @@ def simulate(
 
 
 def chat(
-    system: SystemSpec,
+    asking: Asking,
+    server: PageServer,
     out: Annotated[Path, typer.Option("-o", "--out", help="Folder of the conversations.")],
     people: Annotated[str, typer.Option(help="Who may talk to it: names, with commas.")] = "me",
     scheme: Annotated[
@@ -198,17 +137,7 @@ def chat(
     reply_scheme: Annotated[
         str | None, typer.Option(help="What is asked about every reply: a scheme about turns.")
     ] = None,
-    name: Name = None,
-    model: Model = None,
-    instructions: Instructions = None,
-    temperature: Temperature = None,
-    max_tokens: MaxTokens = None,
-    timeout: Timeout = None,
-    tries: Tries = None,
-    host: Host = "127.0.0.1",
     port: Port = 8751,
-    allow_host: AllowHost = None,
-    address: Address = None,
     json: Json = False,
 ) -> None:
     """Let people talk to a system in their browsers and rate the conversation, or every reply too.
@@ -217,15 +146,14 @@ def chat(
 
     Example: dialeval chat --system http://localhost:8000/v1 -o talks/ --people ann,bob
     """
-    names, is_secure = server_names(host, allow_host or [], address)
+    names, is_secure = server.names()
     from dialeval.annotation.chat import make_chat
     from dialeval.annotation.chat_folder import DIALOGUES, RATINGS, ChatFolder
-    from dialeval.systems import Conversation, build
+    from dialeval.systems import Conversation
 
-    asked: dict[str, Any] = {"model": model, "temperature": temperature, "max_tokens": max_tokens}
-    made = build(system, name=name, instructions=instructions, timeout=timeout, tries=tries, **asked)
+    made = asking.build()
     Conversation(made)  # refuses one that nobody can talk to, before a folder is made
-    chats = ChatFolder(out, [one for one in people.split(",") if one.strip()], scheme, reply_scheme)
+    chats = ChatFolder(out, split_names(people), scheme, reply_scheme)
 
     def announce(found: str) -> None:
         links = {name: f"{found}/in/{token}" for name, (_, token) in chats.people().items()}
@@ -234,7 +162,7 @@ def chat(
         output.say("Give each person their own link; it is their key. Ctrl-C ends; the same command goes on.")
 
     with contextlib.closing(chats):
-        serve_pages(make_chat(chats, made, names, is_secure=is_secure), host, port, names, address, announce)
+        server.serve(make_chat(chats, made, names, is_secure=is_secure), port, names, announce)
     output.say(
         f"{output.counted(len(chats.rated()), 'conversation')} rated: {out / DIALOGUES}, {out / RATINGS}"
     )

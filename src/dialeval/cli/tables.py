@@ -8,7 +8,7 @@ from dialeval.errors import UsageError
 
 if TYPE_CHECKING:
     from dialeval.jobs.scoring import Summary
-    from dialeval.jobs.task_figures import SystemFigures, TaskTable
+    from dialeval.jobs.task_figures import TaskTable
     from dialeval.reports.table import Table
     from dialeval.studies import Comparison, Study
 
@@ -40,8 +40,7 @@ def show_study(study: "Study", against: str | None = None, *, classes: bool = Fa
     show_report_tables(study, "agreement", "lines")
     show_subsets(study)
     show_report_tables(study, "languages")
-    for note in study.notes:
-        output.say(note)
+    output.say(*study.notes)
     say_signatures(study.signatures)
 
 
@@ -197,42 +196,30 @@ def show_task_table(metrics: Sequence[str], predictions: Sequence[str], json: bo
 
 
 def _show_task_systems(found: "TaskTable") -> None:
-    published = any(row.published for row in found.systems)
-    header: tuple[str, ...] = ("system", "setting", "n", "unscored", "missing", *_TASK_FIGURES)
-    rows = [
-        (row.system, row.published.get("table"), row.n, row.n_unscored, row.n_missing, *_cells(row))
-        for row in found.systems
-    ]
-    if published:
-        header += tuple(f"{name} (published)" for name in _TASK_FIGURES)
-        rows = [(*cells, *_published(row)) for cells, row in zip(rows, found.systems, strict=True)]
-    output.print_table("Systems", header, rows)
-
-
-def _cells(row: "SystemFigures") -> tuple[str, ...]:
-    return tuple(map(_figure, (row.inform.value, row.success.value, row.bleu, row.combined)))
-
-
-def _published(row: "SystemFigures") -> tuple[str, ...]:
-    return tuple(_figure(row.published.get(name.lower())) for name in _TASK_FIGURES)
-
-
-def _figure(value: float | None) -> str:
-    return "-" if value is None else f"{value:.1f}"
+    beside = _TASK_FIGURES if any(row.published for row in found.systems) else ()
+    header = ("system", "setting", "n", "unscored", "missing", *_TASK_FIGURES)
+    rows: list[tuple[Any, ...]] = []
+    for row in found.systems:
+        told = (row.inform.value, row.success.value, row.bleu, row.combined)
+        told += tuple(row.published.get(name.lower()) for name in beside)
+        cells = ("-" if value is None else f"{value:.1f}" for value in told)
+        rows.append((row.system, row.published.get("table"), row.n, row.n_unscored, row.n_missing, *cells))
+    output.print_table("Systems", (*header, *(f"{name} (published)" for name in beside)), rows)
 
 
 def _show_domains(found: "TaskTable") -> None:
     """Print Inform / Success of each domain."""
     names = sorted({name for row in found.systems for name in row.domains})
-    rows: list[tuple[Any, ...]] = [
-        (row.system, *(_pair(row.domains.get(name)) for name in names)) for row in found.systems
+    rows = [
+        [row.system]
+        + [
+            f"{one['inform']:.1f} / {one['success']:.1f}" if (one := row.domains.get(name)) else "-"
+            for name in names
+        ]
+        for row in found.systems
     ]
     if names:
         output.print_table("Inform / Success by domain", ("system", *names), rows, further=True)
-
-
-def _pair(figures: dict[str, Any] | None) -> str:
-    return "-" if figures is None else f"{figures['inform']:.1f} / {figures['success']:.1f}"
 
 
 def _say_remarks(found: "TaskTable") -> None:

@@ -1,7 +1,6 @@
 """`dialeval train`, `tune` and `blend`: models from dialogues, fields and weights from ratings."""
 
 import contextlib
-import json as jsons
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -10,7 +9,7 @@ import typer
 
 from dialeval.cli import output
 from dialeval.cli.models import Storage
-from dialeval.cli.options import Cache, Columns, Confidence, Format, Json, Map, Resamples, Seed, Threads
+from dialeval.cli.options import Columns, Drawing, Format, Json, Map, Running
 from dialeval.errors import UsageError
 
 
@@ -24,6 +23,7 @@ def _list(wanted: bool) -> None:
 
 
 def train(
+    running: Running,
     recipe: Annotated[
         str, typer.Argument(help="What to train, as name[:option=value,…] (see: dialeval train --list).")
     ],
@@ -69,8 +69,6 @@ def train(
         list[str] | None,
         typer.Option(help="Keep out what shares text with this too, given as the data are; repeat for more."),
     ] = None,
-    threads: Threads = None,
-    cache: Cache = None,
     json: Json = False,
     _: Annotated[
         bool, typer.Option("--list", callback=_list, is_eager=True, help="List the recipes.")
@@ -150,6 +148,8 @@ def _show_trained(made: dict[str, Any]) -> None:
 
 
 def tune(
+    drawing: Drawing,
+    _: Running,
     metric: Annotated[str, typer.Argument(help="A metric, as name[:field=value,…].")],
     data: Annotated[
         list[str],
@@ -178,14 +178,9 @@ def tune(
         float,
         typer.Option(min=0.5, max=0.999, help="Confidence of a difference that counts as more than noise."),
     ] = 0.68,
-    resamples: Resamples = 10_000,
-    confidence: Confidence = 0.95,
-    seed: Seed = 0,
     format: Format = None,
     columns: Columns = None,
     out: Annotated[Path | None, typer.Option("-o", "--out", help="Write the record as JSON here.")] = None,
-    threads: Threads = None,
-    cache: Cache = None,
     json: Json = False,
 ) -> None:
     """Choose a metric's fields: try combinations on rated dialogues, take the middle of what is flat.
@@ -201,7 +196,7 @@ def tune(
     tries = tuning.parse_fields(tried or (), "--try")
     fixes = _single(tuning.parse_fields(fixed or (), "--fix"))
     chats, ratings, at, gold = _rated_dialogues(data, map or (), format, columns, level, dimension)
-    settings = TuningSettings(method, flat, resamples, confidence, seed)
+    settings = TuningSettings(method, flat, **vars(drawing))
     with output.progress("dialogues scored") as watch:
         found = tuning.tune(
             metric,
@@ -217,7 +212,7 @@ def tune(
         )
     record = found.to_dict(data=data)
     if out:
-        files.write_text(out, jsons.dumps(record, ensure_ascii=False, indent=1, allow_nan=False) + "\n")
+        files.write_text(out, files.json_text(record))
     if json:
         output.print_json(record)
     else:
@@ -290,8 +285,7 @@ def _show_tuned(found: Any) -> None:
     chosen = found.chosen
     use = [(f"-m {chosen.spec}", output.interval(chosen.figure), chosen.signature)]
     output.print_table("Use", ("use", method, "signature"), use, further=True)
-    for note in found.notes:
-        output.say(note)
+    output.say(*found.notes)
     if found.n_dropped:
         count = output.counted(found.n_dropped, "dialogue")
         output.say(f"left out, because found in a test set: {count}")
@@ -317,6 +311,7 @@ PartModel = Annotated[str | None, typer.Option(help="Model for this part, in pla
 
 
 def blend(
+    _: Running,
     out: Annotated[Path, typer.Option("-o", "--out", help="Folder for the weights.")],
     sources: Annotated[
         list[str] | None,
@@ -339,8 +334,6 @@ def blend(
     followup: PartModel = None,
     reader: Annotated[str | None, typer.Option(help="Model for faults, in place of the shipped one.")] = None,
     licence: Annotated[str | None, typer.Option(help="Of the weights, for their card.")] = None,
-    threads: Threads = None,
-    cache: Cache = None,
     json: Json = False,
 ) -> None:
     """Weigh the parts of the metric quality by ratings of public sets, or of your own dialogues.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from dialeval.cli import output
-from dialeval.cli.options import Confidence, Json, Metrics, Seed
+from dialeval.cli.options import Confidence, Json, Map, Metrics, Seed, open_chats, split_names
 from dialeval.cli.tables import print_report_tables
 
 if TYPE_CHECKING:
@@ -15,12 +15,6 @@ if TYPE_CHECKING:
     from dialeval.studies.planning import Plan
     from dialeval.studies.trust_findings import Trust
 
-Map = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--map", help="A foreign column: FILE:id=COLUMN,value=COLUMN[,turn=,source=,rater=,dimension=]"
-    ),
-]
 Gold = Annotated[str, typer.Option(help="What to believe: human, or the name of a source (an outcome).")]
 UnitLevel = Annotated[
     Literal["turn", "dialogue"] | None, typer.Option(help="By default where the ratings are.")
@@ -77,7 +71,7 @@ def trust(
             map or (),
             kind=kind,
             against=against,
-            repeats=[name for name in repeats.split(",") if name],
+            repeats=split_names(repeats),
             stress=metric or (),
             most=most,
             intervals=intervals,
@@ -105,8 +99,7 @@ def show_trust(found: "Trust") -> None:
     for one in found.sources:
         output.print_lines([one.verdict, *(f"  {reason}" for reason in one.reasons), ""])
     print_report_tables(trust_tables(found).values())
-    for note in found.notes:
-        output.say(note)
+    output.say(*found.notes)
 
 
 def plan(
@@ -205,8 +198,7 @@ def _make_project(
     chosen = {key[:2] for key in choose(given.scores, n, source[0] if source else None, seed=seed)}
     chats = [one for one in given.run.dialogues() if (one.id, one.system) in chosen]
     text, name = scheme_text(scheme)
-    people = [one.strip() for one in raters.split(",") if one.strip()]
-    create(out, parse_scheme(text, name), chats, people, text=text, seed=seed).close()
+    create(out, parse_scheme(text, name), chats, split_names(raters), text=text, seed=seed).close()
     output.say(f"written: {out} ({output.counted(len(chats), 'dialogue')}); open it: dialeval annotate {out}")
 
 
@@ -252,7 +244,6 @@ def pairs(
 
     Example: dialeval pairs votes.jsonl --style --position
     """
-    from dialeval.cli.options import open_chats
     from dialeval.jobs.pair_votes import rank_pairs
 
     found, notes = rank_pairs(
@@ -284,8 +275,7 @@ def pairs(
     effects = [(name, output.interval(one)) for name, one in found.covariates.items()]
     if effects:
         output.print_table("What else moves a vote", ("covariate", "log odds"), effects, further=True)
-    for note in notes:
-        output.say(note)
+    output.say(*notes)
 
 
 def repeats(
@@ -307,7 +297,7 @@ def repeats(
 
     Example: dialeval repeats run/ --source reward -k 1,2,4 --task task_id
     """
-    from dialeval.jobs.repeats import repeated_runs
+    from dialeval.jobs.trusting import repeated_runs
 
     ks = [int(one) for one in k.split(",") if one.strip().isdigit()]
     found = repeated_runs(

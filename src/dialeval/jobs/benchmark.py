@@ -3,7 +3,7 @@
 import math
 import tomllib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -57,13 +57,8 @@ class Benchmark:
             for column, peer in enumerate(table.labels):
                 if peer.startswith(AUTHORS.get(named, ("\0",))):
                     both = [table.correlations[method][row][column] for method in ("pearson", "spearman")]
-                    found.append((ours, peer, tuple(_signed(one, sign) for one in both)))
+                    found.append((ours, peer, tuple(one.scaled(sign) for one in both)))
         return found
-
-
-def _signed(one: Estimate, sign: float) -> Estimate:
-    ends = [None if end is None else sign * end for end in (one.value, one.low, one.high)]
-    return replace(one, value=ends[0], low=ends[1 if sign > 0 else 2], high=ends[2 if sign > 0 else 1])
 
 
 def benchmark(

@@ -9,7 +9,7 @@ import hashlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import msgspec
 import numpy as np
@@ -22,33 +22,13 @@ from dialeval.dialogues.datasets.task_oriented import published_figures
 from dialeval.errors import UsageError
 from dialeval.jobs.scoring import Summary, build_all, score_stream, score_to
 from dialeval.scores import Scores
+from dialeval.statistics.resampling import Draws
 from dialeval.training.negatives import KINDS, Negatives, ReplyPlace
 
 REFERENCE = "reference"
 _WINDOW = 12  # turns before a reply that a metric is shown
 _SHORT = "exchanges of history"
 Watch = Callable[[int], None]
-
-
-@dataclass(frozen=True)
-class Draws:
-    """How intervals are resampled: whole dialogues, number of resamples, seed."""
-
-    resamples: int = 1000
-    confidence: float = 0.95
-    seed: int = 0
-
-    def mean(self, values: Sequence[float] | npt.NDArray[Any], dialogues: Sequence[str]) -> dict[str, Any]:
-        """Return a mean with its interval."""
-        return asdict(
-            statistics.bootstrap_means(
-                np.asarray(values, np.float64),
-                np.asarray(dialogues),
-                resamples=self.resamples,
-                confidence=self.confidence,
-                seed=self.seed,
-            )
-        )
 
 
 @dataclass(frozen=True)
@@ -66,8 +46,8 @@ def contrast_negatives(
     kinds: Sequence[str],
     *,
     sample: int | None = 2000,
-    draws: Draws = Draws(),  # noqa: B008  # frozen
     watch: Watch | None = None,
+    **draws: Unpack[Draws],
 ) -> ContrastResult:
     """Compare true replies with negatives of each kind, by every dimension of every metric.
 
@@ -76,14 +56,14 @@ def contrast_negatives(
         specs: Metrics in command-line notation.
         kinds: Of negatives, see `training.negatives`.
         sample: How many replies, chosen by a hash; None: all.
-        draws: Of the intervals; negatives have the same seed.
         watch: Called with the number of dialogues scored.
+        **draws: Of the intervals; negatives have the same seed.
     """
     if not specs:
         raise UsageError("name a metric: -m dialoguescore")
     if unknown := [kind for kind in kinds if kind not in KINDS]:
         raise UsageError(f"no negatives of the kind {unknown[0]!r}; known: {', '.join(KINDS)}")
-    metrics, drawn, summary = build_all(specs), Negatives(dialogues, draws.seed), Summary()
+    metrics, drawn, summary = build_all(specs), Negatives(dialogues, draws.get("seed", 0)), Summary()
     places = [ReplyPlace(n, turn) for n, turns in enumerate(drawn.replies) for turn in turns]
     places.sort(key=lambda one: hashlib.sha256(f"{dialogues[one[0]].id}|{one[1]}".encode()).digest())
     places = places[:sample]
@@ -98,6 +78,14 @@ def contrast_negatives(
         units = {_key(place): dialogues[place.dialogue].id for place, _ in pairs}
         rows += [{"negatives": kind, **_told(one, true[one], false[one], units, draws)} for one in true]
     return ContrastResult(rows, summary.signatures, notes)
+
+
+def _mean(
+    draws: Draws, values: Sequence[float] | npt.NDArray[Any], dialogues: Sequence[str]
+) -> dict[str, Any]:
+    """Return a mean with its interval, by resampling whole dialogues."""
+    draws = {"resamples": 1000, **draws}
+    return asdict(statistics.bootstrap_means(np.asarray(values, np.float64), np.asarray(dialogues), **draws))
 
 
 def _key(place: ReplyPlace) -> str:
@@ -151,8 +139,8 @@ def _told(
         "source": column[0],
         "dimension": column[1],
         "n": len(both),
-        "pairs": draws.mean((good > bad) + 0.5 * (good == bad), names),
-        "accuracy": draws.mean(right, names[: len(right)]),
+        "pairs": _mean(draws, (good > bad) + 0.5 * (good == bad), names),
+        "accuracy": _mean(draws, right, names[: len(right)]),
         "auc": statistics.auc(values, np.repeat([1, 0], len(both))).value,
     }
 
@@ -164,8 +152,8 @@ def contrast_systems(
     *,
     out: str | Path | None = None,
     overwrite: bool = False,
-    draws: Draws = Draws(),  # noqa: B008  # frozen
     watch: Watch | None = None,
+    **draws: Unpack[Draws],
 ) -> ContrastResult:
     """Compare logged replies with those of systems: means, and differences over the turns that both have.
 
@@ -175,8 +163,8 @@ def contrast_systems(
         specs: Metrics in command-line notation.
         out: A run folder to write, with the systems' dialogues, for a study with ratings.
         overwrite: Whether an existing run folder may be replaced.
-        draws: Of the intervals.
         watch: Called with the number of dialogues scored.
+        **draws: Of the intervals.
     """
     if not specs:
         raise UsageError("name a metric: -m dialoguescore:delexicalise=true")
@@ -241,12 +229,12 @@ def _gap(
         "gap_unlike": [unit for unit in both if unit in unlike],
     }
     gaps = {
-        name: draws.mean([values[unit] - true[unit] for unit in units], [unit[0] for unit in units])
+        name: _mean(draws, [values[unit] - true[unit] for unit in units], [unit[0] for unit in units])
         if true
         else None
         for name, units in some.items()
     }
-    mean = draws.mean(list(values.values()), [name for name, _ in values])
+    mean = _mean(draws, list(values.values()), [name for name, _ in values])
     return {"source": column[0], "dimension": column[1], "n": len(values), "mean": mean, **gaps}
 
 

@@ -62,7 +62,7 @@ def rank_pairs(
     votes, notes = read_votes(path, columns)
     covariates: dict[str, Any] = {}
     if style:
-        known = _by_name(chats)
+        known = {(c.id, c.system): _style([c.turns[turn].text for turn in scored_turns(c)]) for c in chats}
         styles = [one.styles or _styles(one, known) for one in votes]
         for name in ("words", "Markdown"):
             gaps = np.array([first[name] - second[name] for first, second in styles])
@@ -190,12 +190,6 @@ def _told(row: Mapping[str, Any]) -> tuple[dict[str, float], dict[str, float]] |
             return None
         made.append(_style([str(one.get("content") or "") for one in said if one.get("role") == "assistant"]))
     return made[0], made[1]
-
-
-def _by_name(chats: Iterable[Dialogue]) -> dict[tuple[str, str | None], dict[str, float]]:
-    return {
-        (one.id, one.system): _style([one.turns[turn].text for turn in scored_turns(one)]) for one in chats
-    }
 
 
 def _styles(

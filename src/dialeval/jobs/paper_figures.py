@@ -18,7 +18,7 @@ from dialeval.dialogues.datasets import data_folder, public_set
 from dialeval.dialogues.segments import segments_of
 from dialeval.dialogues.splits import portion, selected, split_of
 from dialeval.errors import DataError, UsageError
-from dialeval.jobs.contrast import ContrastResult, Draws, contrast_systems
+from dialeval.jobs.contrast import ContrastResult, contrast_systems
 from dialeval.jobs.scoring import Summary, build_all, score_stream
 from dialeval.models import artefact
 from dialeval.scores import Scores
@@ -68,7 +68,7 @@ class PaperFigures:
         gold = mean_over(units, human_columns(units, wanted))
         columns, marks = [], []
         for source, scores in zip(sources, asked, strict=True):
-            own = _dimension(source, scores)
+            own = scores.dimensions[0] if source.startswith("peer:") else source.rpartition("/")[2]
             columns.append(_turned(units.columns[Column(scores.sources[0], own)], scores, own))
             marks.append(str(scores.signatures[scores.sources[0]]))
         kept = ~np.isnan(gold) & ~np.isnan(np.vstack(columns)).any(axis=0)
@@ -184,7 +184,7 @@ class PaperFigures:
             )[: self.sample]
             folder = data_folder() / "multiwoz" / "predictions"
             paths = [path for path in sorted(folder.iterdir()) if path.name.partition(".")[0] in _SYSTEMS]
-            self._contrasts[spec] = contrast_systems(logged, paths, [spec], draws=Draws(self.resamples))
+            self._contrasts[spec] = contrast_systems(logged, paths, [spec], resamples=self.resamples)
         found = self._contrasts[spec]
         for row in found.rows:
             if (row["system"], row["dimension"]) == (how["system"], how["dimension"]):
@@ -234,10 +234,6 @@ def _ratings(how: Mapping[str, Any]) -> Scores:
     """Return what people said, of one rater where the row names one."""
     rated = public_set(how["set"]).ratings()
     return rated.where(source=how["gold"]) if "gold" in how else rated
-
-
-def _dimension(source: str, scores: Scores) -> str:
-    return scores.dimensions[0] if source.startswith("peer:") else source.rpartition("/")[2]
 
 
 def _turned(values: Any, scores: Scores, dimension: str) -> Any:

@@ -232,17 +232,18 @@ def page_table(table: PaperTable, done: Sequence[Reproduced]) -> Table | None:
         number("ours", lambda one: _ours(one.ours)),
         number("n", lambda one: one.ours.n or None),
         named("mark", lambda one: TableCell(one.mark, strong=one.mark == DIFFERS)),
-        named("note", lambda one: TableCell(one.row.note, small=_missing(one.ours))),
+        named(
+            "note",
+            lambda one: TableCell(
+                one.row.note, small="" if one.ours.value is not None else one.ours.reason or ""
+            ),
+        ),
         notes=[table.note] if table.note else [],
     )
 
 
 def _ours(ours: Estimate) -> TableCell:
     return TableCell(decimal(ours.value), small="" if ours.low is None else interval(ours))
-
-
-def _missing(ours: Estimate) -> str:
-    return (ours.reason or "") if ours.value is None else ""
 
 
 def _signatures(done: Sequence[Reproduced]) -> Table | None:

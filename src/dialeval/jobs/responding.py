@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 from dialeval import files
 from dialeval.dialogues import Dialogue, formats
@@ -40,10 +40,6 @@ class ReplySummary:
     earlier: int
     seconds: float
     failures: dict[str, int]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the summary for `--json`."""
-        return {key: getattr(self, key) for key in self.__slots__}
 
 
 def respond_to(

@@ -16,7 +16,6 @@ where they were (see `jobs/batch/folder.py`).
 """
 
 import contextlib
-import io
 import json
 import os
 from collections.abc import Iterable, Iterator, Sequence
@@ -160,10 +159,8 @@ class Run:
             The study as it is kept, with the languages of its dialogues.
         """
         study = self.with_languages(study, Scores.concat([self.own_scores(), joined]))
-        table = io.BytesIO()
-        joined.write_parquet(table)
         made = {
-            JOINED: table.getvalue() if len(joined) else None,
+            JOINED: joined.to_parquet() if len(joined) else None,
             STUDY: study.to_json().encode("utf-8", "replace"),
         }
         write_listed(self.path, made)

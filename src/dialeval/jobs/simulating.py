@@ -118,7 +118,9 @@ def likeness(simulated: Sequence[Dialogue], human: Sequence[Dialogue], seed: int
     ours, theirs = user_figures(simulated), user_figures(human)
     if not ours or not theirs:
         raise DataError("no turn of a user to compare with", fix="name a log in which somebody is `user`")
-    names = sorted({name for one in (*ours, *theirs) for name in one}, key=_order)
+    names = sorted(
+        {name for one in (*ours, *theirs) for name in one}, key=lambda name: (name.startswith("act "), name)
+    )
     columns = {
         name: [np.array([one.get(name, np.nan) for one in some]) for some in (ours, theirs)] for name in names
     }
@@ -129,10 +131,6 @@ def likeness(simulated: Sequence[Dialogue], human: Sequence[Dialogue], seed: int
         for (name, pair), p in zip(columns.items(), adjusted, strict=True)
         if all(np.isfinite(side).any() for side in pair)
     ]
-
-
-def _order(name: str) -> tuple[bool, str]:
-    return name.startswith("act "), name
 
 
 def user_figures(dialogues: Iterable[Dialogue]) -> list[dict[str, float]]:

@@ -141,7 +141,7 @@ def _figures(
     judged = list(made.judged(dialogues))
     scored = [one for one in judged if one.verdicts]
     inform, success = (
-        _percent(sum(getattr(one, key) for one in scored), len(scored)) for key in (INFORM, SUCCESS)
+        share(sum(getattr(one, key) for one in scored), len(scored)).scaled(100) for key in (INFORM, SUCCESS)
     )
     bleu, n_bleu = _corpus_bleu(made, dialogues, reader)
     parts = (inform.value, success.value, bleu)
@@ -153,13 +153,6 @@ def _figures(
     return SystemFigures(
         name, *counts, inform, success, bleu, combined, _by_domain(scored), published, remarks
     )
-
-
-def _percent(hits: int, n: int) -> Estimate:
-    found = share(hits, n)
-    ends = (None if end is None else 100 * end for end in (found.value, found.low, found.high))
-    value, low, high = ends
-    return dataclasses.replace(found, value=value, low=low, high=high)
 
 
 def _by_domain(scored: Iterable[DialogueOutcome]) -> dict[str, dict[str, Any]]:

@@ -1,10 +1,11 @@
-"""Trust from end to end: a run and its labels, traits of its dialogues, changed copies of them."""
+"""Trust from end to end: a run and its labels, traits of its dialogues, changed copies, repeated runs."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from msgspec.structs import replace
 
 from dialeval.dialogues import Dialogue, Turn, scored_turns
@@ -12,11 +13,11 @@ from dialeval.errors import UsageError
 from dialeval.jobs.runs import Run, load_scores, study_input
 from dialeval.metrics import score
 from dialeval.scores import Scores, is_human
-from dialeval.studies.biases import Traits
-from dialeval.studies.stability import changes, drift, repeated
+from dialeval.statistics.repeats import PassRate, pass_rates
+from dialeval.studies.biases import Traits, changes, drift, repeated
 from dialeval.studies.trust import predict_ratings, trust
 from dialeval.studies.trust_findings import Trust
-from dialeval.studies.units import Key
+from dialeval.studies.units import Key, align, with_systems
 
 MOST_STRESSED = 200
 _FILLER = "I hope this helps. If there is anything else that I can do for you, please just let me know."
@@ -98,10 +99,6 @@ def traits_of(run: Run, kind: str | None = None) -> Traits:
 # --- stress -------------------------------------------------------------------------------------------------
 
 
-def _verbose(text: str) -> str:
-    return f"{text} {_FILLER}"
-
-
 def _markdown(text: str) -> str:
     """Put the first words in bold, and each sentence after the first into a list."""
     first, *rest = text.replace("? ", "?\n").replace("! ", "!\n").replace(". ", ".\n").split("\n")
@@ -110,19 +107,11 @@ def _markdown(text: str) -> str:
     return "\n".join([head, *(f"- {line}" for line in rest if line.strip())])
 
 
-def _blanks(text: str) -> str:
-    return "  " + text.replace(". ", ".  ") + " \n"
-
-
-def _unchanged(text: str) -> str:
-    return text
-
-
 CHANGES: dict[str, Callable[[str], str]] = {
-    "scored again": _unchanged,
-    "blanks": _blanks,
+    "scored again": lambda text: text,
+    "blanks": lambda text: "  " + text.replace(". ", ".  ") + " \n",
     "Markdown": _markdown,
-    "a polite filler": _verbose,
+    "a polite filler": lambda text: f"{text} {_FILLER}",
 }
 """What is done to every reply; none of it changes what is said."""
 
@@ -156,3 +145,64 @@ def _copied(chat: Dialogue, change: Callable[[str], str]) -> Dialogue:
         return replace(one, text=change(one.text)) if number in replies and one.text else one
 
     return replace(chat, turns=tuple(turn(number, one) for number, one in enumerate(chat.turns)))
+
+
+# --- repeated runs of tasks ---------------------------------------------------------------------------------
+
+
+def repeated_runs(
+    paths: Sequence[Path],
+    maps: Iterable[str],
+    ks: Sequence[int],
+    *,
+    source: str | None = None,
+    dimension: str | None = None,
+    passes: float | None = None,
+    task: str | None = None,
+    confidence: float = 0.95,
+) -> dict[str, list[PassRate]]:
+    """Estimate pass@k and pass^k of every system.
+
+    Args:
+        paths: Run folders and tables.
+        maps: Foreign columns in `--map` notation.
+        ks: Numbers of runs.
+        source: Whose scores.
+        dimension: Which of them.
+        passes: A score from here on is a success.
+        task: Meta field that names the task; by default the dialogue's id before its last `#`.
+        confidence: Of the intervals, which are over tasks.
+    """
+    if not ks:
+        raise UsageError("-k takes numbers of runs: -k 1,2,4")
+    given = study_input(paths, maps)
+    units = align(with_systems(given.scores), "dialogue")
+    named = units.labels()
+    columns = [
+        column
+        for column in named
+        if (source in (column.source, named[column]) if source else not is_human(column.source))
+        and dimension in (None, column.dimension)
+    ]
+    if len(columns) != 1:
+        there = ", ".join(f"{c.source}/{c.dimension}" for c in named)
+        raise UsageError(f"--source and --dimension must name one column; there are: {there}")
+    values = units.columns[columns[0]]
+    if passes is not None:
+        values = np.where(np.isnan(values), np.nan, values >= passes)
+    tasks = _tasks(given.run, task)
+    ids = [key.dialogue_id for key in units.keys]
+    names = np.array([tasks.get(one) or one.rpartition("#")[0] or one for one in ids])
+    parts = units.by_system() or {"all": np.arange(len(units))}
+    return {name: pass_rates(values[own], names[own], ks, confidence) for name, own in parts.items()}
+
+
+def _tasks(run: Run | None, field: str | None) -> dict[str, str]:
+    if field is None:
+        return {}
+    if run is None:
+        raise UsageError("--task names a meta field of dialogues: give a run folder")
+    found = {one.id: str(one.meta[field]) for one in run.dialogues() if field in one.meta}
+    if not found:
+        raise UsageError(f"no dialogue has a field {field!r} in its meta")
+    return found

@@ -1,7 +1,6 @@
 """Where scores go while they are made: a run folder, a table, standard output, or nowhere."""
 
 import hashlib
-import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
@@ -158,8 +157,7 @@ def _write_run(
                 stream = explain_stream(stream, metrics, lambda one: write(why.to_json(one) + b"\n"))
             digest = _write_parquet(file, stream, metrics, copy)
         info = summary.to_dict(input=name, dialogues_sha256=digest)
-        packed = json.dumps(info, ensure_ascii=False, indent=1, allow_nan=False) + "\n"
-        (folder / runs.RUN).write_text(packed, encoding="utf-8")
+        (folder / runs.RUN).write_text(files.json_text(info), encoding="utf-8")
         write_sums(folder, {runs.DIALOGUES: digest})
         _check_free(out, overwrite)  # it may have appeared meanwhile
 

@@ -72,7 +72,7 @@ def read_columns(path: str | Path, columns: ColumnMap, *, strict: bool = True) -
     """
     rows = records(path)
     known = dict.fromkeys(key for _, record in rows for key in record)  # a JSON line may leave some out
-    reader = _Reader(path, columns, list(known), strict)
+    reader = _RowReader(path, columns, list(known), strict)
     scores = [reader.row(line, record) for line, record in rows]
     if scores and strict and all(score.value is None for score in scores):
         raise DataError(
@@ -106,7 +106,7 @@ def likely_columns(header: list[str]) -> str:
     return ",".join(f"{what}={name}" for what, name in found.items())
 
 
-class _Reader:
+class _RowReader:
     """Turns one record after the other into a Score, and remembers signatures met on the way."""
 
     def __init__(self, path: str | Path, columns: ColumnMap, header: list[str], strict: bool) -> None:

@@ -200,10 +200,13 @@ class Scores:
 
         header = ["source", "dimension", "level", "system", "mean", "n", "unscored"]
         rows = [
-            [row["source"], row["dimension"], row["level"], row["system"] or "", _figure(row["mean"]),
-             f"{row['n']:,}", f"{row['n_unscored']:,}"]
+            [
+                *(row[name] or "" for name in header[:4]),
+                "" if row["mean"] is None else f"{row['mean']:.3g}",
+                *(f"{row[name]:,}" for name in ("n", "n_unscored")),
+            ]
             for row in self.summary()[:_MOST_SHOWN]
-        ]  # fmt: skip
+        ]
         return display.to_html(f"{len(self):,} scores", header, rows)
 
     def to_pandas(self) -> Any:
@@ -276,12 +279,16 @@ class Scores:
             raise UsageError(f"cannot write {path}: {ending}; use .parquet, .jsonl or .csv")
 
     def write_parquet(self, file: Any) -> None:
-        """Write Parquet with the signatures in the file's metadata."""
+        """Write Parquet with the signatures in the file's metadata; equal scores give equal bytes."""
         import pyarrow.parquet as pq
 
-        pq.write_table(
-            self.table.replace_schema_metadata(metadata(self.signatures)), file, compression="zstd"
-        )
+        table = self.table.combine_chunks().replace_schema_metadata(metadata(self.signatures))
+        pq.write_table(table, file, compression="zstd")
+
+    def to_parquet(self) -> bytes:
+        """Return the bytes of a Parquet file."""
+        self.write_parquet(buffer := io.BytesIO())
+        return buffer.getvalue()
 
     @classmethod
     def read(cls, path: str | Path) -> "Scores":
@@ -296,10 +303,6 @@ class Scores:
         if Path(path).suffix.lower() == ".parquet":
             return read_parquet(path)
         return columns.read_scores(path)
-
-
-def _figure(value: float | None) -> str:
-    return "" if value is None else f"{value:.3g}"
 
 
 def metadata(signatures: Mapping[str, Signature]) -> dict[bytes, bytes]:

@@ -5,15 +5,15 @@ comes out: value, n, interval, p-value, or `None` with a reason ("constant", "n 
 warns, nothing returns NaN, and the same seed gives the same number for any number of workers.
 
 - `estimate`: the record of one figure, reading of arrays, a share with its interval.
-- `correlation`: Pearson, Spearman, Kendall, partial, AUC, distributions per class.
+- `correlation`: Pearson, Spearman, Kendall, AUC, distributions per class.
 - `classification`: AUC with intervals; the best threshold between classes, measured on held-out dialogues.
 - `resampling`: intervals by resampling whole dialogues, for many sources at once.
 - `differences`: which of two metrics agrees better, for many pairs in one pass.
 - `significance`: Williams' test, permutation tests, randomisation, Holm, the compact letter display.
-- `prediction_powered`: a mean of ratings over everything from few labels and many scores. `conformal`: one.
+- `prediction_powered`: a mean of ratings over everything from few labels and many scores; that of one unit.
 - `alternative_annotator`: may a judge replace a rater? `power`: how many labels?
 - `pairwise`: Bradley-Terry strengths. `repeats`: pass@k, pass^k.
-- `agreement`: kappa, alpha, AC1, majority vote. `reliability`: ICC, how well people predict people.
+- `agreement`: kappa, alpha, AC1, majority vote, how well people predict people.
 - `regression`: least squares, ridge out of group, non-negative blending weights, calibration.
 - `weighted`: how the resampling is fast; read it before changing it.
 """
@@ -23,6 +23,7 @@ from dialeval.statistics.agreement import (
     cohen_kappa,
     fleiss_kappa,
     gwet_ac,
+    human_ceiling,
     krippendorff_alpha,
     majority,
     raw_agreement,
@@ -45,12 +46,11 @@ from dialeval.statistics.correlation import (
     correlate,
     correlation_matrix,
     kendall,
-    partial,
     pearson,
     spearman,
     zscore,
 )
-from dialeval.statistics.differences import bootstrap_differences, permute_difference, permute_differences
+from dialeval.statistics.differences import bootstrap_differences, permute_differences
 from dialeval.statistics.estimate import Estimate, share
 from dialeval.statistics.regression import (
     Bin,
@@ -61,7 +61,6 @@ from dialeval.statistics.regression import (
     ols,
     ridge_out_of_group,
 )
-from dialeval.statistics.reliability import human_ceiling, intraclass
 from dialeval.statistics.resampling import bootstrap_correlations, bootstrap_means, bootstrap_statistic
 from dialeval.statistics.significance import (
     compact_letters,
@@ -100,7 +99,6 @@ __all__ = [
     "held_out_threshold",
     "holm",
     "human_ceiling",
-    "intraclass",
     "isotonic",
     "kendall",
     "kfold_groups",
@@ -110,9 +108,7 @@ __all__ = [
     "ols",
     "paired_bootstrap",
     "paired_randomisation",
-    "partial",
     "pearson",
-    "permute_difference",
     "permute_differences",
     "permute_means",
     "raw_agreement",

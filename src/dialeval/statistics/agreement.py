@@ -1,4 +1,4 @@
-"""Agreement of raters beyond chance, with intervals, and the majority vote.
+"""Agreement of raters beyond chance, with intervals, the majority vote, and what people predict of people.
 
 Ratings are a matrix of units x raters; NaN marks what a rater did not rate. Columns may be persons or just
 seats ("the first annotation of this unit"): only `cohen_kappa` depends on who sits where.
@@ -6,13 +6,14 @@ seats ("the first annotation of this unit"): only `cohen_kappa` depends on who s
 - `raw_agreement`: how often two ratings of a unit are equal. Easy to read, flattered by a dominant label.
 - `fleiss_kappa`, `cohen_kappa`: the same, beyond what the label frequencies alone would give.
 - `krippendorff_alpha`: for any number of raters, missing ratings and level of measurement.
-- `gwet_ac`: AC1 and AC2, where chance agreement does not grow with a dominant label.
+- `gwet_ac`: AC1, where chance agreement does not grow with a dominant label.
 - `agreement_interval`: an interval for any of them.
+- `human_ceiling`: the correlation of one rater with the mean of the others, on the scale that metrics are
+  judged on: how good could a metric be at best?
 """
 
 from collections.abc import Callable
-from dataclasses import replace
-from typing import TypeAlias
+from typing import TypeAlias, Unpack
 
 import numpy as np
 
@@ -28,7 +29,14 @@ from dialeval.statistics.estimate import (
     matrix,
     number,
 )
-from dialeval.statistics.resampling import bootstrap_statistic, resampled, spread, with_interval
+from dialeval.statistics.resampling import (
+    Draws,
+    Resampling,
+    bootstrap_correlations,
+    resampled,
+    spread,
+    with_interval,
+)
 
 LEVELS = ("nominal", "ordinal", "interval", "ratio")
 TIES = ("null", "lowest", "highest", "first")
@@ -36,7 +44,7 @@ Weighted: TypeAlias = Callable[[Integers], Floats]
 """Weights (resamples x units) to one figure per resample, NaN where undefined."""
 
 
-def why_undefined(counts: Floats, ratings: Matrix) -> Estimate | None:
+def _why_undefined(counts: Floats, ratings: Matrix) -> Estimate | None:
     """The reason a table of ratings says nothing about agreement, if there is one."""
     if counts.size:
         return Estimate.undefined("constant", len(counts)) if (counts.sum(axis=0) > 0).sum() < 2 else None
@@ -53,7 +61,7 @@ def raw_agreement(ratings: Matrix) -> Estimate:
     """
     counts, _ = rating_counts(ratings)
     if counts.size == 0:
-        return why_undefined(counts, ratings) or Estimate.undefined("no overlap")
+        return _why_undefined(counts, ratings) or Estimate.undefined("no overlap")
     return Estimate(float(_unit_agreement(counts).mean()), len(counts))
 
 
@@ -72,7 +80,7 @@ def fleiss_kappa(ratings: Matrix, exclude: float | None = None) -> Estimate:
     0.3333
     """
     counts, _ = rating_counts(ratings, exclude)
-    return why_undefined(counts, ratings) or _point(_weighted_fleiss(counts), counts)
+    return _why_undefined(counts, ratings) or _point(_weighted_fleiss(counts), counts)
 
 
 def _point(form: Weighted, counts: Floats) -> Estimate:
@@ -94,34 +102,30 @@ def krippendorff_alpha(ratings: Matrix, level: str = "ordinal") -> Estimate:
     counts, values = rating_counts(ratings)
     if level == "ratio" and values.size and values[0] < 0:
         return Estimate.undefined("negative values on a ratio scale", len(counts))
-    return why_undefined(counts, ratings) or _point(_weighted_alpha(counts, values, level), counts)
+    return _why_undefined(counts, ratings) or _point(_weighted_alpha(counts, values, level), counts)
 
 
-def gwet_ac(ratings: Matrix, weights: str | None = None) -> Estimate:
-    """Gwet's AC1, or with `weights` "linear" or "quadratic" AC2, which forgives near misses.
+def gwet_ac(ratings: Matrix) -> Estimate:
+    """Gwet's AC1.
 
     Kappa takes what a dominant label makes likely for chance: with nine of ten units in one class, raters who
     agree on almost all of them may get a kappa of 0. AC1 takes for chance only the units that are hard to
-    tell. Weights go by distance between the values; categories are the values that occur.
+    tell. Categories are the values that occur.
 
     >>> ratings = [[1, 1]] * 9 + [[1, 2]]
     >>> round(gwet_ac(ratings).value, 3), round(fleiss_kappa(ratings).value, 3)
     (0.89, -0.053)
     """
-    counts, values = rating_counts(ratings)
-    return why_undefined(counts, ratings) or _point(_weighted_gwet(counts, values, weights), counts)
+    counts, _ = rating_counts(ratings)
+    return _why_undefined(counts, ratings) or _point(_weighted_gwet(counts), counts)
 
 
-def cohen_kappa(a: Vector, b: Vector, weights: str | None = None) -> Estimate:
-    """Cohen's kappa of two raters; `weights` "linear" or "quadratic" forgive near misses.
-
-    Weights count steps between the labels that occur, in their order.
+def cohen_kappa(a: Vector, b: Vector) -> Estimate:
+    """Cohen's kappa of two raters.
 
     >>> round(cohen_kappa([1, 1, 2, 2, 3], [1, 2, 2, 2, 3]).value, 4)
     0.6875
     """
-    if weights not in (None, "linear", "quadratic"):
-        raise UsageError(f"unknown weights {weights!r}; choose linear, quadratic or None")
     left, right = complete(a, b)
     if left.size == 0:
         return Estimate.undefined("no overlap")
@@ -129,13 +133,9 @@ def cohen_kappa(a: Vector, b: Vector, weights: str | None = None) -> Estimate:
     k = labels.size
     if k < 2:
         return Estimate.undefined("constant", left.size)
-    joint = (
-        np.bincount(places[: left.size] * k + places[left.size :], minlength=k * k).reshape(k, k) / left.size
-    )
-    steps = np.abs(np.subtract.outer(np.arange(k), np.arange(k)))
-    cost = (steps > 0).astype(float) if weights is None else steps ** (1.0 if weights == "linear" else 2.0)
-    expected = float(np.sum(cost * np.outer(joint.sum(axis=1), joint.sum(axis=0))))
-    return Estimate(float(1 - np.sum(cost * joint) / expected), left.size)
+    first, second = (np.bincount(side, minlength=k) / left.size for side in np.split(places, 2))
+    observed = float(np.mean(left != right))
+    return Estimate(1 - observed / (1 - float(first @ second)), left.size)
 
 
 def majority(ratings: Matrix, tie: str = "null") -> Floats:
@@ -168,29 +168,22 @@ def _most_frequent(row: Floats, tie: str) -> float:
 
 def agreement_interval(
     ratings: Matrix,
-    statistic: str | Callable[[Floats], Estimate] = "krippendorff_alpha",
+    statistic: str = "krippendorff_alpha",
     clusters: Vector | None = None,
     *,
     level: str = "ordinal",
     exclude: float | None = None,
-    resamples: int = 1_000,
-    confidence: float = 0.95,
-    seed: int = 0,
-    workers: int = 1,
+    **draws: Unpack[Draws],
 ) -> Estimate:
     """An agreement figure with an interval from resampling units, or whole dialogues of units.
 
     Args:
         ratings: Units x raters.
-        statistic: `krippendorff_alpha`, `fleiss_kappa`, `gwet_ac` or `raw_agreement` (fast), or any
-            function of a ratings matrix that returns an `Estimate` (slow).
+        statistic: `krippendorff_alpha`, `fleiss_kappa`, `gwet_ac` or `raw_agreement`.
         clusters: Dialogue of each unit.
         level: For alpha.
         exclude: For Fleiss' kappa.
-        resamples: Number of draws.
-        confidence: Probability the interval is built for.
-        seed: Same seed, same interval.
-        workers: Threads.
+        **draws: See `Resampling`; by default 1,000.
 
     >>> data = [[1, 1], [2, 2], [3, 3], [3, 4], [1, 2], [4, 4], [2, 2], [1, 1]]
     >>> e = agreement_interval(data, "raw_agreement")
@@ -198,13 +191,6 @@ def agreement_interval(
     (0.75, True)
     """
     data = matrix(ratings)
-    if callable(statistic):
-        slow, point = statistic, statistic(data)
-        draw = {"resamples": resamples, "seed": seed, "workers": workers}
-        found = bootstrap_statistic(
-            data, lambda rows: slow(rows).value, clusters, confidence=confidence, **draw
-        )
-        return point if point.value is None else replace(found, n=point.n)
     points: dict[str, Callable[[], Estimate]] = {
         "krippendorff_alpha": lambda: krippendorff_alpha(data, level),
         "fleiss_kappa": lambda: fleiss_kappa(data, exclude),
@@ -224,8 +210,47 @@ def agreement_interval(
     if point.value is None or count < 2:
         return Estimate(point.value, point.n, reason=point.reason or "one cluster")
     form = _weighted_agreement(statistic, kept, level)
-    drawn = resampled(lambda counts: form(spread(counts, places)), count, resamples, seed, workers)
-    return with_interval(point, *drawn, confidence)
+    draws.setdefault("resamples", 1_000)
+    how = Resampling(**draws)
+    drawn = resampled(lambda counts: form(spread(counts, places)), count, how)
+    return with_interval(point, *drawn, how.confidence)
+
+
+def human_ceiling(
+    ratings: Matrix,
+    method: str = "spearman",
+    clusters: Vector | None = None,
+    **draws: Unpack[Draws],
+) -> Estimate:
+    """One rater against the mean of the others: what a metric as good as a person would reach.
+
+    For every rating of a unit with at least two, the pair (this rating, mean of the unit's other ratings)
+    is formed, and all pairs are correlated. A metric is usually judged against the mean of *all* raters,
+    which is a little less noisy than that of the others, so a good metric can come out above this ceiling.
+
+    Args:
+        ratings: Units x raters.
+        method: One of `METHODS`.
+        clusters: Dialogue of each unit, for the interval.
+        **draws: See `Resampling`.
+
+    Returns:
+        The correlation with `n` = number of pairs. Pairs of one unit depend on each other, so no plain p.
+
+    >>> round(human_ceiling([[1, 1, 2], [2, 3, 2], [4, 4, 5], [5, 4, 5]]).value, 3)
+    0.779
+    """
+    data = matrix(ratings)
+    present = ~np.isnan(data)
+    n = present.sum(axis=1, keepdims=True)
+    usable = present & (n >= 2)
+    if not usable.any():
+        return _why_undefined(np.zeros((0, 0)), ratings) or Estimate.undefined("no overlap")
+    others = (np.nansum(data, axis=1, keepdims=True) - data) / np.maximum(n - 1, 1)
+    own, rest = np.where(usable, data, np.nan), np.where(usable, others, np.nan)
+    units = np.repeat(clusters_of(clusters, len(data))[0], data.shape[1])
+    found = bootstrap_correlations([own.ravel()], rest.ravel(), units, methods=[method], **draws)[method][0]
+    return Estimate(found.value, found.n, found.low, found.high, reason=found.reason)
 
 
 # Figures of many resamples at once. Kappa and alpha are sums over units, so a resample is a vector of weights
@@ -254,14 +279,14 @@ def _unit_agreement(counts: Floats) -> Floats:
 
 
 def _weighted_agreement(statistic: str, data: Floats, level: str) -> Weighted:
-    """One of the three figures that have a fast form, by name."""
+    """One of the four figures, by name."""
     counts, values = rating_counts(data)
     if statistic == "krippendorff_alpha":
         return _weighted_alpha(counts, values, level)
     if statistic == "fleiss_kappa":
         return _weighted_fleiss(counts)
     if statistic == "gwet_ac":
-        return _weighted_gwet(counts, values, None)
+        return _weighted_gwet(counts)
     agreement = _unit_agreement(counts)
     return lambda weights: weights @ agreement / weights.sum(axis=1)
 
@@ -280,20 +305,14 @@ def _weighted_fleiss(counts: Floats) -> Weighted:
     return of
 
 
-def _weighted_gwet(counts: Floats, values: Floats, weights: str | None) -> Weighted:
-    """AC1 or AC2 from the counts and values of `rating_counts`."""
-    if weights not in (None, "linear", "quadratic"):
-        raise UsageError(f"unknown weights {weights!r}; choose linear, quadratic or None")
-    k, n = values.size, counts.sum(axis=1)
-    gap = np.abs(np.subtract.outer(values, values)) / max(np.ptp(values), 1e-300) if k else np.zeros((0, 0))
-    close = np.eye(k) if weights is None else 1 - gap ** (1 if weights == "linear" else 2)
-    agreement = np.sum(counts * (counts @ close - 1), axis=1) / (n * (n - 1))
-    shares = counts / n[:, None]
+def _weighted_gwet(counts: Floats) -> Weighted:
+    """AC1 from the counts of `rating_counts`."""
+    agreement, shares, k = _unit_agreement(counts), counts / counts.sum(axis=1)[:, None], counts.shape[1]
 
     def of(drawn: Integers) -> Floats:
         size = drawn.sum(axis=1)
         share = drawn @ shares / size[:, None]
-        chance = close.sum() / (k * (k - 1)) * np.sum(share * (1 - share), axis=1)
+        chance = np.sum(share * (1 - share), axis=1) / (k - 1)
         return _beyond(drawn @ agreement / size - chance, 1 - chance)
 
     return of
@@ -310,8 +329,6 @@ def _weighted_alpha(counts: Floats, values: Floats, level: str) -> Weighted:
         raise UsageError(f"unknown level {level!r}; choose one of {', '.join(LEVELS)}")
     if level == "ordinal":
         return _alpha_ordinal(counts)
-    if level == "interval":
-        return _alpha_interval(counts, values)
     distance = _distances(values, level)
     m = counts.sum(axis=1)
     # Disagreement inside each unit is one number; expected disagreement needs only the marginals.
@@ -335,23 +352,10 @@ def _distances(values: Floats, level: str) -> Floats:
     gap: Floats = values[:, None] - values[None, :]
     if level == "nominal":
         return np.asarray(gap != 0, dtype=np.float64)
+    if level == "interval":
+        return gap**2
     total = values[:, None] + values[None, :]
     return np.asarray(np.square(np.divide(gap, total, out=np.zeros_like(gap), where=total != 0)))
-
-
-def _alpha_interval(counts: Floats, values: Floats) -> Weighted:
-    """Squared distances summed over pairs are variances: two sums per unit replace a table of pairs."""
-    m = counts.sum(axis=1)
-    centred = values - counts.sum(axis=0) @ values / m.sum()
-    first, second = counts @ centred, counts @ centred**2
-    within = 2 * (m * second - first**2) / (m - 1)
-    terms = np.stack([m, first, second, within], axis=1)
-
-    def of(weights: Integers) -> Floats:
-        n, total, squares, observed = (weights @ terms).T
-        return _beyond_ratio(observed, 2 * (n * squares - total**2) / (n - 1))
-
-    return of
 
 
 def _alpha_ordinal(counts: Floats) -> Weighted:

@@ -55,11 +55,6 @@ class Replacement:
     raters: tuple[AgainstRater, ...] = field(default=())
     reason: str | None = None
 
-    @property
-    def passed(self) -> bool:
-        """Whether the judge wins against half of the raters or more."""
-        return self.winning_rate is not None and self.winning_rate >= 0.5
-
 
 def alternative_annotator(
     scores: Vector,

@@ -9,6 +9,7 @@ two classes, so that always giving the commoner answer is worth .5 and no more.
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Unpack
 
 import numpy as np
 
@@ -30,7 +31,8 @@ from dialeval.statistics.estimate import (
 from dialeval.statistics.regression import kfold_groups
 from dialeval.statistics.resampling import (
     FEWEST_CLUSTERS,
-    RESAMPLES,
+    Draws,
+    Resampling,
     groups_with_data,
     resampled,
     spread,
@@ -73,11 +75,7 @@ def bootstrap_aucs(
     columns: Matrix,
     upper: Vector,
     clusters: Vector | None = None,
-    *,
-    resamples: int = RESAMPLES,
-    confidence: float = 0.95,
-    seed: int = 0,
-    workers: int = 1,
+    **draws: Unpack[Draws],
 ) -> list[Estimate]:
     """AUC of many sources, with intervals by resampling whole clusters.
 
@@ -85,10 +83,7 @@ def bootstrap_aucs(
         columns: Sources x items, NaN where a source did not score an item.
         upper: 1 (or `True`) for items of the upper classes, 0 for the others; items without it are dropped.
         clusters: Which dialogue each item belongs to.
-        resamples: Number of draws.
-        confidence: Probability the interval is built for.
-        seed: Same seed, same interval, whatever the number of workers.
-        workers: Threads.
+        **draws: See `Resampling`.
 
     Returns:
         One estimate per source. `p` is Mann-Whitney's where rows stand alone; with clusters of more than one
@@ -113,12 +108,13 @@ def bootstrap_aucs(
         weights = spread(counts, places)
         return np.stack([form(weights) for form in forms])
 
-    draws, left_out = resampled(figures, count, resamples, seed, workers, rows=classes.size)
+    how = Resampling(**draws)
+    drawn, left_out = resampled(figures, count, how, rows=classes.size)
     found = []
     for place, (point, row) in enumerate(zip(points, data, strict=True)):
         helpful = left_out[place][groups_with_data(row, places, count)]
         found.append(
-            with_interval(point, draws[place], helpful, confidence, test=count < classes.size, chance=0.5)
+            with_interval(point, drawn[place], helpful, how.confidence, test=count < classes.size, chance=0.5)
         )
     return found
 
@@ -198,10 +194,7 @@ def held_out_threshold(
     clusters: Vector | None = None,
     *,
     folds: int = FOLDS,
-    resamples: int = RESAMPLES,
-    confidence: float = 0.95,
-    seed: int = 0,
-    workers: int = 1,
+    **draws: Unpack[Draws],
 ) -> Threshold:
     """Draw the best line, and measure how good such a line is on dialogues that did not choose it.
 
@@ -213,10 +206,7 @@ def held_out_threshold(
         upper: 1 for items of the upper classes, 0 for the others.
         clusters: Which dialogue each item belongs to: a dialogue is never on both sides.
         folds: How many parts; fewer if there are fewer dialogues.
-        resamples: Draws for the interval.
-        confidence: Probability the interval is built for.
-        seed: Which dialogues go together, and the draws.
-        workers: Threads.
+        **draws: See `Resampling`; the seed also chooses which dialogues go together.
 
     >>> found = held_out_threshold(range(12), [0] * 6 + [1] * 6, folds=3, resamples=100)
     >>> found.value, found.fitted, round(found.accuracy.value, 3)
@@ -234,11 +224,12 @@ def held_out_threshold(
         return Threshold(None, None, Estimate.undefined(reason, values.size))
     if count < 2:
         return Threshold(*whole, Estimate.undefined("one dialogue: none to measure on", values.size))
-    parts = kfold_groups(places, min(folds, count), seed)
+    how = Resampling(**draws)
+    parts = kfold_groups(places, min(folds, count), how.seed)
     answers, lines = _held_out_answers(values, positive, parts)
     judged = ~np.isnan(answers)
     right = (answers[judged] > 0) == positive[judged]
-    accuracy = _balanced(right, positive[judged], places[judged], resamples, confidence, seed, workers)
+    accuracy = _balanced(right, positive[judged], places[judged], how)
     lowest, highest = (min(lines), max(lines)) if lines else (None, None)
     return Threshold(whole[0], whole[1], accuracy, lowest, highest, len(lines))
 
@@ -255,15 +246,7 @@ def _held_out_answers(values: Floats, positive: Booleans, parts: Places) -> tupl
     return answers, lines
 
 
-def _balanced(
-    right: Booleans,
-    positive: Booleans,
-    places: Places,
-    resamples: int,
-    confidence: float,
-    seed: int,
-    workers: int,
-) -> Estimate:
+def _balanced(right: Booleans, positive: Booleans, places: Places, how: Resampling) -> Estimate:
     """Mean share of right answers over the two classes, with an interval by resampling clusters."""
     if not right.size or constant(positive.astype(np.float64)):
         return Estimate.undefined("one class in the dialogues without it", right.size)
@@ -278,4 +261,4 @@ def _balanced(
     point = Estimate(float((right[positive].mean() + right[~positive].mean()) / 2), right.size)
     if count < FEWEST_CLUSTERS:
         return replace(point, reason=f"no interval from fewer than {FEWEST_CLUSTERS}")
-    return with_interval(point, *resampled(figures, count, resamples, seed, workers), confidence)
+    return with_interval(point, *resampled(figures, count, how), how.confidence)

@@ -114,47 +114,6 @@ def angle(r: float | None) -> float | None:
     return None if r is None else float(np.degrees(np.arccos(np.clip(r, -1.0, 1.0))))
 
 
-def partial(x: Vector, y: Vector, controls: Matrix, method: str = "pearson") -> Estimate:
-    """Return the correlation that is left when both sides are freed from `controls` (one row per control).
-
-    The classic use is length: does the metric see quality, or only long replies? Spearman is Pearson between
-    ranks, with the controls ranked too. Kendall has no accepted partial p-value and is refused.
-
-    >>> length = [1, 2, 3, 4, 5, 6]
-    >>> round(partial([1, 3, 2, 5, 4, 6], [2, 1, 3, 4, 6, 5], [length]).value, 3)
-    -0.591
-    """
-    check_method(method)
-    if method == "kendall":
-        raise UsageError("partial correlation is defined here for pearson and spearman")
-    held = matrix(controls)
-    rows = complete(x, y, *held)
-    n, k = rows[0].size, len(held)
-    if n - 2 - k < 1:
-        return Estimate.undefined(f"n < {3 + k}", n)
-    if any(constant(row) for row in rows):
-        return Estimate.undefined("constant", n)
-    from scipy import stats
-
-    if method == "spearman":
-        rows = tuple(stats.rankdata(row) for row in rows)
-    design = np.column_stack([np.ones(n), *rows[2:]])
-    left, right = (_residual(row, design) for row in rows[:2])
-    if left is None or right is None:
-        return Estimate.undefined("explained by the controls", n)
-    value = float(np.clip(left @ right / np.sqrt((left @ left) * (right @ right)), -1.0, 1.0))
-    df = n - 2 - k
-    with np.errstate(divide="ignore"):
-        t = value * np.sqrt(df / (1 - value**2)) if abs(value) < 1 else np.inf
-    return Estimate(value, n, p=float(2 * stats.t.sf(abs(t), df)))
-
-
-def _residual(row: Floats, design: Floats) -> Floats | None:
-    centred = row - row.mean()
-    residual: Floats = row - design @ np.linalg.lstsq(design, row, rcond=None)[0]
-    return None if residual @ residual <= 1e-24 * (centred @ centred) else residual
-
-
 def auc(scores: Vector, labels: Vector) -> Estimate:
     """Return how often a positive item outscores a negative one, ties counting half; p by Mann-Whitney.
 

@@ -7,6 +7,7 @@ so a chunk of permutations of all pairs is one matrix product, and a draw gives 
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Unpack
 
 import numpy as np
 
@@ -22,43 +23,12 @@ from dialeval.statistics.estimate import (
     matrix,
     vector,
 )
-from dialeval.statistics.resampling import many_rows, resampled, spread, with_interval
+from dialeval.statistics.resampling import Draws, Resampling, many_rows, resampled, spread, with_interval
 from dialeval.statistics.significance import sign_tests
 from dialeval.statistics.weighted import Kernel, kernel
 
 Differences = Callable[[Floats], Floats]
 """Signs (permutations x units) to differences of correlations (permutations x pairs); -1 swaps a unit."""
-
-
-def permute_difference(
-    x: Vector,
-    z: Vector,
-    gold: Vector,
-    method: str = "spearman",
-    permutations: int = 10_000,
-    *,
-    seed: int = 0,
-    clusters: Vector | None = None,
-    alternative: str = "two-sided",
-) -> Estimate:
-    """Does metric `x` correlate better with `gold` than metric `z`? Paired permutation test.
-
-    If the metrics were equally good, it would not matter which of them scored an item. So both are put on one
-    scale (z-scores for Pearson, ranks otherwise), swapped item by item at random (dialogue by dialogue where
-    `clusters` say so), and the difference of correlations is computed again (for Spearman on the ranks given
-    once: after a swap they are not ranked anew).
-
-    Returns:
-        The difference of the two correlations as `value`, and p. Items count where all three are there.
-
-    >>> gold = [1, 2, 3, 4, 5, 6, 7, 8]
-    >>> e = permute_difference([1, 2, 3, 4, 5, 6, 8, 7], [2, 1, 8, 3, 7, 4, 6, 5], gold)
-    >>> round(e.value, 3), round(e.p, 3)
-    (0.524, 0.023)
-    """
-    columns = np.vstack([vector(x), vector(z)])
-    draw = {"seed": seed, "clusters": clusters, "alternative": alternative}
-    return permute_differences(columns, gold, [(0, 1)], method, permutations, **draw)[0]  # type: ignore[arg-type]
 
 
 def permute_differences(
@@ -70,9 +40,13 @@ def permute_differences(
     *,
     seed: int = 0,
     clusters: Vector | None = None,
-    alternative: str = "two-sided",
 ) -> list[Estimate]:
-    """Test many pairs of metrics at once: the same as `permute_difference` for each, in one pass.
+    """Which of two metrics correlates better with `gold`? Permutation tests of many pairs, in one pass.
+
+    If the metrics were equally good, it would not matter which of them scored an item. So both are put on one
+    scale (z-scores for Pearson, ranks otherwise), swapped item by item at random (dialogue by dialogue where
+    `clusters` say so), and the difference of correlations is computed again (for Spearman on the ranks given
+    once: after a swap they are not ranked anew).
 
     Args:
         columns: Metrics x items, NaN where missing.
@@ -82,7 +56,15 @@ def permute_differences(
         permutations: How many; all of them if they are no more than this.
         seed: Same seed, same p-values.
         clusters: Dialogue of each item; swaps are made dialogue by dialogue.
-        alternative: `two-sided`, `greater` (the first is better) or `less`.
+
+    Returns:
+        For each pair the difference of the two correlations as `value`, and its two-sided p. Items count
+        where both metrics and the gold are there.
+
+    >>> metrics = [[1, 2, 3, 4, 5, 6, 8, 7], [2, 1, 8, 3, 7, 4, 6, 5]]
+    >>> e = permute_differences(metrics, [1, 2, 3, 4, 5, 6, 7, 8], [(0, 1)])[0]
+    >>> round(e.value, 3), round(e.p, 3)
+    (0.524, 0.023)
     """
     check_method(method)
     data, target = matrix(columns), vector(gold)
@@ -98,7 +80,7 @@ def permute_differences(
         if tested:
             ours, theirs = (data[[pairs[one][side] for one in tested]][:, present] for side in (0, 1))
             differences = _swapping(method, ours, theirs, y, places)
-            p = sign_tests(differences, units, permutations=permutations, seed=seed, alternative=alternative)
+            p = sign_tests(differences, units, permutations=permutations, seed=seed, alternative="two-sided")
             for member, value in zip(tested, p, strict=True):
                 found[member] = replace(found[member], p=value)
     return [found[member] for member in range(len(pairs))]
@@ -109,12 +91,9 @@ def bootstrap_differences(
     gold: Vector,
     pairs: Sequence[tuple[int, int]],
     method: str = "spearman",
-    resamples: int = 10_000,
     *,
-    confidence: float = 0.95,
-    seed: int = 0,
     clusters: Vector | None = None,
-    workers: int = 1,
+    **draws: Unpack[Draws],
 ) -> list[Estimate]:
     """Differences between the correlations of two metrics with the gold, with paired intervals.
 
@@ -123,11 +102,8 @@ def bootstrap_differences(
         gold: What people said of each item.
         pairs: Which rows of `columns` to compare, over the items that both have.
         method: `pearson`, `spearman` or `kendall`.
-        resamples: Number of draws.
-        confidence: Probability the intervals are built for.
-        seed: Same seed, same intervals.
         clusters: Dialogue of each item; whole dialogues are drawn, the same for both metrics.
-        workers: Number of threads; changes nothing but the time.
+        **draws: See `Resampling`.
 
     >>> gold = [1, 2, 3, 4, 5, 6, 7, 8]
     >>> columns = [[1, 2, 3, 4, 5, 6, 8, 7], [2, 1, 8, 3, 7, 4, 6, 5]]
@@ -136,7 +112,7 @@ def bootstrap_differences(
     ([0.0, 0.524], False)
     """
     check_method(method)
-    data, target = matrix(columns), vector(gold)
+    data, target, how = matrix(columns), vector(gold), Resampling(**draws)
     found: dict[int, Estimate] = {}
     for present, members in _by_items(data, target, pairs):
         y = target[present]
@@ -147,15 +123,14 @@ def bootstrap_differences(
         drawn, left_out = np.empty((2, 0, 0))
         if known:
             stacked = np.vstack([rows[row] for row in known])
-            form = kernel(method, stacked, y, first_order=many_rows(y.size, count))
-            again = _redrawn(form, places)
-            drawn, left_out = resampled(again, count, resamples, seed, workers, rows=y.size)
+            again = _redrawn(kernel(method, stacked, y, first_order=many_rows(y.size, count)), places)
+            drawn, left_out = resampled(again, count, how, rows=y.size)
         for member in members:
             found[member] = _gap(*(points[row] for row in pairs[member]))
             if found[member].defined:
                 one, other = map(known.index, pairs[member])
                 gaps = drawn[one] - drawn[other], left_out[one] - left_out[other]
-                found[member] = with_interval(found[member], *gaps, confidence)
+                found[member] = with_interval(found[member], *gaps, how.confidence)
     return [found[member] for member in range(len(pairs))]
 
 

@@ -52,10 +52,15 @@ class Estimate:
         """Whether there is a value at all."""
         return self.value is not None
 
+    def scaled(self, factor: float) -> "Estimate":
+        """Return the figure and its interval in another unit."""
+        value, *ends = (None if end is None else factor * end for end in (self.value, self.low, self.high))
+        low, high = ends if factor > 0 else ends[::-1]
+        return replace(self, value=value, low=low, high=high)
+
     def turned(self) -> "Estimate":
         """Return the figure with its sign turned: of a difference, the other way round."""
-        value, low, high = (None if end is None else -end for end in (self.value, self.high, self.low))
-        return replace(self, value=value, low=low, high=high)
+        return self.scaled(-1.0)
 
     @classmethod
     def undefined(cls, reason: str, n: int = 0) -> "Estimate":

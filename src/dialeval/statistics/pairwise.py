@@ -12,12 +12,13 @@ on one item resemble each other.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Unpack
 
 import numpy as np
 
 from dialeval.errors import UsageError
 from dialeval.statistics.estimate import Estimate, Floats, Integers, Places, Vector, clusters_of, vector
-from dialeval.statistics.resampling import interval, resampled, spread
+from dialeval.statistics.resampling import Draws, Resampling, resampled, spread, with_interval
 
 _MOST_STEPS = 50
 _LARGEST = 30.0  # of a strength: in a draw in which a system won everything it has no bound
@@ -59,10 +60,7 @@ def bradley_terry(
     outcomes: Vector,
     items: Vector | None = None,
     covariates: Mapping[str, Vector] | None = None,
-    *,
-    resamples: int = 1_000,
-    confidence: float = 0.95,
-    seed: int = 0,
+    **draws: Unpack[Draws],
 ) -> Ranking:
     """Fit strengths to votes.
 
@@ -72,9 +70,7 @@ def bradley_terry(
         outcomes: 1 if the first won, 0 if the second did, .5 for a tie.
         items: What was voted on; votes on one item are drawn together.
         covariates: By name, the first's value minus the second's.
-        resamples: Draws of the bootstrap.
-        confidence: Of the intervals.
-        seed: Of the draws.
+        **draws: See `Resampling`; by default 1,000.
 
     >>> found = bradley_terry(["a", "a", "b"] * 4, ["b"] * 2 + ["a"] + (["b"] * 2 + ["a"]) * 3,
     ...                       [1, 0, 0] * 4, resamples=200)
@@ -88,7 +84,7 @@ def bradley_terry(
     _check(a, b, votes, names)
     extra = {name: vector(values) for name, values in (covariates or {}).items()}
     design = _design(a, b, extra, len(names))
-    model = _Model(design, votes, len(names), bool((votes == 0.5).any()))
+    model = _TieModel(design, votes, len(names), bool((votes == 0.5).any()))
     fitted = model.fit(np.ones(votes.size), None)
     places, count = clusters_of(items, votes.size)
 
@@ -97,10 +93,13 @@ def bradley_terry(
         return np.stack([model.figures(model.fit(row, fitted)) for row in weights], axis=-1)
 
     point = model.figures(fitted)
-    draws, left_out = resampled(figures, count, resamples, seed, workers=1)
+    draws.setdefault("resamples", 1_000)
+    how = Resampling(**draws)
     made = [
-        _with_interval(float(value), drawn, without, votes.size, count, confidence)
-        for value, drawn, without in zip(point, draws, left_out, strict=True)
+        with_interval(Estimate(float(value), votes.size), drawn, without, how.confidence)
+        if count > 1
+        else Estimate(float(value), votes.size, reason="one item")
+        for value, drawn, without in zip(point, *resampled(figures, count, how), strict=True)
     ]
     k = len(names)
     standings = [
@@ -110,15 +109,6 @@ def bradley_terry(
     standings.sort(key=lambda one: -(one.strength.value or 0.0))
     tie = float(fitted[-1]) if model.ties else None
     return Ranking(tuple(standings), dict(zip(extra, made[2 * k :], strict=True)), tie, votes.size)
-
-
-def _with_interval(
-    value: float, draws: Floats, left_out: Floats, n: int, items: int, confidence: float
-) -> Estimate:
-    if items < 2:
-        return Estimate(value, n, reason="one item")
-    low, high, reason = interval(value, draws, left_out, confidence)
-    return Estimate(value, n, low, high, reason=reason)
 
 
 def _check(a: Places, b: Places, votes: Floats, names: list[str]) -> None:
@@ -160,7 +150,7 @@ def _design(a: Places, b: Places, extra: Mapping[str, Floats], k: int) -> Floats
 
 
 @dataclass(frozen=True)
-class _Model:
+class _TieModel:
     design: Floats
     votes: Floats
     systems: int

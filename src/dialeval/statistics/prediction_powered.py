@@ -13,6 +13,11 @@ All figures here are sums over clusters (dialogues, or whatever shares a context
 keeps those sums, so that the difference of two figures is the difference of their sums, paired as far as they
 share clusters. With every unit a cluster of its own and a given weight, value and error are those of
 `ppi-python`, which knows no clusters and compiles itself at run time (numba): it is the oracle in the tests.
+
+`conformal_intervals` is about one dialogue: between which ratings will it be, if somebody rates it? The
+errors of held-out predictions on labelled units say how far off the next one will be, with no assumption but
+that labelled and new dialogues come from the same place. With several units in a dialogue each labelled
+dialogue weighs the same, as the new one is a new dialogue (Lee, Barber and Willett 2023).
 """
 
 from dataclasses import dataclass
@@ -70,6 +75,13 @@ class ClusteredFigure:
             self.value - other.value, self.pulls - other.pulls, self.n + other.n, min(self.df, other.df)
         )
 
+    def reach(self, confidence: float = 0.95) -> float:
+        """Half the width of the interval by Student's t."""
+        from scipy import special
+
+        error = self.error * np.sqrt((self.df + 1) / self.df)
+        return float(special.stdtrit(self.df, (1 + confidence) / 2) * error)
+
     def estimate(self, confidence: float = 0.95) -> Estimate:
         """Value, interval by Student's t, and p of the value being 0.
 
@@ -83,7 +95,7 @@ class ClusteredFigure:
         error = self.error * np.sqrt((self.df + 1) / self.df)
         if error == 0:
             return Estimate(self.value, self.n, reason="no variance")
-        reach = float(special.stdtrit(self.df, (1 + confidence) / 2) * error)
+        reach = self.reach(confidence)
         p = float(2 * special.stdtr(self.df, -abs(self.value) / error))
         middle = self.value
         if self.rate and 0 < middle < 1:
@@ -296,3 +308,57 @@ def _yes_or_no(labels: Floats) -> bool:
 
 def _labelled(known: Booleans, places: Places) -> int:
     return int(np.unique(places[known]).size)
+
+
+def conformal_intervals(
+    labels: Vector,
+    scores: Vector,
+    clusters: Vector | None = None,
+    confidence: float = 0.95,
+    seed: int = 0,
+) -> tuple[Floats, Floats, float | None]:
+    """Predict the rating of every unlabelled unit, with an interval.
+
+    Args:
+        labels: What people said, NaN where nobody did.
+        scores: What the judge said.
+        clusters: Dialogue of each unit.
+        confidence: Share of intervals that hold the rating.
+        seed: Of the folds.
+
+    Returns:
+        Low and high of each unit, and half their distance. Both ends are NaN for units that are labelled,
+        unscored or beyond the labelled scores, where nothing is known; half the distance is None if there are
+        too few labelled dialogues.
+
+    >>> labels = [*range(30), None, None]
+    >>> low, high, half = conformal_intervals(labels, [*range(30), 12.5, 40])
+    >>> bool(low[30] <= 12.5 <= high[30]), bool(np.isnan(low[31]))
+    (True, True)
+    """
+    given, judged = vector(labels), vector(scores)
+    places, _ = clusters_of(clusters, given.size)
+    predicted = calibrated(given, judged, places, "linear", seed=seed)
+    known = ~np.isnan(given) & ~np.isnan(judged)
+    half = _half_width(np.abs(given - predicted)[known], places[known], confidence)
+    beyond, _ = outside(given, judged)
+    middle = np.where(known | beyond, np.nan, predicted)
+    if half is None:
+        return np.full(given.size, np.nan), np.full(given.size, np.nan), None
+    return middle - half, middle + half, half
+
+
+def _half_width(errors: Floats, places: Vector, confidence: float) -> float | None:
+    """The error that a new dialogue exceeds with the probability that is left.
+
+    The new one takes a place among those it is compared with, and these are as many as the labelled units
+    would be if they stood alone.
+    """
+    place, count = clusters_of(places, errors.size)
+    alone, together = mean_of(errors).error, mean_of(errors, place).error
+    n = errors.size if together == 0 else errors.size * min(1.0, (alone / together) ** 2)
+    n = max(float(count), n)
+    weights = 1 / (np.bincount(place)[place] * count)
+    order = np.argsort(errors)
+    reached = np.cumsum(weights[order]) >= confidence * (n + 1) / n - 1e-9
+    return float(errors[order][reached.argmax()]) if reached.any() else None

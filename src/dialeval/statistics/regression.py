@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dialeval.errors import UsageError
-from dialeval.statistics.correlation import zscore
+from dialeval.statistics.correlation import silent
 from dialeval.statistics.estimate import (
     Estimate,
     Floats,
@@ -25,66 +25,48 @@ from dialeval.statistics.estimate import (
     vector,
 )
 
-__all__ = ["Bin", "Line", "calibration", "isotonic", "kfold_groups", "ols", "ridge_out_of_group", "zscore"]
-
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A fitted linear model.
+    """A fitted line.
 
     Attributes:
-        coefficients: The intercept, then one estimate per predictor; interval and p by Student's t.
-        standard_errors: In the same order; `None` where undefined.
+        coefficients: The intercept and the slope; interval and p by Student's t.
         r_squared: Share of the variance explained; `None` when the outcome is constant.
         n: Complete rows used.
         reason: Why there is no fit.
     """
 
-    coefficients: tuple[Estimate, ...]
-    standard_errors: tuple[float | None, ...]
+    coefficients: tuple[Estimate, Estimate]
     r_squared: float | None
     n: int
     reason: str | None = None
 
 
-def ols(x: Matrix | Vector, y: Vector, confidence: float = 0.95) -> Line:
-    """Least squares of `y` on one predictor (a vector) or several (one row each), with an intercept.
+def ols(x: Vector, y: Vector, confidence: float = 0.95) -> Line:
+    """Least squares of `y` on one predictor, with an intercept.
 
     >>> line = ols([1, 2, 3, 4], [3, 5, 6, 9])
     >>> [round(c.value, 2) for c in line.coefficients], round(line.r_squared, 3)
     ([1.0, 1.9], 0.963)
     """
-    predictors = np.array(x, dtype=np.float64)
-    rows = complete(y, *np.atleast_2d(predictors))
-    outcome, n, k = rows[0], rows[0].size, len(rows)
-    design = np.column_stack([np.ones(n), *rows[1:]])
-    if n <= k:
-        return _no_line(f"n < {k + 1}", n, k)
-    if np.linalg.matrix_rank(design) < k:
-        return _no_line("predictors are constant or dependent", n, k)
+    predictor, outcome = complete(x, y)
+    n = outcome.size
+    if n < 3 or constant(predictor):
+        reason = "n < 3" if n < 3 else "the predictor is constant"
+        return Line((Estimate.undefined(reason, n),) * 2, None, n, reason)
     from scipy import stats
 
-    q, r = np.linalg.qr(design)
-    beta = np.linalg.solve(r, q.T @ outcome)
-    residual = outcome - design @ beta
-    inverse = np.linalg.inv(r)
-    errors = np.sqrt(residual @ residual / (n - k) * np.sum(inverse**2, axis=1))
-    reach = stats.t.ppf((1 + confidence) / 2, n - k)
-    coefficients = tuple(_coefficient(b, e, n, k, reach) for b, e in zip(beta, errors, strict=True))
-    total = np.sum((outcome - outcome.mean()) ** 2)
-    explained = None if constant(outcome) else float(1 - residual @ residual / total)
-    return Line(coefficients, tuple(float(e) for e in errors), explained, n)
+    with silent():
+        found = stats.linregress(predictor, outcome)
+    reach = stats.t.ppf((1 + confidence) / 2, n - 2)
 
+    def coefficient(value: float, error: float) -> Estimate:
+        p = float(2 * stats.t.sf(abs(value) / error, n - 2)) if error > 0 else None
+        return Estimate(float(value), n, float(value - reach * error), float(value + reach * error), p)
 
-def _coefficient(beta: float, error: float, n: int, k: int, reach: float) -> Estimate:
-    from scipy import stats
-
-    p = float(2 * stats.t.sf(abs(beta) / error, n - k)) if error > 0 else None
-    return Estimate(float(beta), n, float(beta - reach * error), float(beta + reach * error), p)
-
-
-def _no_line(reason: str, n: int, k: int) -> Line:
-    return Line((Estimate.undefined(reason, n),) * k, (None,) * k, None, n, reason)
+    both = coefficient(found.intercept, found.intercept_stderr), coefficient(found.slope, found.stderr)
+    return Line(both, None if constant(outcome) else float(found.rvalue**2), n)
 
 
 def ridge_out_of_group(features: Matrix, y: Vector, groups: Vector, alpha: float = 1.0) -> Floats:

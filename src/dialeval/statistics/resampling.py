@@ -14,8 +14,8 @@ changes nothing. See `weighted` for why no row is ever gathered or sorted again.
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
-from typing import TypeVar
+from dataclasses import dataclass, replace
+from typing import TypedDict, TypeVar, Unpack
 
 import numpy as np
 
@@ -37,7 +37,6 @@ from dialeval.statistics.estimate import (
 from dialeval.statistics.weighted import kernel
 
 CHUNK = 256
-RESAMPLES = 10_000
 MOST_LEFT_OUT = 2_000
 MOST_WEIGHTS = 2**19  # that are held at a time
 MOST_PAIRED_ROWS = 10_000  # of which Kendall's draws look at every pair
@@ -46,16 +45,39 @@ FEWEST_CLUSTERS = 5  # of fewer, too many draws are the sample itself or constan
 T = TypeVar("T")
 
 
+class Draws(TypedDict, total=False):
+    """How an interval is drawn: keyword arguments of every function that returns one; see `Resampling`."""
+
+    resamples: int
+    confidence: float
+    seed: int
+    workers: int
+
+
+@dataclass(frozen=True, slots=True)
+class Resampling:
+    """How an interval is drawn.
+
+    Attributes:
+        resamples: Number of draws.
+        confidence: Probability the interval is built for.
+        seed: Same seed, same interval, whatever the number of workers.
+        workers: Threads.
+    """
+
+    resamples: int = 10_000
+    confidence: float = 0.95
+    seed: int = 0
+    workers: int = 1
+
+
 def bootstrap_correlations(
     columns: Matrix,
     gold: Vector,
     clusters: Vector | None = None,
     *,
     methods: Sequence[str] = METHODS,
-    resamples: int = RESAMPLES,
-    confidence: float = 0.95,
-    seed: int = 0,
-    workers: int = 1,
+    **draws: Unpack[Draws],
 ) -> dict[str, list[Estimate]]:
     """Correlations of many sources with one gold column, with intervals.
 
@@ -64,10 +86,7 @@ def bootstrap_correlations(
         gold: What people said about each item; items without it are dropped.
         clusters: Which dialogue each item belongs to; whole dialogues are resampled.
         methods: Any of `METHODS`; all share the same draws.
-        resamples: Number of draws.
-        confidence: Probability the interval is built for.
-        seed: Same seed, same interval, whatever the number of workers.
-        workers: Threads.
+        **draws: See `Resampling`.
 
     Returns:
         Per method one estimate per source. `p` is the usual two-sided test where rows stand alone; with
@@ -96,11 +115,12 @@ def bootstrap_correlations(
         weights = spread(counts, places)
         return np.stack([form(weights) for form in forms])
 
-    draws, left_out = resampled(figures, count, resamples, seed, workers, rows=target.size)
+    how = Resampling(**draws)
+    drawn, left_out = resampled(figures, count, how, rows=target.size)
     helpful = [groups_with_data(row, places, count) for row in data]
     return {
         m: [
-            with_interval(e, draws[i, j], left_out[i, j][helpful[j]], confidence, test=not alone)
+            with_interval(e, drawn[i, j], left_out[i, j][helpful[j]], how.confidence, test=not alone)
             for j, e in enumerate(points[m])
         ]
         for i, m in enumerate(methods)
@@ -161,11 +181,7 @@ def _jackknife_p(value: float, left_out: Floats) -> float | None:
 def bootstrap_means(
     values: Vector,
     clusters: Vector | None = None,
-    *,
-    resamples: int = RESAMPLES,
-    confidence: float = 0.95,
-    seed: int = 0,
-    workers: int = 1,
+    **draws: Unpack[Draws],
 ) -> Estimate:
     """A mean over rows with the interval of resampled clusters.
 
@@ -182,8 +198,9 @@ def bootstrap_means(
     mean = Estimate(float(data.mean()), data.size)
     if count < 2:
         return of_one_cluster(mean)
-    draws, left_out = resampled(deviations(data, places, count), count, resamples, seed, workers)
-    return with_interval(mean, data.mean() + draws, data.mean() + left_out, confidence)
+    how = Resampling(**draws)
+    drawn, left_out = resampled(deviations(data, places, count), count, how)
+    return with_interval(mean, data.mean() + drawn, data.mean() + left_out, how.confidence)
 
 
 def of_one_cluster(point: Estimate) -> Estimate:
@@ -207,11 +224,7 @@ def bootstrap_statistic(
     rows: Matrix | Vector,
     statistic: Callable[[Floats], float | None],
     clusters: Vector | None = None,
-    *,
-    resamples: int = 1_000,
-    confidence: float = 0.95,
-    seed: int = 0,
-    workers: int = 1,
+    **draws: Unpack[Draws],
 ) -> Estimate:
     """Any figure of a table of rows, the slow and general way: rows are gathered and `statistic` is called.
 
@@ -234,11 +247,13 @@ def bootstrap_statistic(
         found = [statistic(table[np.repeat(np.arange(len(table)), row)]) for row in spread(counts, places)]
         return np.array([np.nan if f is None else f for f in found], dtype=np.float64)
 
-    return with_interval(point, *resampled(figures, count, resamples, seed, workers), confidence)
+    draws.setdefault("resamples", 1_000)
+    how = Resampling(**draws)
+    return with_interval(point, *resampled(figures, count, how), how.confidence)
 
 
 def resampled(
-    figures: Callable[[Integers], Floats], count: int, resamples: int, seed: int, workers: int, rows: int = 0
+    figures: Callable[[Integers], Floats], count: int, how: Resampling, rows: int = 0
 ) -> tuple[Floats, Floats]:
     """Return the figures of every draw of clusters, and with each cluster left out, along the last axis.
 
@@ -252,9 +267,10 @@ def resampled(
             parts = [figures(counts[first : first + step]) for first in range(0, len(counts), step)]
         return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=-1)
 
-    draws = chunked(quietly, count, resamples, seed, workers)
+    jobs = chunks(how.resamples, how.seed, "resamples")
+    draws = in_threads(lambda job: quietly(draw(job[0], count, job[1])), jobs, how.workers)
     firsts = list(range(0, left_out_groups(count), CHUNK))
-    left_out = in_threads(lambda at: quietly(leave_out(count, at)), firsts, workers)
+    left_out = in_threads(lambda at: quietly(leave_out(count, at)), firsts, how.workers)
     return np.concatenate(draws, axis=-1), np.concatenate(left_out, axis=-1)
 
 
@@ -295,12 +311,6 @@ def leave_out(count: int, first: int) -> Integers:
     for row, group in enumerate(range(first, first + size)):
         weights[row, group::groups] = 0
     return weights
-
-
-def chunked(figures: Callable[[Integers], T], count: int, resamples: int, seed: int, workers: int) -> list[T]:
-    """`figures` of every chunk of draws, in order."""
-    jobs = chunks(resamples, seed, "resamples")
-    return in_threads(lambda job: figures(draw(job[0], count, job[1])), jobs, workers)
 
 
 def chunks(draws: int, seed: int, what: str) -> list[tuple[np.random.Generator, int]]:

@@ -2,7 +2,7 @@
 
 Two questions come up in every study. *Which of two metrics agrees better with people?* Both are measured on
 the same items and against the same gold, so their correlations depend on each other: `williams` answers for
-Pearson from three correlations, `permute_difference` for any correlation and for clustered turns.
+Pearson from three correlations, `permute_differences` for any correlation and for clustered turns.
 *Which of two systems is better?* `paired_randomisation` when both answered the same items, `permute_means`
 when they did not, `paired_bootstrap` for the size of the difference.
 
@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import combinations
 from math import comb
 from string import ascii_letters
+from typing import Unpack
 
 import numpy as np
 
@@ -23,7 +24,8 @@ from dialeval.errors import UsageError
 from dialeval.statistics.estimate import Estimate, Floats, Places, Vector, clusters_of, complete, vector
 from dialeval.statistics.resampling import (
     CHUNK,
-    RESAMPLES,
+    Draws,
+    Resampling,
     chunks,
     deviations,
     of_one_cluster,
@@ -218,11 +220,8 @@ def paired_bootstrap(
     b: Vector,
     *,
     clusters: Vector | None = None,
-    resamples: int = RESAMPLES,
-    confidence: float = 0.95,
-    seed: int = 0,
     alternative: str = "two-sided",
-    workers: int = 1,
+    **draws: Unpack[Draws],
 ) -> Estimate:
     """Mean difference of `a` and `b` on the same items, with BCa interval and p.
 
@@ -235,12 +234,12 @@ def paired_bootstrap(
     gaps, places, units = _gaps(a, b, clusters)
     if gaps.size == 0:
         return Estimate.undefined("no overlap")
-    mean = float(gaps.mean())
+    mean, how = float(gaps.mean()), Resampling(**draws)
     if units < 2:
         return of_one_cluster(Estimate(mean, gaps.size))
-    chance, left_out = resampled(deviations(gaps, places, units), units, resamples, seed, workers)
-    p = (extreme(chance, mean, alternative) + 1) / (resamples + 1)
-    return with_interval(Estimate(mean, gaps.size, p=p), mean + chance, mean + left_out, confidence)
+    chance, left_out = resampled(deviations(gaps, places, units), units, how)
+    p = (extreme(chance, mean, alternative) + 1) / (how.resamples + 1)
+    return with_interval(Estimate(mean, gaps.size, p=p), mean + chance, mean + left_out, how.confidence)
 
 
 ALTERNATIVES = ("two-sided", "less", "greater")

@@ -75,11 +75,8 @@ def _rank(row: Correlation, method: str, lower: frozenset[Column]) -> tuple[bool
 
 
 def _fit(values: Floats, gold: Floats) -> LeastSquares | None:
-    line = statistics.ols(values, gold)
-    found = [one.value for one in line.coefficients]
-    if line.reason is not None or len(found) != 2 or found[0] is None or found[1] is None:
-        return None
-    return LeastSquares(found[0], found[1])
+    intercept, slope = (one.value for one in statistics.ols(values, gold).coefficients)
+    return None if intercept is None or slope is None else LeastSquares(intercept, slope)
 
 
 def turned(units: Units, column: Column, lower: frozenset[Column]) -> Floats:

@@ -10,7 +10,7 @@ in the paper, unless `pairs=all`. Those predictions are scores like any others: 
 system is their mean.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,7 +18,7 @@ import numpy as np
 from dialeval.errors import UsageError
 from dialeval.scores import Score, Scores, Signature, is_human
 from dialeval.statistics import kfold_groups, ols, ridge_out_of_group, zscore
-from dialeval.studies.findings import FittedLine
+from dialeval.studies.findings import FittedLine, StudySettings
 from dialeval.studies.units import Column, Floats, Level, Places, Units, align, mean_over
 
 LINE = "line"
@@ -145,39 +145,33 @@ def _groups(units: Units, folds: str, seed: int) -> Floats:
 
 
 def with_lines(
-    scores: Scores,
-    combine_texts: Sequence[str],
-    *,
-    gold: str,
-    dimension: str | None,
-    level: Level | None,
-    aggregate: str = "mean",
-    seed: int = 0,
-    confidence: float = 0.95,
-    replies: Replies | None = None,
+    scores: Scores, settings: StudySettings, replies: Replies | None = None
 ) -> tuple[Scores, tuple[FittedLine, ...]]:
-    """Add what each `line` among the combinations predicts, and describe the line itself.
+    """Add what each `line` among the combinations of a study predicts, and describe the line itself.
 
     Returns:
         The scores with one more source for each line, and for each line its coefficients with intervals and
         p, R², n, and the share of units at the source's lowest value.
     """
-    wanted = [one for one in map(Combination.parse, combine_texts) if one.method == LINE]
+    gold, dimension = settings.gold, settings.dimension
+    wanted = [one for one in map(Combination.parse, settings.combine) if one.method == LINE]
     if not wanted:
         return scores, ()
     rated = scores.where(source=lambda source: is_gold(gold, source), dimension=dimension)
-    at: Level = "turn" if level == "turn" or not len(rated.where(level="dialogue")) else "dialogue"
-    units = align(scores, at, aggregate)
+    at: Level = "turn" if settings.level == "turn" or not len(rated.where(level="dialogue")) else "dialogue"
+    units = align(scores, at, settings.aggregate)
     columns = [one for one in units.columns if is_gold(gold, one.source) and one.dimension == dimension]
     target = mean_over(units, columns) if columns else None
     parts, described = [scores], []
     for one in wanted:
-        made = combine(units, one, target, seed, replies=replies).columns[Column(one.name, DIMENSION)]
+        made = combine(units, one, target, settings.seed, replies=replies).columns[
+            Column(one.name, DIMENSION)
+        ]
         parts.append(_scores(units, made, one))
         if target is not None:
             values = units.columns[columns_by_name(units)[one.parts[0]]]
             once = np.unique(_first_of_pair(units, values, target, one, replies))
-            described.append(_describe(one, values[once], target[once], confidence))
+            described.append(_describe(one, values[once], target[once], settings.confidence))
     return Scores.concat(parts), tuple(described)
 
 

@@ -19,6 +19,7 @@ from dialeval.scores import display
 from dialeval.scores.signature import EvaluationSchema
 from dialeval.statistics import METHODS, Bin, Estimate
 from dialeval.statistics.agreement import TIES
+from dialeval.statistics.resampling import Draws
 from dialeval.studies.units import AGGREGATES, LEVELS, Level
 
 VERSION = "study.v2"
@@ -31,6 +32,11 @@ Values = tuple[float | None, ...]
 
 class Finding(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A record of a study; what has other fields or types is no such record."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as plain dictionaries and lists."""
+        body: dict[str, Any] = msgspec.to_builtins(self, str_keys=True)
+        return body
 
 
 class StudySettings(Finding, frozen=True):
@@ -74,7 +80,7 @@ class StudySettings(Finding, frozen=True):
             raise UsageError(f"confidence must lie between 0 and 1, not {self.confidence}")
 
     @property
-    def resampling(self) -> dict[str, Any]:
+    def resampling(self) -> Draws:
         """The settings of a bootstrap, as `statistics` names them."""
         return {
             "resamples": self.resamples,
@@ -519,7 +525,7 @@ class Study(Finding, frozen=True, kw_only=True):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the study as plain dictionaries and lists; the number of workers changes nothing in it."""
-        body: dict[str, Any] = msgspec.to_builtins(self)
+        body = super().to_dict()
         del body["settings"]["workers"]
         return body
 
@@ -533,7 +539,7 @@ class Study(Finding, frozen=True, kw_only=True):
         with files.open_binary(path) as file:
             body = file.read()
         try:
-            version = msgspec.json.decode(body, type=_Version).version
+            version = msgspec.json.decode(body, type=_SavedVersion).version
             if version != VERSION:
                 message = f"made by another version: it is {version!r}, this is {VERSION!r}"
                 raise DataError(message, file=path, field="version", fix=AGAIN)
@@ -566,20 +572,18 @@ class Study(Finding, frozen=True, kw_only=True):
 
     def plot(self) -> Any:
         """Draw the correlations with their intervals (without a gold: the means of systems) by matplotlib."""
-        from dialeval.studies.plot import plot
-
         if self.gold is None:
             rows = [(f"{row.system}: {row.source}/{row.dimension}", row.mean) for row in self.systems]
-            return plot(rows, "mean")
+            return display.plot(rows, "mean")
         found = [(row.label, row.of(self.method)) for row in self.correlations]
-        return plot(found, f"{self.method} with {self.gold_name}")
+        return display.plot(found, f"{self.method} with {self.gold_name}")
 
 
 def _short(estimate: Estimate) -> str:
     return "-" if estimate.value is None else f"{estimate.value:.3f}"
 
 
-class _Version(msgspec.Struct):
+class _SavedVersion(msgspec.Struct):
     version: str
 
 

@@ -21,6 +21,7 @@ from dialeval.studies.units import (
     Units,
     align,
     human_columns,
+    named_columns,
     raw_mean,
     settled,
     where,
@@ -59,17 +60,7 @@ def study(
     level, dimension = _level_and_dimension(scores, chosen)
     chosen = replace(chosen, level=level, dimension=dimension)
     given = scores
-    scores, fitted = with_lines(
-        scores,
-        chosen.combine,
-        gold=gold,
-        dimension=dimension,
-        level=level,
-        aggregate=chosen.aggregate,
-        seed=chosen.seed,
-        confidence=chosen.confidence,
-        replies=replies,
-    )
+    scores, fitted = with_lines(scores, chosen, replies)
     units = align(scores, level, chosen.aggregate)
     gold_columns = _gold_columns(scores, units, chosen, dimension)
     target = _consensus(scores, units, gold_columns, chosen) if gold_columns else None
@@ -277,19 +268,11 @@ def _gold_columns(
 
 def _metric_columns(units: Units, gold_columns: Sequence[Column], settings: StudySettings) -> list[Column]:
     """Return what is compared with the gold: everything that is not a rater, or the sources asked for."""
-    labels = units.labels()
     apart = {column.source for column in gold_columns} | _deciding(settings)
     if settings.gold == "human" and ADJUDICATED not in settings.sources:
         apart.add(ADJUDICATED)  # people's, and no rater's: neither gold nor metric unless asked for
     columns = [c for c in units.columns if c.source not in apart and not is_human(c.source)]
-    if settings.sources:
-        names = {c: (c.source, labels[c], f"{c.source}/{c.dimension}") for c in columns}
-        wanted = {name: [c for c in columns if name in names[c]] for name in settings.sources}
-        missing = [name for name, found in wanted.items() if not found]
-        if missing:
-            raise UsageError(f"no source {missing[0]!r}; there are: {', '.join(labels[c] for c in columns)}")
-        columns = list(dict.fromkeys(c for found in wanted.values() for c in found))
-    return columns
+    return named_columns(units, columns, settings.sources) if settings.sources else columns
 
 
 def _subsets(

@@ -34,7 +34,7 @@ SIZES = (25, 50, 100, 200, 400, 800)
 SPLITS = 200
 
 
-class Need(Finding, frozen=True):
+class LabelsNeeded(Finding, frozen=True):
     """The labels of each system that a plan needs, with one judge or without.
 
     Attributes:
@@ -75,14 +75,9 @@ class Plan(Finding, frozen=True, kw_only=True):
     pairing: float
     scored: int | None
     pilot: int
-    needs: tuple[Need, ...]
+    needs: tuple[LabelsNeeded, ...]
     false_alarms: Estimate | None = None
     sentences: tuple[str, ...] = ()
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain dictionaries and lists."""
-        body: dict[str, Any] = msgspec.to_builtins(self, str_keys=True)
-        return body
 
 
 def plan(
@@ -107,7 +102,7 @@ def plan(
         sizes = [n for n in SIZES if one.scored is None or n <= one.scored] or [one.scored or SIZES[0]]
         reach = {n: float(z * one.error(n)) for n in sizes}
         enough = needed is not None and (one.scored is None or needed <= one.scored)
-        needs.append(Need(label, one.correlation, needed, enough, reach))
+        needs.append(LabelsNeeded(label, one.correlation, needed, enough, reach))
     first = next(iter(precisions.values()))
     made = Plan(
         difference=difference,
@@ -213,16 +208,7 @@ def _pairing(values: Floats, units: Units, parts: Sequence[Any]) -> float:
     return float(np.clip(np.mean([one or 0.0 for one in found]), 0.0, 0.95)) if found else 0.0
 
 
-def false_alarms(
-    scores: Scores,
-    *,
-    source: str | None = None,
-    dimension: str | None = None,
-    level: Literal["turn", "dialogue"] = "dialogue",
-    alpha: float = 0.05,
-    splits: int = SPLITS,
-    seed: int = 0,
-) -> Estimate:
+def false_alarms(scores: Scores, *, alpha: float = 0.05, splits: int = SPLITS, seed: int = 0) -> Estimate:
     """How often does `check` find a drop where there is none: random halves of the same dialogues.
 
     Returns:
@@ -237,16 +223,7 @@ def false_alarms(
     for _ in range(splits):
         first = np.isin(names, rng.permutation(known)[: known.size // 2])
         new, old = (Scores(rows.table.filter(own), rows.signatures) for own in (first, ~first))
-        found = check(
-            new,
-            old,
-            source=source,
-            dimension=dimension,
-            level=level,
-            alpha=alpha,
-            resamples=999,
-            seed=int(rng.integers(2**31)),
-        )
+        found = check(new, old, alpha=alpha, resamples=999, seed=int(rng.integers(2**31)))
         alarms += not found.passed
     return statistics.share(alarms, splits)
 

@@ -21,14 +21,9 @@ def ceiling(raters: list[Floats], units: Units, settings: StudySettings) -> dict
     """Return by each method what a person would get as a metric: one rater against the mean of the others."""
     if len(raters) < 2:
         return {}
-    ratings = np.vstack(raters).T
-    options: dict[str, Any] = {
-        "clusters": units.clusters,
-        "resamples": min(_RESAMPLES, settings.resamples),
-        "confidence": settings.confidence,
-        "seed": settings.seed,
-    }
-    return {method: statistics.human_ceiling(ratings, method, **options) for method in METHODS}
+    ratings, draws = np.vstack(raters).T, settings.resampling
+    draws |= {"resamples": min(_RESAMPLES, settings.resamples), "workers": 1}
+    return {method: statistics.human_ceiling(ratings, method, units.clusters, **draws) for method in METHODS}
 
 
 def agreement(scores: Scores, only: Units | None, settings: StudySettings) -> tuple[RaterAgreement, ...]:

@@ -26,7 +26,7 @@ class Said(NamedTuple):
     partners: Mapping[str, str]
 
 
-class _Reply(NamedTuple):
+class _HeldReply(NamedTuple):
     """A reply of a new version, its score, and what the old version said in its place, if it did."""
 
     drop: float
@@ -49,7 +49,7 @@ class _Old:
 
     def hold(
         self, version: int, dialogue: Dialogue, turn: int, value: TurnValue, partner: str
-    ) -> _Reply | None:
+    ) -> _HeldReply | None:
         """Hold a reply against its place in the partner, or else its mean, or else that of all.
 
         None for a reply that has no score, or is what the old version said.
@@ -71,7 +71,7 @@ class _Old:
             return None
         drop = self._sign * (value.value - base)
         reason = f"{abs(drop):.2f} {'worse' if drop < 0 else 'better'} than {where}"
-        return _Reply(drop, reason, version, dialogue, turn, value, other)
+        return _HeldReply(drop, reason, version, dialogue, turn, value, other)
 
 
 def said(name: str, scores: Scores, dialogues: Iterable[Dialogue], partners: Mapping[str, str]) -> Said:
@@ -89,7 +89,7 @@ def turns_to_read(versions: Sequence[Said]) -> tuple[TurnScale | None, tuple[Exc
     scale = choose_score(Scores.concat(one.scores.where(level="turn") for one in versions))
     if scale is None:
         return None, ()
-    held, replies = _Old(old, scale), list[_Reply]()
+    held, replies = _Old(old, scale), list[_HeldReply]()
     for place, one in enumerate(new):
         for (name, system), values in turn_values(one.scores, scale).items():
             dialogue = one.dialogues.get((name, system)) or one.dialogues.get((name, None))
@@ -104,15 +104,15 @@ def turns_to_read(versions: Sequence[Said]) -> tuple[TurnScale | None, tuple[Exc
     )
 
 
-def _chosen(replies: list[_Reply]) -> list[_Reply]:
+def _chosen(replies: list[_HeldReply]) -> list[_HeldReply]:
     """Take the worst, at most two of one dialogue, those in words that were not taken yet before others."""
     replies.sort(key=lambda one: (one.drop, one.version, one.dialogue.id, one.turn))
-    seen, fresh, again = set[str](), list[_Reply](), list[_Reply]()
+    seen, fresh, again = set[str](), list[_HeldReply](), list[_HeldReply]()
     for reply in replies:
         words = reply.dialogue.turns[reply.turn].text.casefold()
         (again if words in seen else fresh).append(reply)
         seen.add(words)
-    taken, chosen = Counter[tuple[int, str]](), list[_Reply]()
+    taken, chosen = Counter[tuple[int, str]](), list[_HeldReply]()
     for reply in (*(one for one in fresh if one.drop < 0), *again):
         taken[reply.version, reply.dialogue.id] += 1
         if taken[reply.version, reply.dialogue.id] <= EACH:
@@ -133,7 +133,7 @@ def _faults(scores: Scores) -> dict[tuple[str, int | None], list[str]]:
     return found
 
 
-def _excerpt(reply: _Reply, version: str, faults: Mapping[tuple[str, int | None], list[str]]) -> Excerpt:
+def _excerpt(reply: _HeldReply, version: str, faults: Mapping[tuple[str, int | None], list[str]]) -> Excerpt:
     """Show a reply after what led to it, and what the old version said there."""
     dialogue, turn = reply.dialogue, reply.turn
     before = [n for n in range(turn) if takes_part(dialogue.turns[n])][-_AROUND:]

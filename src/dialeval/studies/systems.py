@@ -1,5 +1,11 @@
-"""The systems of a study: their means, and which of them is better."""
+"""The systems of a study: their means, and which of them is better.
 
+Two sets of scored items are held against each other: paired where enough items are shared, unpaired where
+not. The bootstrap and the randomisation draw whole dialogues, and an item keeps its name whatever the system
+is called, so that a new run finds its partner in an old one.
+"""
+
+import dataclasses
 from collections.abc import Mapping, Sequence
 from itertools import combinations
 from math import comb
@@ -11,9 +17,10 @@ from msgspec.structs import replace
 from dialeval import statistics
 from dialeval.scores import is_human
 from dialeval.statistics import Estimate
-from dialeval.studies import pairing
+from dialeval.statistics.resampling import Draws
 from dialeval.studies.findings import Correlation, GoldRatings, StudySettings, SystemComparison, SystemMean
-from dialeval.studies.units import Column, Floats, Places, Units, human_columns, mean_over
+from dialeval.studies.turn_scores import clustered_difference
+from dialeval.studies.units import Column, Floats, Key, Places, Units, human_columns, mean_over
 
 _MOST_TESTS = 200
 MOST_PAIRED = 50  # systems of which all pairs are compared; of more, each is compared with the best
@@ -69,17 +76,8 @@ def _mean(
 ) -> SystemMean:
     part, clusters = values[own], units.clusters[own]
     n = int((~np.isnan(part)).sum())
-    mean = (
-        Estimate.undefined("nothing scored")
-        if n == 0
-        else statistics.bootstrap_means(
-            part,
-            clusters,
-            resamples=min(2_000, settings.resamples),
-            confidence=settings.confidence,
-            seed=settings.seed,
-        )
-    )
+    draws: Draws = {**settings.resampling, "resamples": min(2_000, settings.resamples), "workers": 1}
+    mean = statistics.bootstrap_means(part, clusters, **draws) if n else Estimate.undefined("nothing scored")
     return SystemMean(system, *column, n, int(part.size - n), mean)
 
 
@@ -93,15 +91,15 @@ def _comparisons(
 ) -> list[SystemComparison]:
     """Test pairs of systems on one column, Holm-corrected over the pairs."""
     given = {
-        name: pairing.items(tuple(units.keys[place] for place in own.tolist()), values[own])
+        name: items(tuple(units.keys[place] for place in own.tolist()), values[own])
         for name, own in places.items()
     }
     draw: dict[str, Any] = {"confidence": settings.confidence, "seed": settings.seed}
     tests = []
     for first, second in pairs:
-        a, b, paired = pairing.matched(given[first], given[second])
+        a, b, paired = matched(given[first], given[second])
         resamples = most_permutations(settings)
-        tests.append((paired, *pairing.difference(a, b, paired, "two-sided", resamples=resamples, **draw)))
+        tests.append((paired, *difference(a, b, paired, "two-sided", resamples=resamples, **draw)))
     adjusted = statistics.holm([p for *_, p in tests])
     return [
         SystemComparison(*column, *pair, paired, difference, p, corrected)
@@ -132,3 +130,70 @@ def over_systems(
         r = statistics.pearson(*zip(*pairs, strict=True)) if len(pairs) > 2 else None
         made.append(replace(row, over_systems=r))
     return tuple(made)
+
+
+Item = tuple[str | tuple[str, str | None], int | None]
+"""A dialogue (with its system, where several answered the same contexts) and a turn in it."""
+
+
+def matched(
+    first: Mapping[Item, float], second: Mapping[Item, float]
+) -> tuple[dict[Item, float], dict[Item, float], bool]:
+    """Return what is scored of both sides, only the shared items if that is enough of them, and whether."""
+    a, b = _scored(first), _scored(second)
+    shared = [item for item in a if item in b]
+    paired = bool(shared) and 2 * len(shared) >= min(len(a), len(b))
+    if paired:
+        a, b = {item: a[item] for item in shared}, {item: b[item] for item in shared}
+    return a, b, paired
+
+
+def difference(
+    a: Mapping[Item, float],
+    b: Mapping[Item, float],
+    paired: bool,
+    alternative: str,
+    *,
+    resamples: int,
+    confidence: float,
+    seed: int,
+) -> tuple[Estimate, float | None]:
+    """Return mean(a) - mean(b) with its interval, and the p-value of its test."""
+    x, y, own = array(a), array(b), clusters(a)
+    draw: dict[str, Any] = {"permutations": resamples, "seed": seed, "alternative": alternative}
+    if not paired:
+        test = statistics.permute_means(x, y, clusters_a=own, clusters_b=clusters(b), **draw)
+        if test.value is None:
+            return test, test.p
+        apart = np.concatenate([own, clusters(b) + own.max() + 1])
+        gap = clustered_difference(np.concatenate([x, y]), np.arange(apart.size) < x.size, apart, confidence)
+        return dataclasses.replace(test, low=gap.low, high=gap.high), test.p
+    found = statistics.paired_bootstrap(
+        x, y, clusters=own, resamples=resamples, confidence=confidence, seed=seed, alternative=alternative
+    )
+    return found, statistics.paired_randomisation(x, y, clusters=own, **draw).p
+
+
+def _scored(values: Mapping[Item, float]) -> dict[Item, float]:
+    return {item: value for item, value in values.items() if not np.isnan(value)}
+
+
+def array(values: Mapping[Item, float]) -> Floats:
+    """Return the values of items."""
+    return np.array(list(values.values()), dtype=float)
+
+
+def clusters(values: Mapping[Item, float]) -> Any:
+    """Return a number for the dialogue of each item."""
+    numbers: dict[object, int] = {}
+    return np.array([numbers.setdefault(name, len(numbers)) for name, _ in values], dtype=np.intp)
+
+
+def items(keys: tuple[Key, ...], values: Floats) -> dict[Item, float]:
+    """Label a column's values by dialogue and turn.
+
+    A new run may call its system otherwise, so the system is no part of the label unless it has to be.
+    """
+    unique = len({(key.dialogue_id, key.turn) for key in keys}) == len(keys)
+    names = [key.dialogue_id if unique else key[:2] for key in keys]
+    return {(name, key.turn): float(value) for name, key, value in zip(names, keys, values, strict=True)}

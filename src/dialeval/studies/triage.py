@@ -217,7 +217,8 @@ class TriageReader:
             badness = float(np.nan_to_num(self._badness[wanted[number]], nan=np.inf))
             for name in found:  # an unscored reply is an example only for want of others
                 if name not in self._examples or badness < self._examples[name][0]:
-                    self._examples[name] = badness, _example(dialogue, number)
+                    text = dialogue.turns[number].text[:MOST_CHARACTERS]
+                    self._examples[name] = badness, FailureExample(dialogue.id, number, text)
         self._pick(dialogue, wanted, faults)
 
     def _faults(self, row: int) -> tuple[str, ...]:
@@ -297,7 +298,3 @@ def rows_of(dialogue: Dialogue, places: Spans) -> tuple[int, int] | None:
     loose = [group for group in groups if group[0] is None or dialogue.system is None]
     chosen = exact or loose
     return chosen[0][1:] if len(chosen) == 1 else None
-
-
-def _example(dialogue: Dialogue, number: int) -> FailureExample:
-    return FailureExample(dialogue.id, number, dialogue.turns[number].text[:MOST_CHARACTERS])

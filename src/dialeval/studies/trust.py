@@ -1,7 +1,7 @@
 """How far can a number be trusted? Few ratings and many scores in, a verdict for each source out.
 
-Four questions: what is the true mean (`true_means`), may the source replace a rater (`_replacement`), where
-does it fail (`biases`), how sure is it of one dialogue (conformal). Words: `verdicts`.
+Four questions: what is the true mean (`labels`), may the source replace a rater (`_replacement`), where
+does it fail (`biases`), how sure is it of one dialogue (conformal). Words: `trust_findings`.
 Labels must be a random sample of the units; whether they look like one is tested and said.
 """
 
@@ -17,12 +17,18 @@ from dialeval.scores.signature import better
 from dialeval.statistics import Estimate
 from dialeval.statistics import alternative_annotator as annotators
 from dialeval.statistics import prediction_powered as powered
-from dialeval.statistics.conformal import conformal_intervals
-from dialeval.studies import verdicts
+from dialeval.statistics.prediction_powered import conformal_intervals
+from dialeval.statistics.resampling import Draws
 from dialeval.studies.biases import Traits, find_biases, find_disagreements
-from dialeval.studies.labels import Labels, judged_columns, read_labels
-from dialeval.studies.true_means import mean_differences, mean_estimate, mean_figures
-from dialeval.studies.trust_findings import JudgeAgreement, RaterReplacement, SourceTrust, Trust
+from dialeval.studies.labels import (
+    Labels,
+    judged_columns,
+    mean_differences,
+    mean_estimate,
+    mean_figures,
+    read_labels,
+)
+from dialeval.studies.trust_findings import JudgeAgreement, RaterReplacement, SourceTrust, Trust, words
 from dialeval.studies.units import Column, Floats, Level
 
 MOST_LABELS = 12  # of a scale whose values are categories
@@ -75,7 +81,7 @@ def trust(
         lowest=labels.scale[0],
         highest=labels.scale[1],
         ceiling=ceiling,
-        sources=tuple(replace(one, **verdicts.words(one, labels.dimension)) for one in found),
+        sources=tuple(replace(one, **words(one, labels.dimension)) for one in found),
         signatures={name: str(made) for name, made in scores.signatures.items() if not is_human(name)},
         notes=tuple(_notes(labels, columns)),
     )
@@ -130,14 +136,8 @@ def _notes(labels: Labels, columns: Sequence[Column]) -> list[str]:
 def _ceiling(labels: Labels, confidence: float, seed: int) -> Estimate:
     if labels.raters.shape[1] < 2:
         return Estimate.undefined("one rater")
-    return statistics.human_ceiling(
-        labels.raters,
-        "pearson",
-        clusters=labels.units.clusters,
-        resamples=1_000,
-        confidence=confidence,
-        seed=seed,
-    )
+    draws: Draws = {"resamples": 1_000, "confidence": confidence, "seed": seed}
+    return statistics.human_ceiling(labels.raters, "pearson", labels.units.clusters, **draws)
 
 
 def _source(
@@ -176,14 +176,9 @@ def _source(
     curve = powered.calibrated(labels.mean, sign * used, clusters, seed=seed)
     on_scale = sign > 0 and _on_scale(labels, values, signatures.get(column.source))
     figures = mean_figures(labels, used, curve, on_scale)
+    draws: Draws = {"resamples": 1_000, "confidence": confidence, "seed": seed}
     correlation = statistics.bootstrap_correlations(
-        [values],
-        labels.mean,
-        clusters,
-        methods=["pearson"],
-        resamples=1_000,
-        confidence=confidence,
-        seed=seed,
+        [values], labels.mean, clusters, methods=["pearson"], **draws
     )["pearson"][0]
     return replace(
         made,
@@ -214,16 +209,8 @@ def _replacement(labels: Labels, said: Floats, epsilon: float) -> RaterReplaceme
     clusters, raters = labels.units.clusters, np.where(np.isnan(said)[:, None], np.nan, labels.raters)
     found = annotators.alternative_annotator(said, raters, clusters, **options)
     constant = annotators.floor(raters, clusters, **options)
-    return RaterReplacement(
-        found.winning_rate,
-        found.advantage,
-        epsilon,
-        found.alignment,
-        len(found.raters),
-        constant.winning_rate,
-        constant.advantage,
-        found.reason,
-    )
+    ours, theirs = ((one.winning_rate, one.advantage) for one in (found, constant))
+    return RaterReplacement(*ours, epsilon, found.alignment, len(found.raters), *theirs, found.reason)
 
 
 def _agreement(labels: Labels, values: Floats, confidence: float, seed: int) -> JudgeAgreement | None:
@@ -234,7 +221,7 @@ def _agreement(labels: Labels, values: Floats, confidence: float, seed: int) -> 
     shared = [np.column_stack([values, rater])[~np.isnan(values + rater)] for rater in labels.raters.T]
     pairs = np.concatenate(shared)
     places = [labels.units.clusters[~np.isnan(values + rater)] for rater in labels.raters.T]
-    options: dict[str, Any] = {"resamples": 1_000, "confidence": confidence, "seed": seed}
+    options: Draws = {"resamples": 1_000, "confidence": confidence, "seed": seed}
     ac1, alpha, raw = (
         statistics.agreement_interval(pairs, name, np.concatenate(places), **options)
         for name in ("gwet_ac", "krippendorff_alpha", "raw_agreement")

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from dialeval.scores import Scores, is_fault, is_human
 from dialeval.scores.signature import better
 from dialeval.statistics import Estimate
+from dialeval.statistics.prediction_powered import ClusteredFigure, mean_of
 from dialeval.studies.excerpts import TurnValue
 from dialeval.studies.findings import Study
 from dialeval.studies.units import Floats, Places, Units
@@ -143,12 +144,9 @@ def clustered_mean(values: Floats, clusters: Places, confidence: float = 0.95) -
     >>> found.value, round(found.low, 2), round(found.high, 2)
     (2.5, -0.86, 5.86)
     """
-    scored = ~np.isnan(values)
-    n = int(scored.sum())
-    if not n:
+    if np.isnan(values).all():
         return Estimate.undefined("nothing scored")
-    mean, parts, groups = _parts(values[scored], clusters[scored], int(clusters.max()) + 1)
-    return _estimate(mean, n, parts, groups, confidence)
+    return _over_dialogues(mean_of(values, clusters), confidence)
 
 
 def clustered_difference(
@@ -161,28 +159,16 @@ def clustered_difference(
     >>> round(found.value, 3), found.n
     (-1.667, 5)
     """
-    scored = ~np.isnan(values)
-    n = int(scored.sum())
-    sides = [scored & here, scored & ~here]
-    if not all(side.any() for side in sides):
-        return Estimate.undefined("nothing to compare with", n)
-    size = int(clusters.max()) + 1
-    (one, own, few), (other, rest, many) = (_parts(values[side], clusters[side], size) for side in sides)
-    return _estimate(one - other, n, own - rest, min(few, many), confidence)
+    sides = [np.where(own, values, np.nan) for own in (here, ~here)]
+    if any(np.isnan(side).all() for side in sides):
+        return Estimate.undefined("nothing to compare with", int((~np.isnan(values)).sum()))
+    one, other = (mean_of(side, clusters) for side in sides)
+    return _over_dialogues(one - other, confidence)
 
 
-def _parts(values: Floats, clusters: Places, size: int) -> tuple[float, Floats, int]:
-    """The mean, how far each cluster pulls it, and how many clusters there are."""
-    mean = float(values.mean())
-    pulls = np.bincount(clusters, values - mean, size) / values.size
-    return mean, pulls, int((np.bincount(clusters, minlength=size) > 0).sum())
-
-
-def _estimate(value: float, n: int, parts: Floats, groups: int, confidence: float) -> Estimate:
-    if groups < 2:
-        return Estimate(value, n, reason="one dialogue")
-    from scipy.special import stdtrit
-
-    error = float(np.sqrt(groups / (groups - 1) * (parts**2).sum()))
-    half = float(stdtrit(groups - 1, (1 + confidence) / 2)) * error
-    return Estimate(value, n, value - half, value + half)
+def _over_dialogues(found: ClusteredFigure, confidence: float) -> Estimate:
+    """Return a figure with its interval; one that does not vary at all is its own interval."""
+    if found.df < 1:
+        return Estimate(found.value, found.n, reason="one dialogue")
+    reach = found.reach(confidence)
+    return Estimate(found.value, found.n, found.value - reach, found.value + reach)

@@ -158,7 +158,7 @@ Part = tuple[Places, Floats]
 
 
 @dataclass(frozen=True, slots=True)
-class _Rows:
+class _NumberedRows:
     """The table as numbers: for each row its dialogue (of a system), turn (-1: none), column and value."""
 
     dialogue: Places
@@ -169,7 +169,7 @@ class _Rows:
     columns: list[Column]
 
 
-def _number(scores: Scores) -> _Rows:
+def _number(scores: Scores) -> _NumberedRows:
     table = with_systems(scores).table.combine_chunks()
     (ids, names), (systems, system_names), (sources, source_names), (dimensions, dimension_names) = (
         _codes(table[name]) for name in ("dialogue_id", "system", "source", "dimension")
@@ -188,7 +188,7 @@ def _number(scores: Scores) -> _Rows:
     columns = [Column(source_names[source], dimension_names[dimension]) for source, dimension in pairs]
     turn = pc.fill_null(table["turn"], -1).to_numpy().astype(np.intp)
     value = table["value"].to_numpy().astype(np.float64)
-    rows = _Rows(dialogue, turn, np.argsort(order)[column], value, keys, columns)
+    rows = _NumberedRows(dialogue, turn, np.argsort(order)[column], value, keys, columns)
     _refuse_duplicates(rows)
     return rows
 
@@ -229,7 +229,7 @@ def with_systems(scores: Scores) -> Scores:
     return Scores(scores.table.set_column(2, SCHEMA.field("system"), column), scores.signatures)
 
 
-def _refuse_duplicates(rows: _Rows) -> None:
+def _refuse_duplicates(rows: _NumberedRows) -> None:
     _, unit = np.unique(_unit(rows), return_inverse=True)
     _, first, count = np.unique(unit * len(rows.columns) + rows.column, return_index=True, return_counts=True)
     twice = first[count > 1]
@@ -243,12 +243,12 @@ def _refuse_duplicates(rows: _Rows) -> None:
         )
 
 
-def _unit(rows: _Rows) -> Places:
+def _unit(rows: _NumberedRows) -> Places:
     """Return one number for a dialogue and a turn; larger for later ones."""
     return rows.dialogue * (int(rows.turn.max(initial=0)) + 2) + rows.turn + 1
 
 
-def _turns(rows: _Rows) -> Units:
+def _turns(rows: _NumberedRows) -> Units:
     on_turns = rows.turn >= 0
     _, first, unit = np.unique(_unit(rows)[on_turns], return_index=True, return_inverse=True)
     dialogue, turn = rows.dialogue[on_turns][first].tolist(), rows.turn[on_turns][first].tolist()
@@ -263,7 +263,7 @@ def _turns(rows: _Rows) -> Units:
     return _arrays("turn", keys, parts)
 
 
-def _by_dialogue(rows: _Rows, column: int, aggregate: str) -> Part:
+def _by_dialogue(rows: _NumberedRows, column: int, aggregate: str) -> Part:
     """Return a column's own figures for dialogues, or its turns put together."""
     own = rows.column == column
     dialogue, turn, value = rows.dialogue[own], rows.turn[own], rows.value[own]
@@ -296,6 +296,16 @@ def _arrays(level: Level, keys: Sequence[Key], parts: dict[Column, Part]) -> Uni
         columns[column] = np.full(used.size, np.nan)
         columns[column][np.searchsorted(used, places)] = values
     return Units(level, tuple(keys[place] for place in used.tolist()), columns)
+
+
+def named_columns(units: Units, columns: Sequence[Column], names: Sequence[str]) -> list[Column]:
+    """Choose columns by source, label or source/dimension; a name that fits none of them is refused."""
+    labels = units.labels()
+    called = {c: (c.source, labels[c], f"{c.source}/{c.dimension}") for c in columns}
+    for name in names:
+        if not any(name in own for own in called.values()):
+            raise UsageError(f"no source {name!r}; there are: {', '.join(labels[c] for c in columns)}")
+    return list(dict.fromkeys(c for name in names for c in columns if name in called[c]))
 
 
 def human_columns(units: Units, dimension: str) -> list[Column]:

@@ -16,9 +16,9 @@ from dialeval.scores import Scores, is_human
 from dialeval.scores.signature import better
 from dialeval.statistics import Estimate
 from dialeval.statistics.power import Precision
-from dialeval.studies import pairing
+from dialeval.studies import systems
 from dialeval.studies.comparison import ComparedColumn, ComparedVersion, Comparison
-from dialeval.studies.pairing import Item
+from dialeval.studies.systems import Item
 from dialeval.studies.units import Column, Key, Units, align, human_columns, mean_over
 
 Partners = Mapping[str, Mapping[str, str]]
@@ -136,7 +136,7 @@ class _Test(msgspec.Struct, frozen=True):
         """Name the items of a side so that they find their partners."""
         units, values = given
         names = self.partners.get(version, {})
-        return pairing.items(
+        return systems.items(
             tuple(
                 key._replace(dialogue_id=names.get(key.dialogue_id, key.dialogue_id)) for key in units.keys
             ),
@@ -174,26 +174,14 @@ class _Test(msgspec.Struct, frozen=True):
         if alternative is None:
             drop = {"higher": "less", "lower": "greater"}.get(way, "two-sided")
             alternative = drop if self.alternative == "worse" else "two-sided"
-        b, a, paired = pairing.matched(new, old)
+        b, a, paired = systems.matched(new, old)
         draw: dict[str, Any] = {"resamples": self.resamples, "confidence": 0.95, "seed": self.seed}
-        means = (
-            statistics.bootstrap_means(pairing.array(side), pairing.clusters(side), **draw) for side in (a, b)
+        before, after = (
+            statistics.bootstrap_means(systems.array(side), systems.clusters(side), **draw) for side in (a, b)
         )
-        gap, p = pairing.difference(b, a, paired, alternative, **draw)
+        gap, p = systems.difference(b, a, paired, alternative, **draw)
         needed = dialogues_for_half(a, b, gap, paired)
-        return ComparedColumn(
-            name,
-            column.source,
-            column.dimension,
-            way,
-            paired,
-            next(means),
-            next(means),
-            gap,
-            p,
-            None,
-            dialogues_for_half=needed,
-        )
+        return ComparedColumn(name, *column, way, paired, before, after, gap, p, dialogues_for_half=needed)
 
 
 def judged(found: Sequence[ComparedColumn], alpha: float) -> list[ComparedColumn]:

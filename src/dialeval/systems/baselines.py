@@ -140,8 +140,10 @@ class Retrieval:
         return EXAMPLES if self.corpus == "examples" else Path(self.corpus)
 
     @cached_property
-    def _corpus(self) -> "_Corpus":
-        return _Corpus.of(list(read(self._path)), Encoder.load(self.encoder), self.window, self.speaker)
+    def _corpus(self) -> "_ContextCorpus":
+        return _ContextCorpus.of(
+            list(read(self._path)), Encoder.load(self.encoder), self.window, self.speaker
+        )
 
     def reply(self, context: Context) -> str:
         """Return the reply to the most similar context."""
@@ -172,7 +174,7 @@ class Retrieval:
 
 
 @dataclass(frozen=True)
-class _Corpus:
+class _ContextCorpus:
     """Contexts as vectors, and what was said after each."""
 
     vectors: Floats
@@ -180,7 +182,9 @@ class _Corpus:
     conversations: list[str]
 
     @classmethod
-    def of(cls, dialogues: list[Dialogue], encoder: Encoder, window: int, speaker: str | None) -> "_Corpus":
+    def of(
+        cls, dialogues: list[Dialogue], encoder: Encoder, window: int, speaker: str | None
+    ) -> "_ContextCorpus":
         said = [(one, Context(one.turns).said) for one in dialogues]
         texts = list(dict.fromkeys(turn.text for _, turns in said for turn in turns))
         rows = dict(zip(texts, encoder.vectors(texts), strict=True))

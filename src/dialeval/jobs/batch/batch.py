@@ -17,9 +17,8 @@ from dialeval.errors import UsageError
 from dialeval.jobs import runs
 from dialeval.jobs.batch.folder import LOG, SUMMARY, BatchFolder, absolute, done_name, input_files
 from dialeval.jobs.batch.plan import TURNS, BatchPlan, check_plan, load_plan, make_plan, read_shard
-from dialeval.jobs.batch.ray_workers import RayCrew
 from dialeval.jobs.batch.shard_scores import score_shard
-from dialeval.jobs.batch.workers import Crew, LocalCrew, Outcome, work_off
+from dialeval.jobs.batch.workers import BatchOutcome, Crew, LocalCrew, RayCrew, work_off
 from dialeval.jobs.scoring import Summary, build_all, estimates
 from dialeval.manifests import SUMS
 from dialeval.metrics import DEFAULT_METRICS, signature_of
@@ -64,7 +63,7 @@ class Batch:
         workers: int | None = None,
         address: str | None = None,
         watch: Watch = lambda turns: None,
-    ) -> Outcome:
+    ) -> BatchOutcome:
         """Score what is missing; with all of it there, write the summary and `_SUCCESS`.
 
         Args:
@@ -73,13 +72,13 @@ class Batch:
             address: Of a Ray cluster; None for one of this machine alone.
             watch: Called with the turns of each shard that is done.
         """
-        missing, started, outcome = self.missing, time.monotonic(), Outcome()
+        missing, started, outcome = self.missing, time.monotonic(), BatchOutcome()
         if missing:
             self.folder.remove(runs.SUCCESS)
             with _crew(on, str(self.folder), workers, address, len(missing)) as crew:
                 outcome = work_off(missing, crew, watch, self.note)
             self.done |= _finished(self.folder, missing)
-        if not self.missing and (missing or not _is_complete(self.folder)):
+        if not self.missing and (missing or None in map(self.folder.read, (runs.SUCCESS, SUMMARY))):
             speed = {"turns": outcome.turns, "seconds": round(time.monotonic() - started, 3)}
             self.folder.write_json(SUMMARY, self.summary(speed))
             self.folder.write(runs.SUCCESS, b"")
@@ -209,10 +208,6 @@ def _finished(folder: BatchFolder, numbers: Sequence[int]) -> dict[int, dict[str
     there = folder.names()
     asked = [number for number in numbers if done_name(number) in there]
     return {number: done for number in asked if (done := folder.finished(number)) is not None}
-
-
-def _is_complete(folder: BatchFolder) -> bool:
-    return folder.read(runs.SUCCESS) is not None and folder.read(SUMMARY) is not None
 
 
 def _counts(rows: list[list[Any]]) -> dict[Any, int]:

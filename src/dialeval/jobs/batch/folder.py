@@ -80,7 +80,7 @@ class BatchFolder:
 
     def write_json(self, name: str, value: Any) -> None:
         """Write a value as JSON for people."""
-        self.write(name, (json.dumps(value, ensure_ascii=False, indent=1, allow_nan=False) + "\n").encode())
+        self.write(name, files.json_text(value).encode())
 
     def remove(self, name: str) -> None:
         """Remove a file if it is there."""
@@ -164,7 +164,8 @@ def input_files(inputs: Sequence[str], without: str = "") -> list[str]:
         if one == "-" or public_part(one):
             raise UsageError(f"{one}: a batch reads files; make one, dialeval convert {one} -o chats.jsonl")
     found = [absolute(one) for one in source_files(inputs)]
-    kept = [one for one in dict.fromkeys(found) if not without or not one.startswith(_as_folder(without))]
+    place = without.partition("?")[0].rstrip("/") + "/"
+    kept = [one for one in dict.fromkeys(found) if not without or not one.startswith(place)]
     if not kept:
         raise DataError(f"no dialogues in {', '.join(inputs)}", fix="only the folder of the scores is there")
     return kept
@@ -173,7 +174,3 @@ def input_files(inputs: Sequence[str], without: str = "") -> list[str]:
 def absolute(place: str) -> str:
     """Name a place so that every process means the same; an address is one already."""
     return place if stores.is_address(place) else str(Path(place).absolute())
-
-
-def _as_folder(place: str) -> str:
-    return place.partition("?")[0].rstrip("/") + "/"

@@ -38,7 +38,7 @@ _STEP = 1000  # dialogues between two signs of life
 
 
 @dataclass(frozen=True)
-class Input:
+class PlannedInput:
     """A file of dialogues, as it was when it was planned."""
 
     layout: Layout
@@ -81,7 +81,7 @@ class BatchPlan:
     metrics: list[str]
     signatures: dict[str, str]
     turns_per_shard: int
-    inputs: list[Input]
+    inputs: list[PlannedInput]
     shards: list[Shard]
 
     @property
@@ -175,7 +175,7 @@ def make_plan(
     Raises:
         DataError: Two dialogues have one id; names both places.
     """
-    cutter, inputs = _Cutter(turns_per_shard), list[Input]()
+    cutter, inputs = _Cutter(turns_per_shard), list[PlannedInput]()
     ids = _Ids(lambda: _places(paths, format, columns))
     for file, path in enumerate(paths):
         survey, dialogues, turns = Scan(path, format, columns), 0, 0
@@ -186,7 +186,7 @@ def make_plan(
             turns += len(dialogue.turns)
             if watch and dialogues % _STEP == 0:
                 watch(_STEP)
-        inputs.append(Input(survey.layout, survey.size, survey.sha256, dialogues, turns))
+        inputs.append(PlannedInput(survey.layout, survey.size, survey.sha256, dialogues, turns))
     cutter.cut()
     ids.ids.check()
     seen = ids.seen()

@@ -6,7 +6,6 @@ with empty caches, so that no vector comes from a batch that another shard share
 """
 
 import functools
-import io
 import re
 import sys
 import time
@@ -24,8 +23,7 @@ from dialeval.manifests import FileRecord
 from dialeval.metrics import chunks, needs_of, signature_of
 from dialeval.models.cache import forget
 from dialeval.models.needs import encode_ahead
-from dialeval.scores import SCHEMA, Scores, Signature
-from dialeval.scores.table import metadata
+from dialeval.scores import SCHEMA, Scores
 
 _ADDRESS = re.compile(r"\b0x[0-9a-fA-F]+")
 Metrics = dict[str, Any]
@@ -62,7 +60,7 @@ def score_shard(folder: str, number: int) -> dict[str, Any]:
             )
     dialogues, summary = list(read_shard(plan, number)), Summary()
     table = Scores.concat([Scores.of([], signatures), *_scored(dialogues, metrics, summary)])
-    data = to_parquet(table, signatures)
+    data = Scores(table.table.cast(SCHEMA), signatures).to_parquet()
     done = _describe(number, data, len(table), summary) | {
         "seconds": round(time.perf_counter() - started, 3),
         "processor_seconds": round(time.process_time() - worked, 3),
@@ -86,16 +84,6 @@ def _built(specs: tuple[str, ...]) -> Metrics:
         except Exception:  # noqa: S110  # a metric that minds having nothing to do, and nothing more
             pass
     return metrics
-
-
-def to_parquet(table: Scores, signatures: dict[str, Signature]) -> bytes:
-    """Return scores as the bytes of a Parquet file; equal scores give equal bytes."""
-    import pyarrow.parquet as pq
-
-    buffer = io.BytesIO()
-    whole = table.table.cast(SCHEMA).combine_chunks().replace_schema_metadata(metadata(signatures))
-    pq.write_table(whole, buffer, compression="zstd")
-    return buffer.getvalue()
 
 
 def _scored(dialogues: Sequence[Dialogue], metrics: Metrics, summary: Summary) -> Iterator[Scores]:

@@ -1,10 +1,10 @@
 """Workers of a batch: who hands out shards, tries three times and lets the others go on; and local processes.
 
-`Crew` is workers of any kind; `LocalCrew` are processes on this machine, `ray_workers` has those of a
-cluster. A local worker is a fresh Python process: no lock or thread is copied from the driver. The weights of
-encoders are expanded once and mapped by all workers, so that the system holds them once; what the runtime
-packs of them for its own use, each worker has for itself. A worker is told numbers of shards and answers in
-lines of JSON. It ends when its driver does, whatever ended that.
+`Crew` is workers of any kind; `LocalCrew` are processes on this machine, `RayCrew` actors of a cluster. A
+local worker is a fresh Python process: no lock or thread is copied from the driver. The weights of encoders
+are expanded once and mapped by all workers, so that the system holds them once; what the runtime packs of
+them for its own use, each worker has for itself. A worker is told numbers of shards and answers in lines of
+JSON. It ends when its driver does, whatever ended that.
 """
 
 import contextlib
@@ -14,6 +14,7 @@ import os
 import queue
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -24,7 +25,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, NamedTuple, Protocol, Self, cast
 
-from dialeval.errors import DialevalError
+from dialeval.errors import DataError, DialevalError, UsageError
 from dialeval.jobs.batch.shard_scores import failure, score_shard
 from dialeval.models.tokenization import default_threads
 from dialeval.stores import is_address
@@ -64,7 +65,7 @@ class Crew(Protocol):
 
 
 @dataclass
-class Outcome:
+class BatchOutcome:
     """How the work went."""
 
     done: int = 0
@@ -101,7 +102,7 @@ def work_off(
     crew: Crew,
     watch: Callable[[int], None],
     note: Callable[[dict[str, Any]], None],
-) -> Outcome:
+) -> BatchOutcome:
     """Have all shards scored; what fails is tried three times, last among what is left.
 
     Args:
@@ -110,7 +111,7 @@ def work_off(
         watch: Called with the turns of each shard that is done.
         note: Called with what happens, for the log.
     """
-    waiting, tries, outcome, busy, absent = deque(numbers), Counter[int](), Outcome(), 0, 0
+    waiting, tries, outcome, busy, absent = deque(numbers), Counter[int](), BatchOutcome(), 0, 0
     while busy or (waiting and outcome.stopped is None):
         while waiting and crew.free and outcome.stopped is None:
             number = waiting.popleft()
@@ -244,3 +245,105 @@ def serve() -> None:
     while True:
         answers.write(json.dumps(report_on(sys.argv[1], numbers.get())._asdict()).encode() + b"\n")
         answers.flush()
+
+
+# --- actors of a cluster: Ray places them and says when one has died; no more -------------------------------
+# An actor loads models once and keeps them. How many machines there are is Ray's to say; a worker that waits
+# for one is given nothing until it is there.
+
+_NAMES = ("DIALEVAL_", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+
+
+class ShardWorker:
+    """The actor that runs on the other machine."""
+
+    def __init__(self, folder: str) -> None:
+        self.folder = folder
+
+    def ready(self) -> str:
+        """Return its machine and process id, once it is there."""
+        return f"{socket.gethostname()}:{os.getpid()}"
+
+    def score(self, number: int) -> ShardReport:
+        """Score a shard."""
+        return report_on(self.folder, number)
+
+
+class RayCrew:
+    """Actors on the cluster at an address, or on one of this machine alone that ends with the batch."""
+
+    def __init__(self, folder: str, workers: int | None, address: str | None) -> None:
+        os.environ["RAY_USAGE_STATS_ENABLED"] = "0"  # nothing goes out
+        try:
+            import ray
+        except ImportError:
+            raise UsageError("--on ray needs Ray: pip install 'dialeval[ray]'") from None
+        self._ray: Any = ray
+        self._folder, self._before = folder, dict(os.environ)
+        options: dict[str, Any] = {"logging_level": "error", "log_to_driver": False}
+        if address is None:
+            workers = workers or default_threads()
+            options |= {"include_dashboard": False, "num_cpus": workers}
+            os.environ.update(_meant(environment(workers)))  # a cluster of our own has it from here
+        try:
+            self._ray.init(address=address or "local", **options)
+        except (ConnectionError, ValueError, RuntimeError) as error:
+            raise DataError(
+                f"no Ray at {address or 'this machine'}: {str(error).splitlines()[0]}",
+                fix="is it there, of this version, and its token in RAY_AUTH_TOKEN if it asks for one?",
+            ) from None
+        placing: dict[str, Any] = {"num_cpus": 1}
+        if address is not None:
+            workers = workers or max(1, int(self._ray.cluster_resources().get("CPU", 1)))
+            placing["runtime_env"] = {"env_vars": _meant(environment(1)) | {"DIALEVAL_THREADS": "1"}}
+        self._actor: Any = self._ray.remote(ShardWorker).options(**placing)
+        self._coming: dict[Any, Any] = {}  # workers that wait for a machine, by the answer they owe
+        self._idle: list[tuple[Any, str]] = []
+        self._busy: dict[Any, tuple[Any, str, int]] = {}
+        for _ in range(workers or 1):
+            self._hire()
+
+    @property
+    def free(self) -> int:
+        """How many workers are there and have nothing to do."""
+        return len(self._idle)
+
+    def hand(self, number: int) -> str:
+        """Hand a shard to a free worker; return its machine and process id."""
+        worker, name = self._idle.pop()
+        self._busy[worker.score.remote(number)] = (worker, name, number)
+        return name
+
+    def wait(self) -> list[ShardReport]:
+        """Wait until something was finished or went wrong."""
+        found, _ = self._ray.wait([*self._busy, *self._coming], num_returns=1)
+        return [self._heard(one) for one in found]
+
+    def _heard(self, one: Any) -> ShardReport:
+        worker, name, shard = self._busy.pop(one, (None, "", None))
+        if worker is None:
+            worker = self._coming.pop(one)
+        try:
+            said = self._ray.get(one)
+        except self._ray.exceptions.RayError as error:
+            self._hire()
+            return ShardReport(shard, f"its worker has died: {str(error).splitlines()[0]}")
+        self._idle.append((worker, name or said))
+        return ShardReport(None) if shard is None else ShardReport(*said)
+
+    def _hire(self) -> None:
+        worker = self._actor.remote(self._folder)
+        self._coming[worker.ready.remote()] = worker
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ray.shutdown()
+        os.environ.clear()
+        os.environ.update(self._before)
+
+
+def _meant(variables: dict[str, str]) -> dict[str, str]:
+    """Keep the variables that concern a worker."""
+    return {name: value for name, value in variables.items() if name.startswith(_NAMES)}

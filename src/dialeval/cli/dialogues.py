@@ -1,12 +1,13 @@
-"""Explanations on the terminal: a dialogue and what it was held against, side by side in 80 columns.
+"""Dialogues on the terminal: explanations beside what they were held against, and overviews of logs.
 
 What a label or a person said is text, never markup or a terminal's command. Labels stand in brackets and
 corresponding lines carry a sign, so that nothing depends on colour.
 """
 
 import json
-from collections.abc import Sequence
-from typing import Any
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 from rich import box
 from rich.console import Console
@@ -18,6 +19,10 @@ from dialeval.jobs.runs import Run
 from dialeval.jobs.scoring import Summary
 from dialeval.metrics.explanation import AlignedCell, AlignedLine, Explanation, side_by_side, to_json
 from dialeval.reports.text import one_line, shorten
+
+if TYPE_CHECKING:
+    from dialeval.dialogues import Dialogue
+    from dialeval.dialogues.formats.overview import Overview
 
 _MOST_LINES = 60
 _MOST_CHARACTERS = 400
@@ -110,3 +115,65 @@ def _plain(text: str) -> str:
 
 def _value(value: float | None) -> str:
     return "unscored" if value is None else f"{value:.3f}"
+
+
+# --- what was understood of a log ---------------------------------------------------------------------------
+
+_MOST = 6  # names in a row
+_LONGEST = 160  # characters of a turn
+
+
+def show_overview(found: "Overview") -> None:
+    """Print the counts as a table, then the first dialogues as they will be scored."""
+    files = Counter(found.formats.values())
+    rated = [f"{name} (n = {count}, mean {mean:.3g})" for name, (count, mean) in found.feedback.items()]
+    passages = f"{found.evidence} in {output.counted(found.with_evidence, 'dialogue')}"
+    rows = [
+        ("format", ", ".join(f"{name} ({output.counted(n, 'file')})" for name, n in files.items())),
+        ("dialogues", f"{found.dialogues}; turns {found.turns}; replies to score {found.replies}"),
+        ("roles", _counts(found.roles)),
+        ("systems", _counts(found.systems)),
+        ("instructions", f"in {output.counted(found.with_instructions, 'dialogue')}"),
+        ("tools", f"{_counts(found.tools)}; {output.counted(found.results, 'result')}"),
+        ("evidence", passages),
+        ("feedback", ", ".join(rated) or "none"),
+        ("finish reasons", _counts(found.finish_reasons)),
+        ("languages", _counts(found.languages)),
+        *(("note", f"{count}: {note}") for note, count in found.notes.most_common(_MOST)),
+    ]
+    output.print_table("What was understood", ["what", "found"], rows)
+    for dialogue in found.shown:
+        output.print_lines(["", *_lines(dialogue)])
+
+
+def _counts(counts: "Counter[str]") -> str:
+    named = [f"{name} {count}" for name, count in counts.most_common(_MOST)]
+    more = len(counts) - len(named)
+    return ", ".join([*named, *([f"{more} more"] if more > 0 else [])]) or "none"
+
+
+def _lines(dialogue: "Dialogue") -> Iterator[str]:
+    """Yield a dialogue line by line; > marks the replies that are scored."""
+    from dialeval.dialogues import scored_turns
+
+    scored = set(scored_turns(dialogue))
+    system = f", system {dialogue.system}" if dialogue.system else ""
+    yield f"dialogue {dialogue.id or '(named by its content)'}{system}; > is scored"
+    if dialogue.instructions:
+        yield f"     instructions: {_cut(dialogue.instructions)}"
+    for number, turn in enumerate(dialogue.turns):
+        mark = ">" if number in scored else " "
+        if turn.text or not turn.tool_calls:
+            yield f"{mark} {number:2} {turn.speaker}: {_cut(turn.text) or '(empty)'}"
+        for call in turn.tool_calls:
+            given = call.arguments if isinstance(call.arguments, str) else json.dumps(call.arguments)
+            yield f"  {number:2} {turn.speaker} calls {call.name}: {_cut(given)}"
+        for passage in turn.evidence:
+            yield f"     evidence{f' ({passage.source})' if passage.source else ''}: {_cut(passage.text)}"
+        for name, value in turn.feedback.items():
+            yield f"     feedback: {name} {value:g}"
+
+
+def _cut(text: str) -> str:
+    flat = " ".join(text.split())
+    return flat if len(flat) <= _LONGEST else f"{flat[:_LONGEST]}…"
