@@ -126,7 +126,7 @@ HELD = {
     "gemini-studio.json": Held("gemini", "sua", finish="STOP", system="models/gemini-2.5-pro", instructions=True),  # noqa: E501
     "langchain-history.jsonl": Held("rows", "ua ua"),
     "langchain-history.csv": Held("rows", "ua"),
-    "langgraph-checkpoint.json": Held("langchain", "ua"),
+    "langgraph-checkpoint.json": Held("langgraph", "ua"),
     "deepeval-tools.json": Held("deepeval", "u*ta", 1, instructions=True),
     "ragas-samples.json": Held("ragas", "ua", 2),
     "ragas-old.csv": Held("prompts", "ua", 2),
@@ -181,6 +181,61 @@ HELD = {
     "chatml.txt": Held("text", "sua", instructions=True),
     "rows-session.jsonl": Held("rows", "ua", finish="end_turn", system="claude"),
     "cohere.jsonl": Held("prompts", "uaua", 1),
+    # OpenAI API reference, Responses and input items (default order: newest first), November 2026
+    "openai-responses-chains.jsonl": Held("responses", "u**tt*t*ta u*aua ua", evidence=1, finish="max_output_tokens refusal", system="gpt-5-2025-08-07", instructions=True),  # noqa: E501
+    "openai-responses-input-items.json": Held("responses", "u*ta", system="gpt-5-2025-08-07", instructions=True),  # noqa: E501
+    # OpenAI API reference, stored chat completions and the Batch API's output file, November 2026
+    "openai-stored-choices.json": Held("completions", "su* a a", feedback="thumbs=1", finish="tool_calls stop length", system="gpt-4.1-2025-04-14", instructions=True, note="only the reply is in the log, not what it answers"),  # noqa: E501
+    "openai-batch-output.jsonl": Held("exchange", "a", finish="stop", system="gpt-4.1-2025-04-14", note="only the reply is in the log, not what it answers"),  # noqa: E501
+    "openai-batch-responses.jsonl": Held("responses", "a", system="gpt-5-2025-08-07", instructions=True, note="only the reply is in the log, not what it answers"),  # noqa: E501
+    # Anthropic API reference 2023-06-01: Messages, Message Batches results (platform.claude.com/docs/en/api)
+    "anthropic-citations.jsonl": Held("exchange", "suattua", evidence=1, finish="end_turn", system="claude-sonnet-4-5-20250929", instructions=True),  # noqa: E501
+    "anthropic-batch-results.jsonl": Held("exchange", "a", finish="end_turn", system="claude-sonnet-4-5-20250929", note="only the reply is in the log, not what it answers"),  # noqa: E501
+    "anthropic-batch-joined.jsonl": Held("exchange", "sua", finish="max_tokens", system="claude-sonnet-4-5-20250929", instructions=True),  # noqa: E501
+    # Vertex AI batch prediction output, Gemini API batch mode: v1 and v1beta, November 2026
+    "vertex-batch.jsonl": Held("exchange", "su*tta", finish="STOP", system="gemini-2.5-flash@default", instructions=True),  # noqa: E501
+    "gemini-batch.jsonl": Held("exchange", "a", finish="STOP", system="gemini-2.5-flash", note="only the reply is in the log, not what it answers"),  # noqa: E501
+    # OpenTelemetry semantic conventions 1.38, docs/gen-ai/non-normative/examples-llm-calls.md; events: 1.36
+    "otel-1.38.json": Held("otel", "su*ttau*ta u", finish="tool_call stop stop", system="gpt-4.1-2025-04-14", instructions=True),  # noqa: E501
+    "otel-choices.jsonl": Held("otel", "su*ta", feedback="thumbs=1", finish="tool_calls stop", system="gpt-4", instructions=True),  # noqa: E501
+    "otel-details.json": Held("otel", "ua", finish="stop", system="gpt-4.1"),
+    # Jaeger's JSON of traces (data, spans, tags, logs); telemetry of Vercel's AI SDK 5 (ai.prompt)
+    "jaeger.json": Held("otel", "uaua", finish="stop stop", system="gpt-4"),
+    "otel-vercel.jsonl": Held("otel", "sua", finish="stop", system="gpt-4.1", instructions=True),
+    # OpenInference 1.x, spec/semantic_conventions.md, multimodal_attributes.md; Phoenix's data frame
+    "phoenix-spans.jsonl": Held("otel", "sua", evidence=1, system="gpt-4o", instructions=True),
+    "openinference-otlp.json": Held("otel", "u*tta", finish="end_turn", system="claude-sonnet-4-5"),
+    # Langfuse API v3 (traces, list of traces), export of the table, observations_v2 of the blob export
+    "langfuse-v3.json": Held("langfuse", "su*ttau sua", feedback="thumbs=0 rating=4 thumbs=1", system="gpt-4.1", instructions=True),  # noqa: E501
+    "langfuse-v3-list.json": Held("langfuse", "uaua"),
+    "langfuse-table.csv": Held("langfuse", "uaua ua", feedback="thumbs=1 thumbs=0", note="no session: the trace is a dialogue of its own"),  # noqa: E501
+    "langfuse-blob.jsonl": Held("langfuse", "sua", system="gpt-4.1", instructions=True),
+    # LangSmith run format (docs.langchain.com/langsmith/run-data-format), langchain-core 1.x constructor form
+    "langsmith-threads.jsonl": Held("langsmith", "u*ttaua u", evidence=1, feedback="thumbs=0", finish="tool_calls stop", system="gpt-4.1", note="no session: the trace is a dialogue of its own"),  # noqa: E501
+    # LangGraph platform API: thread state, history (newest first) and threads, November 2026
+    "langgraph-history.json": Held("langgraph", "u*ta"),
+    "langgraph-threads.json": Held("langgraph", "u*ta"),
+    # Vercel AI SDK: UIMessage of 5 and 6 (tool-NAME parts, states), Message of 4 (toolInvocations)
+    "vercel-6.json": Held("messages", "uatta"),
+    "vercel-4-chats.jsonl": Held("messages", "u*ta"),
+    # OpenAI Assistants API v2, list of thread messages; Agents SDK 0.x: exported traces and session items
+    "openai-thread-page.json": Held("rows", "uaua", finish="max_tokens"),
+    "agents-trace.jsonl": Held("agents", "su*ta", system="gpt-4.1", instructions=True),
+    "agents-items.json": Held("bare", "u*ta"),
+    # W&B Weave call objects (trace server interface: op_name, inputs, output, thread_id), 0.52
+    "weave.jsonl": Held("weave", "su*ta", feedback="thumbs=0", finish="tool_calls stop", system="gpt-4.1-2025-04-14", instructions=True),  # noqa: E501
+    # LiteLLM proxy: rows of LiteLLM_SpendLogs (messages, response, proxy_server_request), 1.7x
+    "litellm.jsonl": Held("completions", "suaua", finish="stop length", system="gpt-4.1-2025-04-14", instructions=True),  # noqa: E501
+    # Helicone: @helicone/export 1.0 with --include-body (docs.helicone.ai/tools/export)
+    "helicone-export.jsonl": Held("helicone", "sua uaua", feedback="thumbs=0", finish="end_turn stop stop", system="claude-sonnet-4-5", instructions=True, note="no session: the trace is a dialogue of its own"),  # noqa: E501
+    # Amazon Bedrock user guide, model invocation logging, schema 1.0: Converse, streamed events, errors
+    "bedrock-log.jsonl": Held("bedrock", "ua su*tta", finish="max_tokens end_turn", system="anthropic.claude-sonnet-4-5-20250929-v1:0", instructions=True, note="no session: the trace is a dialogue of its own"),  # noqa: E501
+    # Mistral chat completions and Cohere Chat v2 and v1, from their API references
+    "mistral.jsonl": Held("exchange", "su*ta", finish="stop", system="mistral-large-latest", instructions=True),  # noqa: E501
+    "cohere-2.jsonl": Held("exchange", "su*ta", evidence=1, finish="COMPLETE", system="command-a-03-2025", instructions=True),  # noqa: E501
+    "cohere-sessions.jsonl": Held("sessions", "suaua", evidence=1, instructions=True),
+    # MLflow 3 traces as search_traces returns them: info with assessments, data with spans
+    "mlflow-3-trace.json": Held("otel", "su*ta", evidence=1, feedback="satisfaction=0", finish="tool_calls stop", system="gpt-4.1-2025-04-14", instructions=True),  # noqa: E501
 }  # fmt: skip
 
 
@@ -273,7 +328,39 @@ def test_what_is_guessed_or_lost_is_said() -> None:
             "in record 1: 3 activities that are no messages (typing, events, updates)"
         ],
         "copilot-studio.json": ["in record 1: 2 activities that are no messages (typing, events, updates)"],
-        "langgraph-checkpoint.json": ["the messages were found under checkpoint.channel_values.messages"],
+        "openai-responses-chains.jsonl": ["in record 6: a response without an answer (failed)"],
+        "openai-stored-choices.json": ["in record 2: choices after the first"],
+        "openai-batch-output.jsonl": [
+            "in record 2: the request failed (rate_limit)",
+            "in record 3: the request failed (batch_expired)",
+        ],
+        "anthropic-batch-results.jsonl": [
+            "in record 2: the request failed (invalid_request_error)",
+            "in record 3: no question or no answer in it",
+        ],
+        "vertex-batch.jsonl": [
+            "in record 2: no question or no answer in it",
+            "in record 3: the request failed (SAFETY)",
+        ],
+        "gemini-batch.jsonl": ["in record 2: the request failed (13)"],
+        "otel-1.38.json": [
+            "in record 1: choices after the first",
+            "in record 1: a call that failed, without an answer",
+            "in record 1: no message in trace t4",
+        ],
+        "otel-choices.jsonl": ["in record 2: choices after the first"],
+        "langfuse-v3.json": ["in record 1: a call that failed, without an answer"],
+        "langsmith-threads.jsonl": ["in record 8: a call that failed, without an answer"],
+        "langgraph-threads.json": ["in record 2: a state without messages"],
+        "litellm.jsonl": [
+            "in record 3: the request failed (rate_limit_error)",
+            "in record 4: no question or no answer in it",
+        ],
+        "helicone-export.jsonl": ["in record 4: the request failed (rate_limit_exceeded)"],
+        "bedrock-log.jsonl": [
+            "in record 3: the request failed (ThrottlingException)",
+            "in record 4: no question or no answer in it",
+        ],
         "slack-export.json": ["in record 1: channel_join: no message"],
         "slack.txt": ["Slack text: roles guessed by name, parcelbot bot is the bot"],
         "whatsapp.txt": ["WhatsApp text: roles guessed by name, Parcel Support is the bot"],

@@ -125,6 +125,12 @@ def at(record: object, path: str) -> Any:
     return at(decoded(record.get(name)), rest) if rest and isinstance(record, Mapping) else None
 
 
+def found(record: Mapping[str, Any], *paths: str) -> Any:
+    """Return what stands under the first of some paths that leads to something."""
+    held = (record if path == "." else at(record, path) for path in paths)
+    return next((value for value in held if value not in (None, "", {}, [])), None)
+
+
 def kept_of(record: Mapping[str, Any], *keys: str) -> dict[str, Any]:
     """Return what stands under some of the names, those that are missing or empty left out."""
     return {key: record[key] for key in keys if record.get(key) not in (None, "", [], {})}

@@ -34,7 +34,7 @@ _BAD = frozenset(
     )
 )
 _TEXTS = ("text", "page_content", "pageContent", "content", "document.content", "passage", "snippet", "chunk")
-_SOURCES = ("source", "title", "document.id", "file_name", "doc_uri", "url", "uri", "id", "id_")
+_SOURCES = ("source", "title", "document.id", "file_name", "filename", "doc_uri", "url", "uri", "id", "id_")
 
 
 @lru_cache(4096)
@@ -74,15 +74,30 @@ def moment(found: object) -> str | None:
     """
     if isinstance(found, str) and found.isdigit() and len(found) >= 10:
         found = int(found)
+    if isinstance(found, list) and len(found) == 2 and all(isinstance(one, int) for one in found):
+        found = found[0] + found[1] / 1e9  # OpenTelemetry in JavaScript: seconds and nanoseconds
     if isinstance(found, bool) or not isinstance(found, int | float):
         return found if isinstance(found, str) and found.strip() else None
     seconds = float(found)
     while seconds > 1e11:
         seconds /= 1000
     try:
-        return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+        return datetime.fromtimestamp(seconds, UTC).isoformat().replace("+00:00", "Z")
     except (ValueError, OverflowError, OSError):
         return None
+
+
+def instant(time: str | None) -> tuple[float, str]:
+    """Return what times sort by: an instant, whatever its zone and precision; what is none sorts as text.
+
+    >>> instant("2026-01-01T00:00:00.5Z") > instant("2026-01-01T01:00:00+01:00") > instant(None)
+    True
+    """
+    try:
+        read = datetime.fromisoformat(time or "")
+    except ValueError:
+        return 0.0, time or ""
+    return (read if read.tzinfo else read.replace(tzinfo=UTC)).timestamp(), ""
 
 
 # Feedback
@@ -198,7 +213,7 @@ def _passage(one: Any) -> Passage:
         return one
     if not isinstance(one, Mapping):
         return Passage(clean_text(one if isinstance(one, str) else as_text(one))[0])
-    for key in ("document", "node"):  # a hit: {"document": {…}, "score": …}
+    for key in ("document", "node", "data"):  # a hit: {"document": {…}, "score": …}
         one = one[key] if isinstance(one.get(key), Mapping) else one
     about = decoded(one.get("metadata"))
     about = about if isinstance(about, Mapping) else {}
@@ -234,7 +249,8 @@ def _tool_call(one: object) -> ToolCall:
     names = (inner.get(key) for key in ("name", "toolName", "tool_name", "function", "action"))
     name = next((found for found in names if isinstance(found, str) and found), "")
     keys = ("arguments", "args", "input", "input_parameters", "inputParameters", "parameters", "kwargs")
-    given: object = next((inner[key] for key in (*keys, "tool_kwargs") if inner.get(key) is not None), {})
+    others = ("tool_kwargs", "server_tool_call")
+    given: object = next((inner[key] for key in (*keys, *others) if inner.get(key) is not None), {})
     ids = ("id", "call_id", "toolCallId", "tool_call_id", "toolUseId")
     key = next((one[key] for key in ids if one.get(key)), None)
     return ToolCall(clean_text(name)[0], _arguments(given), str(key) if key else None)
@@ -256,6 +272,8 @@ def text_of(part: Mapping[str, Any]) -> Any:
         return part["text"]
     if isinstance(part.get("text"), Mapping):  # Assistants API: {"text": {"value": …}}
         return part["text"].get("value")
+    if isinstance(part.get("document"), Mapping):  # Cohere
+        return part["document"].get("data")
     kind = part.get("type")
     return part.get(str(kind)) or part.get("content") if kind in ("text", "refusal") else None
 
