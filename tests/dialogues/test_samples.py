@@ -72,8 +72,8 @@ HELD = {
     "tau2.json": Held("tau2", "au*ta", system="gpt-4.1", instructions=True),
     "rasa-tracker.json": Held("rasa", "u*aua"),
     "botframework.transcript.json": Held("botframework", "uaua"),
-    "intercom.json": Held("intercom", "uaua", feedback="rating=5", note="internal notes left out"),
-    "intercom-list.json": Held("intercom", "uaua", feedback="rating=5", note="internal notes left out"),
+    "intercom.json": Held("intercom", "uaua", feedback="rating=5", note="internal notes left out; 1 entries that are no messages left out"),  # noqa: E501
+    "intercom-list.json": Held("intercom", "uaua", feedback="rating=5", note="internal notes left out; 1 entries that are no messages left out"),  # noqa: E501
     "intercom.csv": Held("table", "ua ua"),
     "zendesk.json": Held("zendesk", "ua", feedback="thumbs=1", note="internal notes left out"),
     "zendesk-tickets.json": Held("zendesk", "ua", feedback="thumbs=1", note="internal notes left out"),
@@ -116,7 +116,7 @@ HELD = {
     "openai-custom-tool.json": Held("messages", "su*ta", finish="refusal", system="gpt-5", instructions=True),
     "openai-functions.jsonl": Held("messages", "u*ta", feedback="thumbs=1"),
     "openai-responses-list.json": Held("responses", "u**ta", finish="max_output_tokens", system="gpt-5", instructions=True),  # noqa: E501
-    "openai-conversation-items.json": Held("bare", "ua*t"),
+    "openai-conversation-items.json": Held("messages", "ua*t"),
     "openai-thread.json": Held("rows", "ua"),
     "anthropic-server-tools.json": Held("anthropic", "uatu*ta", system="claude-sonnet-4", instructions=True),
     "bedrock.jsonl": Held("bedrock", "sua", finish="end_turn", system="anthropic.claude", instructions=True, note="no session: the trace is a dialogue of its own"),  # noqa: E501
@@ -233,9 +233,48 @@ HELD = {
     # Mistral chat completions and Cohere Chat v2 and v1, from their API references
     "mistral.jsonl": Held("exchange", "su*ta", finish="stop", system="mistral-large-latest", instructions=True),  # noqa: E501
     "cohere-2.jsonl": Held("exchange", "su*ta", evidence=1, finish="COMPLETE", system="command-a-03-2025", instructions=True),  # noqa: E501
-    "cohere-sessions.jsonl": Held("sessions", "suaua", evidence=1, instructions=True),
+    "cohere-sessions.jsonl": Held("sessions", "suaua", evidence=1, finish="COMPLETE", instructions=True),
     # MLflow 3 traces as search_traces returns them: info with assessments, data with spans
     "mlflow-3-trace.json": Held("otel", "su*ta", evidence=1, feedback="satisfaction=0", finish="tool_calls stop", system="gpt-4.1-2025-04-14", instructions=True),  # noqa: E501
+    # deepeval 3.x: models of test_run/api.py, as .latest_test_run.json holds them
+    "deepeval-latest.json": Held("deepeval", "u*t*a u*ta", evidence=3),
+    # ragas 0.3: MultiTurnSample as EvaluationDataset.to_jsonl writes it
+    "ragas-parallel.jsonl": Held("ragas", "uatta"),
+    # inspect_ai 0.3: EvalLog version 2 (tests/log of its repository), as JSON and as .eval, a zip
+    "inspect-errors.json": Held("inspect", "suatta u", finish="stop", system="openai/gpt-4.1", instructions=True),  # noqa: E501
+    "inspect.eval": Held("inspect", "suatta u", finish="stop", system="openai/gpt-4.1", instructions=True),
+    # promptfoo: results version 3 (output.json), tool calls, errors
+    "promptfoo.json": Held("promptfoo", "sua u* ua", finish="stop stop stop", system="openai:gpt-4.1", instructions=True),  # noqa: E501
+    # tau2-bench: data_model/message.py; the user has tools too
+    "tau2-user-tools.json": Held("tau2", "aua*tu*ttau", system="gpt-4.1", instructions=True),
+    # Intercom API 2.14: source without a type, rating as a number, parts without a body
+    "intercom-2.14.json": Held("intercom", "uauau", feedback="rating=5 resolved=1", note="internal notes left out; 2 entries that are no messages left out"),  # noqa: E501
+    # Zendesk tickets with comments that list the newest first, users beside them
+    "zendesk-users.json": Held("zendesk", "ua", feedback="thumbs=0", note="internal notes left out"),
+    # Freshchat API v2, HubSpot conversations v3, LiveChat 3.5, Salesforce conversation entries
+    "freshchat.json": Held("freshchat", "ua", note="internal notes left out; 1 entries that are no messages left out"),  # noqa: E501
+    "hubspot.json": Held("hubspot", "aua", note="internal notes left out; 1 entries that are no messages left out"),  # noqa: E501
+    "livechat.json": Held("livechat", "ua", feedback="thumbs=1", note="internal notes left out; 3 entries that are no messages left out"),  # noqa: E501
+    "salesforce.json": Held("salesforce", "uaa", note="1 entries that are no messages left out"),
+    # Twilio Conversations and Programmable Messaging, Microsoft Graph 1.0 chatMessage
+    "twilio.json": Held("twilio", "ua"),
+    "twilio-sms.json": Held("twilio", "ua"),
+    "teams.json": Held("teams", "ua", feedback="thumbs=1", note="2 entries that are no messages left out"),
+    # Telegram Desktop: result.json of one chat, and of an account
+    "telegram.json": Held("telegram", "uau", feedback="thumbs=0", note="1 entries that are no messages left out"),  # noqa: E501
+    "telegram-account.json": Held("telegram", "AS"),
+    # Botpress messages API, Rasa 3.x tracker
+    "botpress-page.json": Held("rows", "uaa"),
+    "rasa-3.json": Held("rasa", "u*aaua"),
+    # ChatGPT's and Claude's exports of 2026: images, thoughts, tools, branches
+    "chatgpt-tools.json": Held("chatgpt", "u*taua", finish="stop stop interrupted", system="gpt-5", note="other branches left out"),  # noqa: E501
+    "claude-branches.json": Held("claude", "uataua", evidence=1, note="other branches left out"),
+    # Arena 140k, WildChat-1M; ShareGPT with calls, with tags, and as items
+    "arena-140k.jsonl": Held("arena", "ua ua", feedback="preferred=0 preferred=0", system="gpt-5"),
+    "wildchat-1m.jsonl": Held("lmsys", "ua", system="gpt-4-0314"),
+    "sharegpt-calls.jsonl": Held("sharegpt", "su*ta", instructions=True),
+    "sharegpt-tags.jsonl": Held("sharegpt", "su*ta", instructions=True),
+    "sharegpt-items.jsonl": Held("messages", "ua"),
 }  # fmt: skip
 
 
@@ -305,7 +344,7 @@ def test_no_reply_of_a_sample_lost_its_text() -> None:
         for one in read(SAMPLES / name, note=lambda _: None)
         if any(not one.turns[number].text.strip() for number in scored_turns(one))
     }
-    assert {name for name, _ in empty} <= {"rasa-tracker.json"}  # a reply of buttons alone
+    assert {name for name, _ in empty} <= {"rasa-tracker.json", "rasa-3.json"}  # buttons, a picture
 
 
 def test_markdown_in_an_answer_is_no_speaker() -> None:
@@ -361,6 +400,8 @@ def test_what_is_guessed_or_lost_is_said() -> None:
             "in record 3: the request failed (ThrottlingException)",
             "in record 4: no question or no answer in it",
         ],
+        "promptfoo.json": ["in record 3: the request failed (API error: 429)"],
+        "botpress-page.json": ["in record 4: no speaker or no text"],
         "slack-export.json": ["in record 1: channel_join: no message"],
         "slack.txt": ["Slack text: roles guessed by name, parcelbot bot is the bot"],
         "whatsapp.txt": ["WhatsApp text: roles guessed by name, Parcel Support is the bot"],
@@ -402,6 +443,20 @@ def test_a_hugging_face_dataset_on_disk(tmp_path: Path) -> None:
     assert [one.id for one in found] == ["test-0", "test-1", "train-0", "train-1"]
     assert [one.id for one in read(tmp_path / "set" / "train")] == ["train-0", "train-1"]
     assert found[0].turns[1] == Turn("assistant", ANSWER)
+
+
+def test_an_export_of_a_slack_workspace(tmp_path: Path) -> None:
+    """A thread goes on over days, accounts stand beside the channels, and text is escaped."""
+    people = [{"id": "U1", "profile": {"real_name": "Ann"}}, {"id": "UB", "is_bot": True, "profile": {}}]
+    (tmp_path / "users.json").write_text(json.dumps(people))
+    (tmp_path / "channels.json").write_text('[{"id": "C1", "name": "help", "members": []}]')
+    (tmp_path / "help").mkdir()
+    asked = {"ts": "1767225600.1", "thread_ts": "1767225600.1", "user": "U1", "text": "7 &amp; 8?"}
+    for day, said in (("01", asked), ("02", {**asked, "ts": "1767312000.2", "user": "UB", "text": ANSWER})):
+        (tmp_path / "help" / f"2026-01-{day}.json").write_text(json.dumps([said]))
+    (found,) = read(tmp_path)
+    assert found.id == "help-thread-1767225600.1"
+    assert [(turn.speaker, turn.text) for turn in found.turns] == [("user", "7 & 8?"), ("assistant", ANSWER)]
 
 
 def test_both_shapes_that_fit_are_named(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from dialeval.dialogues.formats.records import (
     RecordShape,
     assemble,
     at,
+    branch,
     checked_calls,
     first_of,
     found,
@@ -149,7 +150,12 @@ def _join_states(records: Iterable[tuple[int, Record]], lost: Lost) -> Joined:
 
 def _from_claude(record: Record) -> Dialogue:
     turns: list[Turn] = []
-    for number, item in enumerate(items_of(record, "chat_messages")):
+    items = items_of(record, "chat_messages")
+    last = items[-1].get("uuid") if items else None
+    path = branch({one.get("uuid"): one for one in items}, "parent_message_uuid", last)
+    if path and len(path) < len(items) and path[0].get("parent_message_uuid"):
+        record, items = {**record, "note": "other branches left out"}, path
+    for number, item in enumerate(items):
         content = item.get("content") or item.get("text")
         kept = kept_of(item, "created_at", "feedback", "attachments")
         kept["evidence"] = [

@@ -192,6 +192,8 @@ def messages_in(found: object, speaker: str = "user") -> list[dict[str, Any]]:
             return [{"role": speaker, "content": "\n".join(found)}]
         if found and isinstance(found[0], list):  # LangChain writes one list for each prompt of a batch
             return messages_in(found[0], speaker)
+        if found and all(isinstance(one, Mapping) and one.get("type") == "function" for one in found):
+            return [{"role": "assistant", "content": None, "tool_calls": found}]
         if is_messages(found):
             return [plain for one in found if (plain := plain_message(one)) is not None]
         if found and all(isinstance(one, Mapping) and isinstance(one.get("type"), str) for one in found):

@@ -58,6 +58,7 @@ TIMES = (
 MODELS = (
     *("model", "modelId", "model_name", "model_id"),
     *("response.modelVersion", "response.model", "request.model", "params.model", "body.model"),
+    "provider.id",
 )
 NO_INPUT = "only the reply is in the log, not what it answers"
 
@@ -122,6 +123,8 @@ class Logged:
         ):
             lost(number, "choices after the first")
         call.after = dated(after, time, found(record, *MODELS))
+        if not call.after[-1].finish_reason and isinstance(ended := found(record, *_FINISHES), str):
+            call.after[-1] = msgspec.structs.replace(call.after[-1], finish_reason=ended)
         about = record.get("metadata")
         call.feedback = feedback(found(record, *self.feedback)) | feedback_in(record)
         call.feedback |= feedback_in(about) if isinstance(about, Mapping) else {}
@@ -202,6 +205,7 @@ def _is_completion(record: Record) -> bool:
 
 
 _RESULT = ("response.queryResult", "queryResult")
+_FINISHES = ("response.finishReason", "finish_reason", "stop_reason")
 _ABOUT = (*SESSIONS, *(f"metadata.{key}" for key in SESSIONS))
 LOGGED = (
     Logged(
@@ -218,6 +222,14 @@ LOGGED = (
         ("input.inputBodyJson",),
         ("output.outputBodyJson",),
         ("requestMetadata.sessionId", "requestMetadata.session_id", *SESSIONS),
+    ),
+    Logged(
+        "promptfoo",
+        "promptfoo results: prompt and response of each test",
+        ("prompt.raw",),
+        ("response.output",),
+        ("metadata.sessionId", "response.sessionId", "testCase.metadata.sessionId"),
+        single=True,
     ),
     Logged(
         "lex",

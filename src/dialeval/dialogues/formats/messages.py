@@ -6,6 +6,7 @@ is a part (Anthropic `tool_use`, Gemini `functionCall`, OpenTelemetry `tool_call
 in it becomes a turn for each result, then one for the rest. What has no field of `Turn` stays in `meta`.
 """
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -15,6 +16,7 @@ from dialeval.dialogues.dialogue import Passage, ToolCall, Turn, clean_text, cle
 from dialeval.dialogues.formats.values import (
     EVIDENCE,
     as_text,
+    decoded,
     evidence_in,
     feedback_in,
     feedback_name,
@@ -82,7 +84,7 @@ def parse_message(item: object, number: int) -> list[Turn]:
         item = {"role": item["from"], "content": item["value"], **others}
     if isinstance(item.get("role"), Mapping | list):
         raise DataError("a name is expected", field=f"messages[{number}].role")
-    item = _with_invocations(item)
+    item = _tagged(_with_invocations(item))
     steps = _steps(item.get("content"))
     if len(steps) > 1:  # what was said, the calls and their results, then what was said to that
         known = {key: item[key] for key in ("role", "model", *_TIMES) if key in item}
@@ -110,6 +112,29 @@ def parse_message(item: object, number: int) -> list[Turn]:
         text = ""
     made = _replaced(clean_turn(speaker, text, meta), **fields, tool_calls=calls)
     return [made, *held.results] if held.calls else [*held.results, made]
+
+
+_THOUGHT = re.compile(r"\s*<think>(.*?)</think>\s*", re.DOTALL)
+_TAGGED = re.compile(r"\s*<tool_call>\s*(\{.*?\})\s*</tool_call>\s*", re.DOTALL)
+_RETURNED = re.compile(r"\s*<tool_response>\s*(.*?)\s*</tool_response>\s*", re.DOTALL)
+
+
+def _tagged(item: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a message whose text held thoughts, calls or results in tags, as many open models write them."""
+    text, kind = item.get("content"), str(item.get("role")).lower()
+    if kind in ("function_call", "tool_call"):  # ShareGPT's call of a tool, as a message of its own
+        return {**item, "role": "assistant", "content": None, "tool_calls": text}
+    if not isinstance(text, str) or "</" not in text:
+        return item
+    if role(kind) == "tool":
+        return {**item, "content": _RETURNED.sub(r"\1", text)}
+    thought, calls = _THOUGHT.match(text), _TAGGED.findall(text)
+    if role(kind) != "assistant" or not (thought or calls):
+        return item
+    rest = _TAGGED.sub("", text[thought.end() :] if thought else text)
+    known = {"reasoning": thought[1].strip()} if thought and thought[1].strip() else {}
+    called = {"tool_calls": [decoded(one) for one in calls]} if calls else {}
+    return {**item, **known, **called, "content": rest or (None if calls else "")}
 
 
 def _steps(content: object) -> list[list[Any]]:
@@ -292,9 +317,11 @@ def _tool_turn(
         return []
     text = as_text(meta.pop("content")) if not held.text and "content" in meta else held.text
     key = meta.pop("tool_call_id", None) or item.get("tool_call_id") or item.get("call_id") or ""
-    if (item.get("status") == "error" or item.get("error")) and "is_error" not in meta:
+    failed = item.get("error")
+    if (item.get("status") == "error" or failed) and "is_error" not in meta:
         meta["is_error"] = True
-    return [_replaced(clean_turn("tool", text or "", meta), **fields, tool_call_id=str(key) or None)]
+    text = text or (str(failed.get("message") or "") if isinstance(failed, Mapping) else "")
+    return [_replaced(clean_turn("tool", text, meta), **fields, tool_call_id=str(key) or None)]
 
 
 def _fields(item: Mapping[str, Any], meta: dict[str, Any]) -> dict[str, Any]:

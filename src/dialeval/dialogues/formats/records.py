@@ -131,6 +131,15 @@ def found(record: Mapping[str, Any], *paths: str) -> Any:
     return next((value for value in held if value not in (None, "", {}, [])), None)
 
 
+def branch(nodes: Mapping[Any, Any], parent: str, last: Any) -> list[Any]:
+    """Return the nodes of a tree from its root to one of them; a cycle is cut where it closes."""
+    path: dict[Any, Any] = {}
+    while last in nodes and last not in path:
+        path[last] = nodes[last]
+        last = nodes[last].get(parent)
+    return list(path.values())[::-1]
+
+
 def kept_of(record: Mapping[str, Any], *keys: str) -> dict[str, Any]:
     """Return what stands under some of the names, those that are missing or empty left out."""
     return {key: record[key] for key in keys if record.get(key) not in (None, "", [], {})}
@@ -166,7 +175,7 @@ def assemble(record: Record, turns_key: str, turns: list[Turn], **fields: Any) -
         raise DataError("text or a number is expected", field=id_key)
     named = str(record[id_key]) if id_key else ""
     system, prompt = system_of(record)
-    known = (id_key, turns_key, "system", "model", "references", "meta", *_FIELDS)
+    known = ("id", id_key, turns_key, "system", "model", "references", "meta", *_FIELDS)
     meta = {k: v for k, v in record.items() if k not in known and not _is_lifted(k, v)}
     extra = record.get("meta") or {}
     if not isinstance(extra, Mapping):

@@ -8,6 +8,7 @@ import math
 import re
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from functools import lru_cache
 from typing import Any
 
@@ -96,7 +97,10 @@ def instant(time: str | None) -> tuple[float, str]:
     try:
         read = datetime.fromisoformat(time or "")
     except ValueError:
-        return 0.0, time or ""
+        try:
+            read = parsedate_to_datetime(time or "")  # as in mails: Twilio
+        except ValueError:
+            return 0.0, time or ""
     return (read if read.tzinfo else read.replace(tzinfo=UTC)).timestamp(), ""
 
 
@@ -167,15 +171,18 @@ def feedback(found: object, name: str = "feedback", meta: dict[str, Any] | None 
 
 def _in_words(found: str, name: str, meta: dict[str, Any] | None) -> dict[str, float]:
     word = re.sub(r"(?<=\w)[- ]", "_", found.strip().lower())
-    if word in _GOOD | _BAD:
+    if word in _GOOD | _BAD and name not in _WORDS:
         return {name if name in ("resolved", "helpful") else "thumbs": float(word in _GOOD)}
     try:
         return feedback(float(word), name, meta)
     except ValueError:
         if meta is not None:
-            comment = name in ("comment", "text", "feedback", "reason")
+            comment = name in (*_WORDS, "feedback")
             meta["feedback_comment" if comment else f"feedback_{name}"] = found
     return {}
+
+
+_WORDS = ("comment", "text", "reason", "remark", "note")
 
 
 def reactions(found: object) -> dict[str, float]:
@@ -187,7 +194,8 @@ def reactions(found: object) -> dict[str, float]:
     given: dict[str, float] = {}
     for one in found if isinstance(found, list) else ():
         named = one.get("emoji", one) if isinstance(one, Mapping) else one
-        word = named.get("name") or named.get("type") if isinstance(named, Mapping) else named
+        keys = ("name", "reactionType", "type") if isinstance(named, Mapping) else ()
+        word = next((named[key] for key in keys if named.get(key)), None if keys else named)
         given |= {key: value for key, value in feedback(word, "thumbs").items() if key == "thumbs"}
     return given
 
