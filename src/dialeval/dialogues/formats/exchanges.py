@@ -25,6 +25,7 @@ from dialeval.dialogues.formats.records import (
     RecordShape,
     assemble,
     checked_calls,
+    described,
     first_of,
     found,
     has_list,
@@ -45,6 +46,7 @@ SESSIONS = (
     *("conversation_id", "conversationId", "session_id", "sessionId", "dialogue_id", "dialog_id"),
     *("thread_id", "threadId", "chat_id", "chatId", "conversation", "session", "contactId", "ContactId"),
 )
+_ABOUT = (*SESSIONS, *(f"metadata.{key}" for key in SESSIONS))
 TIMES = (
     "timestamp",
     "time",
@@ -72,7 +74,7 @@ class Logged:
         what: One line for `dialeval list formats`.
         asked: What the user said.
         answered: What was answered.
-        session: What joins requests to a dialogue.
+        session: What joins requests to a dialogue, before the usual names of one.
         feedback: What users said of the answer.
         tools: The calls of tools with their results.
         single: Whether a record is whole by itself: no session is no surprise, an answer alone is read.
@@ -82,7 +84,7 @@ class Logged:
     what: str
     asked: tuple[str, ...]
     answered: tuple[str, ...]
-    session: tuple[str, ...] = SESSIONS
+    session: tuple[str, ...] = ()
     feedback: tuple[str, ...] = ()
     tools: tuple[str, ...] = ()
     single: bool = False
@@ -106,7 +108,7 @@ class Logged:
         yield from conversations(kept, lost)
 
     def _calls(self, record: Mapping[str, Any], number: int, trace: str, lost: Lost) -> Iterator[Call]:
-        session, time = found(record, *self.session), str(moment(found(record, *TIMES)) or "")
+        session, time = found(record, *self.session, *_ABOUT), str(moment(found(record, *TIMES)) or "")
         session = str(session).rpartition("/")[2] if isinstance(session, str | int) else None
         call = Call("root", number, trace, session, time)
         call.before = turns_in(found(record, *self.asked), "user")
@@ -177,8 +179,6 @@ _NAMES = (
     *("custom_id", "key", "id", "request_id", "requestId", "responseId", "name"),
     *("response.id", "response.body.id", "full_response.id"),
 )
-_REQUESTS = ("request.body", "request", "body", "params", "full_request")
-_RESPONSES = ("response.body", "response", "result.message", "full_response")
 _ERRORS = (
     *("error", "response.error", "response.body.error", "response_body.error", "result.error"),
     *("output.outputBodyJson.error", "errorCode", "response.promptFeedback.blockReason"),
@@ -187,7 +187,7 @@ _CHATS = ("messages", "contents", "input", "prompt")
 
 
 def _is_exchange(record: Record) -> bool:
-    asked, answer = found(record, *_REQUESTS), found(record, *_RESPONSES)
+    asked, answer = found(record, *EXCHANGE.asked), found(record, *EXCHANGE.answered)
     if isinstance(answer, Mapping) and answer.get("object") == "response":
         return False
     if isinstance(asked, Mapping) and any(key in asked for key in _CHATS):
@@ -204,72 +204,9 @@ def _is_completion(record: Record) -> bool:
     )
 
 
-_RESULT = ("response.queryResult", "queryResult")
 _FINISHES = ("response.finishReason", "finish_reason", "stop_reason")
-_ABOUT = (*SESSIONS, *(f"metadata.{key}" for key in SESSIONS))
-LOGGED = (
-    Logged(
-        "helicone",
-        "Helicone's requests: request_body and response_body, joined by session",
-        ("request_body",),
-        ("response_body",),
-        ("request_properties.Helicone-Session-Id", "properties.Helicone-Session-Id", *SESSIONS),
-        ("feedback_rating", "feedback.rating"),
-    ),
-    Logged(
-        "bedrock",
-        "Amazon Bedrock's model invocation log: inputBodyJson and outputBodyJson",
-        ("input.inputBodyJson",),
-        ("output.outputBodyJson",),
-        ("requestMetadata.sessionId", "requestMetadata.session_id", *SESSIONS),
-    ),
-    Logged(
-        "promptfoo",
-        "promptfoo results: prompt and response of each test",
-        ("prompt.raw",),
-        ("response.output",),
-        ("metadata.sessionId", "response.sessionId", "testCase.metadata.sessionId"),
-        single=True,
-    ),
-    Logged(
-        "lex",
-        "Amazon Lex conversation logs: inputTranscript and messages, joined by session",
-        ("inputTranscript",),
-        ("messages", "botResponse"),
-        ("sessionId", "userId"),
-    ),
-    Logged(
-        "dialogflow",
-        "Dialogflow conversations (CX) and responses (CX and ES), joined by session",
-        (
-            "requestUtterances",
-            *(f"{one}.{key}" for one in _RESULT for key in ("text", "queryText", "transcript")),
-        ),
-        (
-            "responseUtterances",
-            *(f"{one}.{key}" for one in _RESULT for key in ("responseMessages", "fulfillmentText")),
-        ),
-        ("session", "request.session"),
-        ("answerFeedback.rating",),
-        ("response.queryResult.generativeInfo.actionTracingInfo.actions",),
-    ),
-)
-EXCHANGE = Logged(
-    "exchange",
-    "logged requests with their responses (OpenAI, Anthropic, Gemini, batch files)",
-    _REQUESTS,
-    _RESPONSES,
-    _ABOUT,
-    single=True,
-)
-COMPLETION = Logged(
-    "completions",
-    "OpenAI's stored chat completions: choices with a message",
-    ("messages", "input", "request", "prompt", "proxy_server_request.body", "proxy_server_request"),
-    ("response.body", "response", "."),
-    _ABOUT,
-    single=True,
-)
+LOGGED = tuple(Logged(**one) for one in described("requests"))
+EXCHANGE = next(one for one in LOGGED if one.name == "exchange")
 
 
 def _is_logged(one: Logged, record: Record) -> bool:
@@ -410,27 +347,18 @@ def _spoken(text: str) -> list[Turn]:
     return [clean_turn(role(who), said.strip()) for who, said in zip(parts[1::2], parts[2::2], strict=True)]
 
 
+_MATCHES = {"exchange": _is_exchange, "completions": _is_completion}
 SHAPES = (
     *(
         RecordShape(
             one.name,
             one.what,
             tuple(path.partition(".")[0] for path in (*one.asked, *one.answered)),
-            partial(_is_logged, one),
-            join=one.join,
-        )
-        for one in LOGGED
-    ),
-    *(
-        RecordShape(
-            one.name,
-            one.what,
-            tuple(path.partition(".")[0] for path in (*one.asked, *one.answered)),
-            matches,
+            _MATCHES.get(one.name) or partial(_is_logged, one),
             join=one.join,
             general=one.name == "completions",
         )
-        for one, matches in ((EXCHANGE, _is_exchange), (COMPLETION, _is_completion))
+        for one in LOGGED
     ),
     RecordShape(
         "preferences",

@@ -6,8 +6,11 @@ arena, a tree, a run of many samples), or a piece of one: then all records of a 
 
 import html
 import re
+import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 from dialeval.dialogues.dialogue import Dialogue, Turn, clean_text
@@ -50,6 +53,20 @@ class RecordShape:
     join: Callable[[Iterable[tuple[int, Record]], Lost], Joined] | None = None
     column: bool = False
     general: bool = False
+
+
+@cache
+def _tables() -> dict[str, list[dict[str, Any]]]:
+    return tomllib.loads(Path(__file__).with_name("formats.toml").read_text())
+
+
+def described(kind: str) -> list[dict[str, Any]]:
+    """Return the formats of one kind as `formats.toml` describes them, lists as tuples."""
+    return [{key: _frozen(value) for key, value in one.items()} for one in _tables()[kind]]
+
+
+def _frozen(value: Any) -> Any:
+    return tuple(map(_frozen, value)) if isinstance(value, list) else value
 
 
 def parse_messages(items: Iterable[Any]) -> list[Turn]:

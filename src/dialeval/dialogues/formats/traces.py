@@ -25,6 +25,7 @@ from dialeval.dialogues.formats.records import (
     RecordShape,
     at,
     checked_calls,
+    described,
     first_of,
     found,
     has_list,
@@ -263,20 +264,19 @@ class Traced:
         name: The format.
         what: One line for `dialeval list formats`.
         keys: Names that mark it.
-        fits: Whether a record is such a call.
         kind: What kind of call it is, as the product says.
         kinds: Patterns of these names, and what they mean: `model`, `tool`, `retriever`, `root` or `other`.
         trace: What joins calls to an answer.
         session: What joins answers to a dialogue.
         parent: The call above; one without any that is nothing else is the root of its trace.
         inside: Keys of records below, and what these inherit, by path.
+        marks: Sets of names, of which a record has one.
         by_content: Whether what is given messages is a call of a model, whatever it is called.
     """
 
     name: str
     what: str
     keys: tuple[str, ...]
-    fits: Callable[[Record], Any]
     kind: tuple[str, ...]
     kinds: tuple[tuple[str, str], ...]
     trace: tuple[str, ...]
@@ -284,6 +284,11 @@ class Traced:
     parent: tuple[str, ...]
     inside: tuple[tuple[str, dict[str, str]], ...] = ()
     by_content: bool = False
+    marks: tuple[tuple[str, ...], ...] = ()
+
+    def fits(self, record: Record) -> bool:
+        """Whether a record has all names of one of the sets that mark such a call."""
+        return any(all(key in record for key in names) for names in self.marks)
 
     def join(self, records: Iterable[tuple[int, Record]], lost: Lost) -> Joined:
         """Yield the dialogues of all records."""
@@ -343,7 +348,7 @@ def _only_new(call: Call) -> list[Turn]:
     return after[len(given) :] if given and keys[: len(given)] == given else after
 
 
-_ABOUT = ("extra.metadata", "metadata", "attributes")
+_ABOUT = ("extra.metadata", "metadata")
 _CALLED = ("span_data.name", "name", "op_name")
 _STARTED = (
     *("startTime", "start_time", "started_at", "timestamp", "createdAt", "created_at", "dotted_order"),
@@ -359,10 +364,9 @@ _MODELS = (
         "span_data.model",
         "inputs.model",
     ),
-    *(f"{where}.{key}" for where in _ABOUT[:2] for key in ("ls_model_name", "model_name", "model")),
+    *(f"{where}.{key}" for where in _ABOUT for key in ("ls_model_name", "model_name", "model")),
 )
 _SCORES = ("scores", "feedback", "feedback_stats", "summary.weave.feedback")
-_THREADS = ("thread_id", "session_id", "conversation_id")
 
 
 def _is_langfuse(record: Record) -> bool:
@@ -392,60 +396,8 @@ def _is_langfuse(record: Record) -> bool:
 
 
 _LANGFUSE_TYPES = "GENERATION|SPAN|EVENT|AGENT|TOOL|CHAIN|RETRIEVER|EMBEDDING|EVALUATOR|GUARDRAIL"
-TRACED = (
-    Traced(
-        "langsmith",
-        "LangSmith runs, joined by thread",
-        ("run_type", "inputs", "outputs", "trace_id", "dotted_order"),
-        lambda record: "run_type" in record and "inputs" in record,
-        ("run_type",),
-        (("^llm$", "model"), ("^tool$", "tool"), ("^retriever$", "retriever")),
-        ("trace_id", "id"),
-        (*(f"{where}.{key}" for where in _ABOUT[:2] for key in _THREADS), "thread_id"),
-        ("parent_run_id", "parent_run_ids"),
-        (("child_runs", {"trace_id": "trace_id", "parent_run_id": "id"}),),
-    ),
-    Traced(
-        "langfuse",
-        "Langfuse traces and observations, joined by session",
-        ("traceId", "trace_id", "sessionId", "observations", "input", "output", "htmlPath"),
-        _is_langfuse,
-        ("type",),
-        (
-            *(("^GENERATION$", "model"), ("^TOOL$", "tool"), ("^RETRIEVER$", "retriever")),
-            ("^(EVENT|EMBEDDING|EVALUATOR|GUARDRAIL)$", "beside"),
-        ),
-        ("traceId", "trace_id", "id"),
-        ("sessionId", "session_id"),
-        ("parentObservationId", "parent_observation_id"),
-        (
-            ("traces", {"sessionId": "id"}),
-            ("observations", {"traceId": "id", "sessionId": "sessionId", "parentObservationId": "id"}),
-        ),
-    ),
-    Traced(
-        "agents",
-        "OpenAI's Agents SDK: exported traces and spans, joined by group",
-        ("span_data", "workflow_name", "group_id"),
-        lambda record: isinstance(record.get("span_data"), Mapping) or "workflow_name" in record,
-        ("span_data.type",),
-        (("^(generation|response)$", "model"), ("^(function|mcp_tools)$", "tool"), (".", "beside")),
-        ("trace_id", "id"),
-        ("group_id",),
-        ("parent_id",),
-        (("spans", {"trace_id": "id", "group_id": "group_id"}),),
-    ),
-    Traced(
-        "weave",
-        "W&B Weave calls: op_name, inputs and output, joined by thread",
-        ("op_name", "inputs", "output", "trace_id"),
-        lambda record: "op_name" in record and "inputs" in record,
-        ("op_name",),
-        (("(?i)tool", "tool"),),
-        ("trace_id", "id"),
-        (*_THREADS, *(f"{where}.{key}" for where in _ABOUT[1:] for key in _THREADS)),
-        ("parent_id",),
-        by_content=True,
-    ),
+_FITS: dict[str, Callable[[Record], Any]] = {"langfuse": _is_langfuse}
+TRACED = tuple(Traced(**one) for one in described("traces"))
+SHAPES = tuple(
+    RecordShape(one.name, one.what, one.keys, _FITS.get(one.name, one.fits), join=one.join) for one in TRACED
 )
-SHAPES = tuple(RecordShape(one.name, one.what, one.keys, one.fits, join=one.join) for one in TRACED)

@@ -21,6 +21,7 @@ from dialeval.dialogues.formats.records import (
     RecordShape,
     assemble,
     at,
+    described,
     first_of,
     found,
     kept_of,
@@ -87,9 +88,11 @@ class Transcript:
     def fits(self, record: Record) -> bool:
         """Whether a record is such a conversation, or a page of messages of some."""
         first = list(self._entries(record))[:8]
-        return bool(first) and all(any(at(one, path) is not None for one in first) for path in self.inside)
+        said = any(found(one, *self.who) is not None and found(one, *self.said) for one in first)
+        return said and all(any(at(one, path) is not None for one in first) for path in self.inside)
 
     def _entries(self, record: Record) -> Iterator[Record]:
+        record = _zendesk_audits(record) if "audits" in record else record
         for path in self.items:
             held = at(record, path)
             if isinstance(held, Mapping) and found(held, *self.said):  # Intercom's first message
@@ -205,171 +208,22 @@ def _telegram_accounts(record: Record) -> Accounts:
 
 
 _ROLES = ("author.role", "author_role")
-TRANSCRIPTS = (
-    Transcript(
-        "intercom",
-        "Intercom conversations with their parts",
-        ("source", "conversation_parts.conversation_parts", "conversation_parts"),
-        ("body",),
-        ("author.type", "delivered_as"),
-        "^(user|lead|contact|customer|customer_initiated)$",
-        "^(admin|bot|team|operator_initiated|admin_initiated|automated|campaigns_initiated)$",
-        ("body",),
-        ("part_type", "comment|open|close|assignment|note_and_reopen|quick_reply|.*message.*"),
-        ("part_type", "note.*"),
-        rated=(("conversation_rating", "rating"), ("ai_agent.rating", "rating")),
-    ),
-    Transcript(
-        "zendesk",
-        "Zendesk tickets with comments",
-        ("comments", "ticket.comments"),
-        ("public",),
-        (*_ROLES, "author_id"),
-        "^end-user$",
-        "^(agent|admin|system)$",
-        ("plain_body", "body", "html_body"),
-        hidden=("public", "False"),
-        ids=("ticket.id", "id"),
-        rated=(("satisfaction_rating", "thumbs"), ("ticket.satisfaction_rating", "thumbs")),
-        accounts=_zendesk_accounts,
-    ),
-    Transcript(
-        "discord",
-        "Discord channels as DiscordChatExporter writes them",
-        ("messages",),
-        ("author.isBot", "content", "timestamp"),
-        ("author.isBot",),
-        "False",
-        "True",
-        ("content",),
-        ("type", "Default|Reply|ThreadStarterMessage|0|19"),
-        ids=("channel.id",),
-    ),
-    Transcript(
-        "connect",
-        "Amazon Connect chat transcripts, Contact Lens too",
-        ("Transcript",),
-        ("Id", "Content"),
-        ("ParticipantRole", "ParticipantId"),
-        "CUSTOMER",
-        "AGENT|SYSTEM|CUSTOM_BOT",
-        ("Content",),
-        ("Type", "MESSAGE"),
-        ids=("ContactId", "CustomerMetadata.ContactId", "InitialContactId"),
-        accounts=lambda record: _listed(record, "Participants", "ParticipantId", "ParticipantRole"),
-    ),
-    Transcript(
-        "zendesk-chat",
-        "Zendesk Chat: history with msg and sender_type",
-        ("history",),
-        ("type", "msg", "sender_type"),
-        ("sender_type",),
-        "Visitor",
-        "Agent|Trigger|System",
-        ("msg",),
-        ("type", r"chat\.msg"),
-    ),
-    Transcript(
-        "freshchat",
-        "Freshchat messages: message_parts with actor_type",
-        ("messages",),
-        ("message_parts", "actor_type"),
-        ("actor_type",),
-        "^user$",
-        "^(agent|bot)$",
-        ("message_parts",),
-        ("message_type", "normal"),
-        ("message_type", "private"),
-        ("conversation_id",),
-    ),
-    Transcript(
-        "hubspot",
-        "HubSpot conversations: messages of threads",
-        ("results",),
-        ("conversationsThreadId", "direction"),
-        ("direction",),
-        "INCOMING",
-        "OUTGOING",
-        ("text", "richText"),
-        ("type", "MESSAGE|WELCOME_MESSAGE"),
-        ("type", "COMMENT"),
-        ("conversationsThreadId",),
-    ),
-    Transcript(
-        "livechat",
-        "LiveChat chats: thread with events, and users",
-        ("thread.events",),
-        ("author_id", "type"),
-        ("author_id",),
-        "^customer$",
-        "^(agent|bot)$",
-        ("text",),
-        ("type", "message|rich_message"),
-        ("visibility", "agents"),
-        ids=("thread.id", "id"),
-        rated=(("thread.properties.rating", "thumbs"),),
-        accounts=lambda record: _listed(record, "users", "id", "type"),
-    ),
-    Transcript(
-        "salesforce",
-        "Salesforce messaging: conversation entries with sender and payload",
-        ("conversationEntries",),
-        ("entryType", "sender.role"),
-        ("sender.role",),
-        "^EndUser$",
-        "^(Agent|Chatbot|System|Bot)$",
-        ("entryPayload.abstractMessage.staticContent.text", "entryPayload.abstractMessage", "messageText"),
-        ("entryType", "Message"),
-        ids=("conversationIdentifier", "conversationId"),
-    ),
-    Transcript(
-        "twilio",
-        "Twilio conversations and SMS: messages with author or direction, and body",
-        ("messages",),
-        ("sid", "body", "account_sid"),
-        ("direction", "author"),
-        r"^(inbound|\+\d+|whatsapp:.*|messenger:.*)$",
-        "^(outbound.*|system|.*bot.*)$",
-        ("body",),
-        session=("conversation_sid", "from", "to"),
-    ),
-    Transcript(
-        "telegram",
-        "Telegram's export of a chat: messages with from_id and text",
-        ("messages",),
-        ("from_id", "text"),
-        ("from_id",),
-        "^user$",
-        "^bot$",
-        ("text",),
-        ("type", "message"),
-        accounts=_telegram_accounts,
-    ),
-    Transcript(
-        "teams",
-        "Microsoft Teams messages (Graph): from, body and messageType",
-        ("value",),
-        ("messageType", "body.content"),
-        ("from.application.applicationIdentityType", "from.user.userIdentityType", "from.user.id"),
-        "User|Guest|Phone",
-        "[Bb]ot|Connector|Webhook",
-        ("body.content",),
-        ("messageType", "message"),
-        session=("chatId", "channelIdentity.channelId"),
-    ),
+_ACCOUNTS: dict[str, Callable[[Record], Accounts]] = {
+    "zendesk": _zendesk_accounts,
+    "telegram": _telegram_accounts,
+    "connect": lambda record: _listed(record, "Participants", "ParticipantId", "ParticipantRole"),
+    "livechat": lambda record: _listed(record, "users", "id", "type"),
+}
+TRANSCRIPTS = tuple(
+    Transcript(**one, accounts=_ACCOUNTS.get(one["name"], _nobody)) for one in described("transcripts")
 )
-
-
-def _shape(one: Transcript) -> RecordShape:
-    if one.name != "zendesk":
-        return RecordShape(one.name, one.what, (*one.items, *one.inside), one.fits, one.parse)
-    return RecordShape(
+SHAPES = tuple(
+    RecordShape(
         one.name,
         one.what,
-        ("ticket", "comments", "requester_id", "audits"),
-        lambda record: one.fits(_zendesk_audits(record)),
-        lambda record: one.parse(_zendesk_audits(record)),
+        (*(path.partition(".")[0] for path in one.items), *one.inside, *one.who, "audits"),
+        one.fits,
+        one.parse,
     )
-
-
-SHAPES = tuple(map(_shape, TRANSCRIPTS))
+    for one in TRANSCRIPTS
+)
