@@ -4,6 +4,7 @@ A turn is a letter: u(ser), a(ssistant), s(ystem), t(ool), or * for a message th
 """
 
 import json
+import re
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -146,6 +147,7 @@ HELD = {
     "prompts-objects.jsonl": Held("prompts", "ua", feedback="thumbs=1"),
     "rag-wrapped.json": Held("prompts", "ua", 1, system="m"),
     "prompts-sides.jsonl": Held("prompts", "ua ua"),
+    "messages-evidence.jsonl": Held("messages", "ua", 1),
     "messages-completion.jsonl": Held("messages", "ua ua"),
     "prompts-history.jsonl": Held("prompts", "uauaua"),
     "rows-nested.jsonl": Held("rows", "ua", feedback="thumbs=0"),
@@ -457,6 +459,28 @@ def test_an_export_of_a_slack_workspace(tmp_path: Path) -> None:
     (found,) = read(tmp_path)
     assert found.id == "help-thread-1767225600.1"
     assert [(turn.speaker, turn.text) for turn in found.turns] == [("user", "7 & 8?"), ("assistant", ANSWER)]
+
+
+def test_the_table_of_formats_says_what_the_samples_show() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "logs.md").read_text().partition("## Formats")[2]
+    lines = [line.split("|")[1:-1] for line in page.splitlines() if line.startswith("| `")]
+    kinds = ("tools", "evidence", "feedback")
+    names = [name for cells in lines for name in re.findall(r"`([\w-]+)`", cells[0])]
+    assert sorted(names) == sorted(known_formats())
+    told = {
+        (name, kind)
+        for cells in lines
+        for name in re.findall(r"`([\w-]+)`", cells[0])
+        for kind, cell in zip(kinds, cells[4:7], strict=True)
+        if cell.strip() != "no"
+    }
+    shown = {
+        (one.format, kind)
+        for one in HELD.values()
+        for kind, held in zip(kinds, (set("t*") & set(one.turns), one.evidence, one.feedback), strict=True)
+        if held
+    }
+    assert told == shown
 
 
 def test_both_shapes_that_fit_are_named(tmp_path: Path) -> None:

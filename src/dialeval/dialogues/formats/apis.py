@@ -151,9 +151,9 @@ def _join_states(records: Iterable[tuple[int, Record]], lost: Lost) -> Joined:
 def _from_claude(record: Record) -> Dialogue:
     turns: list[Turn] = []
     items = items_of(record, "chat_messages")
-    last = items[-1].get("uuid") if items else None
-    path = branch({one.get("uuid"): one for one in items}, "parent_message_uuid", last)
-    if path and len(path) < len(items) and path[0].get("parent_message_uuid"):
+    nodes = {one.get("uuid"): one for one in items if one.get("uuid")}
+    path = branch(nodes, "parent_message_uuid", items[-1].get("uuid")) if items else []
+    if len(path) < len(items) and any(one.get("parent_message_uuid") in nodes for one in items):
         record, items = {**record, "note": "other branches left out"}, path
     for number, item in enumerate(items):
         content = item.get("content") or item.get("text")

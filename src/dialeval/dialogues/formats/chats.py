@@ -29,6 +29,7 @@ _WHO = (
 )
 _BOT = ("is_bot", "from_bot")
 _SAID = ("content", "text", "message", "utterance", "body", "plain_body", "msg", "value", "payload")
+_BLOCKS = {"toolUse", "toolResult", "reasoningContent", "image", "document"}
 _NAMES = ("display_name", "nickname", "name", "username")
 
 
@@ -196,10 +197,19 @@ def messages_in(found: object, speaker: str = "user") -> list[dict[str, Any]]:
             return [{"role": "assistant", "content": None, "tool_calls": found}]
         if is_messages(found):
             return [plain for one in found if (plain := plain_message(one)) is not None]
-        if found and all(isinstance(one, Mapping) and isinstance(one.get("type"), str) for one in found):
-            return [{"role": speaker, "content": found}]  # content blocks
+        if found and all(map(_is_block, found)):
+            return [{"role": speaker, "content": found}]
         return [message for one in found if isinstance(one, Mapping) for message in messages_in(one, speaker)]
     return _in_object(found, speaker) if isinstance(found, Mapping) else []
+
+
+def _is_block(part: object) -> bool:
+    """Whether something is a part of a message: it says its type, or is named by its only key (Bedrock)."""
+    if not isinstance(part, Mapping):
+        return False
+    return isinstance(part.get("type"), str) or (
+        len(part) == 1 and (isinstance(part.get("text"), str) or bool(set(part) & _BLOCKS))
+    )
 
 
 def _is_chunk(first: Mapping[str, Any]) -> bool:
@@ -246,7 +256,7 @@ def _in_object(found: Mapping[str, Any], speaker: str) -> list[dict[str, Any]]:
         for key in ("system", "systemInstruction", "system_instruction", "instructions", "preamble")
     )
     head = [{"role": "system", "content": _unparted(prompt)} for prompt in prompts if prompt]
-    asked = ("input", "question", "query", "prompt", "user_input", "message", "text", "inputs")
+    asked = ("input", "question", "query", "prompt", "user_input", "message", "text", "inputs", "inputText")
     for key in _LISTS:
         inner = decoded(found.get(key))
         if isinstance(inner, list | Mapping) and inner and (held := messages_in(inner, speaker)):
@@ -265,8 +275,11 @@ def _in_object(found: Mapping[str, Any], speaker: str) -> list[dict[str, Any]]:
         "content",
         "message",
         "outputs",
+        "generation",
+        "outputText",
+        "results",
     )
-    for key in asked if speaker == "user" else (*answered, "outputs"):
+    for key in asked if speaker == "user" else answered:
         if isinstance(found.get(key), str | Mapping | list) and (held := messages_in(found[key], speaker)):
             return head + held
     values = [value for value in found.values() if isinstance(value, str) and value.strip()]

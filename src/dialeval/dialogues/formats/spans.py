@@ -50,11 +50,11 @@ _ATTRIBUTES = ("attributes", "Attributes", "SpanAttributes", "tags", "fields")
 _KINDS = ("openinference.span.kind", "mlflow.spanType")
 _GIVEN = (
     *("input.value", "gen_ai.tool.call.arguments", "traceloop.entity.input", "tool.parameters"),
-    *("mlflow.spanInputs", "ai.toolCall.args", "ai.prompt"),
+    *("mlflow.spanInputs", "ai.toolCall.args", "ai.toolCall.input", "ai.prompt"),
 )
 _RETURNED = (
     *("output.value", "gen_ai.tool.call.result", "traceloop.entity.output", "mlflow.spanOutputs"),
-    *("ai.toolCall.result", "ai.response.text"),
+    *("ai.toolCall.result", "ai.toolCall.output", "ai.response.text"),
 )
 _MODELS = ("gen_ai.response.model", "gen_ai.request.model", "llm.model_name", "mlflow.llm.model")
 _FAILED = ("2", "STATUS_CODE_ERROR", "ERROR")

@@ -26,6 +26,7 @@ from dialeval.dialogues.formats.records import (
     plain_text,
 )
 from dialeval.dialogues.formats.rows import join_rows
+from dialeval.dialogues.formats.transcripts import card_text
 from dialeval.dialogues.formats.values import feedback, moment, reactions
 
 
@@ -116,7 +117,7 @@ def _join_activities(records: Iterable[tuple[int, Record]], lost: Lost) -> Joine
         turns = [
             _said(
                 roles[_account(one)],
-                first_of(one, "text", "speak", "summary") or _card_text(one),
+                first_of(one, "text", "speak", "summary") or card_text(one),
                 first_of(one, "timestamp", "localTimestamp"),
                 one["from"].get("name"),
                 **({"attachments": one["attachments"]} if one.get("attachments") else {}),
@@ -143,14 +144,6 @@ def _rated(activity: Record) -> dict[str, float]:
     return feedback(at(activity, "value.actionValue.reaction"), "thumbs") | reactions(
         activity.get("reactionsAdded")
     )
-
-
-def _card_text(activity: Record) -> str | None:
-    """Return the text of cards, which a bot may send in place of a text."""
-    cards = [one.get("content") for one in activity.get("attachments") or () if isinstance(one, Mapping)]
-    held = [one for card in cards if isinstance(card, Mapping) for one in (card, *(card.get("body") or ()))]
-    texts = [str(one[key]) for one in held for key in ("title", "subtitle", "text") if one.get(key)]
-    return "\n".join(texts) or None
 
 
 def _account(activity: Record) -> str:

@@ -4,9 +4,7 @@ What a customer never saw (internal notes) is left out and noted, entries that a
 assignments) are counted in the note, bodies in HTML become text, and messages are put in the order of their
 times, since interfaces often list the newest first.
 
-Looked up, November 2026: Intercom API 2.14, Zendesk tickets and comments, HubSpot conversations v3, LiveChat
-3.5, Teams chatMessage (Graph 1.0), Telegram Desktop's export, Twilio, DiscordChatExporter. From memory:
-Freshchat v2, Salesforce's conversation entries, Amazon Connect, Zendesk Chat.
+`formats.toml` is the table; what was looked up and what was written from memory is said in `docs/logs.md`.
 """
 
 import re
@@ -29,7 +27,7 @@ from dialeval.dialogues.formats.records import (
     plain_text,
 )
 from dialeval.dialogues.formats.rows import in_order
-from dialeval.dialogues.formats.values import feedback, feedback_name, moment
+from dialeval.dialogues.formats.values import decoded, feedback, feedback_name, moment
 
 Accounts = tuple[dict[str, str], str | None]
 """The role of each account of a conversation, and what had to be guessed."""
@@ -128,11 +126,11 @@ class Transcript:
             side: object = "user"
         else:
             side = "assistant" if speaker is not None and re.search(self.bots, str(speaker)) else speaker
-        text = flat_text(found(entry, *self.said))
+        text = plain_text(flat_text(found(entry, *self.said))) or card_text(entry)
         known = {"time": moment(found(entry, *_TIMES)), "name": found(entry, *_NAMES)}
         known |= {"by": speaker if isinstance(speaker, str) else None, "index": entry.get("index")}
         kept = kept_of(entry, "reactions", *_MEDIA)
-        made = {"role": side, "content": plain_text(text)}
+        made = {"role": side, "content": text}
         return made | {key: value for key, value in known.items() if value is not None} | kept
 
     def _dialogue(self, record: Record, name: str, said: list[Record], note: Record) -> Dialogue:
@@ -165,6 +163,16 @@ def flat_text(held: object) -> str | None:
         pieces = [text for one in held if (text := flat_text(one))]
         return ("" if any(isinstance(one, str) for one in held) else "\n").join(pieces) or None
     return None if held is None else str(held)
+
+
+def card_text(message: Mapping[str, Any]) -> str | None:
+    """Return the text of cards among the attachments, which a bot may send in place of a text."""
+    held = message.get("attachments")
+    files = [one for one in held if isinstance(one, Mapping)] if isinstance(held, list) else []
+    cards = [card for one in files if isinstance(card := decoded(one.get("content")), Mapping)]
+    parts = [one for card in cards for one in (card, *(card.get("body") or ())) if isinstance(one, Mapping)]
+    texts = (str(one[key]) for one in parts for key in ("title", "subtitle", "text") if one.get(key))
+    return "\n".join(texts) or None
 
 
 def _listed(record: Record, people: str, key: str, role: str) -> Accounts:
