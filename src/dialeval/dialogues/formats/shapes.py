@@ -136,7 +136,7 @@ def unwrapped(record: object) -> list[Any] | None:
         return None
     if "id" not in record and _fit(listed := record.get("messages"), ("rows",)):
         return list(listed or ())
-    if any(shape.name != "predictions" for shape in fitting(record)):
+    if _fits(record):
         return None
     for key in (*_ENVELOPES, *(key for key in record if key not in _ENVELOPES)):
         items = record.get(key)
@@ -147,7 +147,7 @@ def unwrapped(record: object) -> list[Any] | None:
             beside = {"users": record["users"]} if key == "tickets" and "users" in record else {}
             return [{**beside, **one} if isinstance(one, dict) else one for one in items or ()]
         if key in _ENVELOPES and isinstance(items, dict):
-            if any(shape.name != "predictions" for shape in fitting(items)):
+            if _fits(items):
                 return [items]
             if (inside := unwrapped(items)) is not None:
                 return inside
@@ -156,14 +156,16 @@ def unwrapped(record: object) -> list[Any] | None:
     return None
 
 
+def _fits(record: object, names: tuple[str, ...] = ()) -> bool:
+    """Whether a record has some shape, or one of these; general ones, which most have, come first."""
+    known = (one for one in reversed(shapes()) if (one.name in names if names else one.name != "predictions"))
+    return isinstance(record, dict) and any(_matches(shape, record) for shape in known)
+
+
 def _fit(items: Any, names: tuple[str, ...] = ()) -> bool:
     """Whether one of the first items of a list is a record of some shape, or of one of these."""
-    if not isinstance(items, list):
-        return False
-    shapes = (
-        shape.name for one in items[:3] if isinstance(one, dict | list) for shape in fitting(as_record(one))
-    )
-    return any(name in names if names else name != "predictions" for name in shapes)
+    held = items[:3] if isinstance(items, list) else ()
+    return any(_fits(as_record(one), names) for one in held if isinstance(one, dict | list))
 
 
 def nested(record: object, depth: int = 4) -> tuple[str, dict[str, Any]] | None:

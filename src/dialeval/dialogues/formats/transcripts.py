@@ -11,6 +11,7 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 from dialeval.dialogues.dialogue import Dialogue
@@ -85,7 +86,7 @@ class Transcript:
 
     def fits(self, record: Record) -> bool:
         """Whether a record is such a conversation, or a page of messages of some."""
-        first = list(self._entries(record))[:8]
+        first = list(islice(self._entries(record), 8))
         said = any(found(one, *self.who) is not None and found(one, *self.said) for one in first)
         return said and all(any(at(one, path) is not None for one in first) for path in self.inside)
 
