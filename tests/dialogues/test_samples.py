@@ -4,6 +4,7 @@ A turn is a letter: u(ser), a(ssistant), s(ystem), t(ool), or * for a message th
 """
 
 import json
+import re
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -72,8 +73,8 @@ HELD = {
     "tau2.json": Held("tau2", "au*ta", system="gpt-4.1", instructions=True),
     "rasa-tracker.json": Held("rasa", "u*aua"),
     "botframework.transcript.json": Held("botframework", "uaua"),
-    "intercom.json": Held("intercom", "uaua", feedback="rating=5", note="internal notes left out"),
-    "intercom-list.json": Held("intercom", "uaua", feedback="rating=5", note="internal notes left out"),
+    "intercom.json": Held("intercom", "uaua", feedback="rating=5", note="internal notes left out; 1 entries that are no messages left out"),  # noqa: E501
+    "intercom-list.json": Held("intercom", "uaua", feedback="rating=5", note="internal notes left out; 1 entries that are no messages left out"),  # noqa: E501
     "intercom.csv": Held("table", "ua ua"),
     "zendesk.json": Held("zendesk", "ua", feedback="thumbs=1", note="internal notes left out"),
     "zendesk-tickets.json": Held("zendesk", "ua", feedback="thumbs=1", note="internal notes left out"),
@@ -116,7 +117,7 @@ HELD = {
     "openai-custom-tool.json": Held("messages", "su*ta", finish="refusal", system="gpt-5", instructions=True),
     "openai-functions.jsonl": Held("messages", "u*ta", feedback="thumbs=1"),
     "openai-responses-list.json": Held("responses", "u**ta", finish="max_output_tokens", system="gpt-5", instructions=True),  # noqa: E501
-    "openai-conversation-items.json": Held("bare", "ua*t"),
+    "openai-conversation-items.json": Held("messages", "ua*t"),
     "openai-thread.json": Held("rows", "ua"),
     "anthropic-server-tools.json": Held("anthropic", "uatu*ta", system="claude-sonnet-4", instructions=True),
     "bedrock.jsonl": Held("bedrock", "sua", finish="end_turn", system="anthropic.claude", instructions=True, note="no session: the trace is a dialogue of its own"),  # noqa: E501
@@ -126,7 +127,7 @@ HELD = {
     "gemini-studio.json": Held("gemini", "sua", finish="STOP", system="models/gemini-2.5-pro", instructions=True),  # noqa: E501
     "langchain-history.jsonl": Held("rows", "ua ua"),
     "langchain-history.csv": Held("rows", "ua"),
-    "langgraph-checkpoint.json": Held("langchain", "ua"),
+    "langgraph-checkpoint.json": Held("langgraph", "ua"),
     "deepeval-tools.json": Held("deepeval", "u*ta", 1, instructions=True),
     "ragas-samples.json": Held("ragas", "ua", 2),
     "ragas-old.csv": Held("prompts", "ua", 2),
@@ -146,6 +147,7 @@ HELD = {
     "prompts-objects.jsonl": Held("prompts", "ua", feedback="thumbs=1"),
     "rag-wrapped.json": Held("prompts", "ua", 1, system="m"),
     "prompts-sides.jsonl": Held("prompts", "ua ua"),
+    "messages-evidence.jsonl": Held("messages", "ua", 1),
     "messages-completion.jsonl": Held("messages", "ua ua"),
     "prompts-history.jsonl": Held("prompts", "uauaua"),
     "rows-nested.jsonl": Held("rows", "ua", feedback="thumbs=0"),
@@ -181,6 +183,100 @@ HELD = {
     "chatml.txt": Held("text", "sua", instructions=True),
     "rows-session.jsonl": Held("rows", "ua", finish="end_turn", system="claude"),
     "cohere.jsonl": Held("prompts", "uaua", 1),
+    # OpenAI API reference, Responses and input items (default order: newest first), November 2026
+    "openai-responses-chains.jsonl": Held("responses", "u**tt*t*ta u*aua ua", evidence=1, finish="max_output_tokens refusal", system="gpt-5-2025-08-07", instructions=True),  # noqa: E501
+    "openai-responses-input-items.json": Held("responses", "u*ta", system="gpt-5-2025-08-07", instructions=True),  # noqa: E501
+    # OpenAI API reference, stored chat completions and the Batch API's output file, November 2026
+    "openai-stored-choices.json": Held("completions", "su* a a", feedback="thumbs=1", finish="tool_calls stop length", system="gpt-4.1-2025-04-14", instructions=True, note="only the reply is in the log, not what it answers"),  # noqa: E501
+    "openai-batch-output.jsonl": Held("exchange", "a", finish="stop", system="gpt-4.1-2025-04-14", note="only the reply is in the log, not what it answers"),  # noqa: E501
+    "openai-batch-responses.jsonl": Held("responses", "a", system="gpt-5-2025-08-07", instructions=True, note="only the reply is in the log, not what it answers"),  # noqa: E501
+    # Anthropic API reference 2023-06-01: Messages, Message Batches results (platform.claude.com/docs/en/api)
+    "anthropic-citations.jsonl": Held("exchange", "suattua", evidence=1, finish="end_turn", system="claude-sonnet-4-5-20250929", instructions=True),  # noqa: E501
+    "anthropic-batch-results.jsonl": Held("exchange", "a", finish="end_turn", system="claude-sonnet-4-5-20250929", note="only the reply is in the log, not what it answers"),  # noqa: E501
+    "anthropic-batch-joined.jsonl": Held("exchange", "sua", finish="max_tokens", system="claude-sonnet-4-5-20250929", instructions=True),  # noqa: E501
+    # Vertex AI batch prediction output, Gemini API batch mode: v1 and v1beta, November 2026
+    "vertex-batch.jsonl": Held("exchange", "su*tta", finish="STOP", system="gemini-2.5-flash@default", instructions=True),  # noqa: E501
+    "gemini-batch.jsonl": Held("exchange", "a", finish="STOP", system="gemini-2.5-flash", note="only the reply is in the log, not what it answers"),  # noqa: E501
+    # OpenTelemetry semantic conventions 1.38, docs/gen-ai/non-normative/examples-llm-calls.md; events: 1.36
+    "otel-1.38.json": Held("otel", "su*ttau*ta u", finish="tool_call stop stop", system="gpt-4.1-2025-04-14", instructions=True),  # noqa: E501
+    "otel-choices.jsonl": Held("otel", "su*ta", feedback="thumbs=1", finish="tool_calls stop", system="gpt-4", instructions=True),  # noqa: E501
+    "otel-details.json": Held("otel", "ua", finish="stop", system="gpt-4.1"),
+    # Jaeger's JSON of traces (data, spans, tags, logs); telemetry of Vercel's AI SDK 5 (ai.prompt)
+    "jaeger.json": Held("otel", "uaua", finish="stop stop", system="gpt-4"),
+    "otel-vercel.jsonl": Held("otel", "sua", finish="stop", system="gpt-4.1", instructions=True),
+    # OpenInference 1.x, spec/semantic_conventions.md, multimodal_attributes.md; Phoenix's data frame
+    "phoenix-spans.jsonl": Held("otel", "sua", evidence=1, system="gpt-4o", instructions=True),
+    "openinference-otlp.json": Held("otel", "u*tta", finish="end_turn", system="claude-sonnet-4-5"),
+    # Langfuse API v3 (traces, list of traces), export of the table, observations_v2 of the blob export
+    "langfuse-v3.json": Held("langfuse", "su*ttau sua", feedback="thumbs=0 rating=4 thumbs=1", system="gpt-4.1", instructions=True),  # noqa: E501
+    "langfuse-v3-list.json": Held("langfuse", "uaua"),
+    "langfuse-table.csv": Held("langfuse", "uaua ua", feedback="thumbs=1 thumbs=0", note="no session: the trace is a dialogue of its own"),  # noqa: E501
+    "langfuse-blob.jsonl": Held("langfuse", "sua", system="gpt-4.1", instructions=True),
+    # LangSmith run format (docs.langchain.com/langsmith/run-data-format), langchain-core 1.x constructor form
+    "langsmith-threads.jsonl": Held("langsmith", "u*ttaua u", evidence=1, feedback="thumbs=0", finish="tool_calls stop", system="gpt-4.1", note="no session: the trace is a dialogue of its own"),  # noqa: E501
+    # LangGraph platform API: thread state, history (newest first) and threads, November 2026
+    "langgraph-history.json": Held("langgraph", "u*ta"),
+    "langgraph-threads.json": Held("langgraph", "u*ta"),
+    # Vercel AI SDK: UIMessage of 5 and 6 (tool-NAME parts, states), Message of 4 (toolInvocations)
+    "vercel-6.json": Held("messages", "uatta"),
+    "vercel-4-chats.jsonl": Held("messages", "u*ta"),
+    # OpenAI Assistants API v2, list of thread messages; Agents SDK 0.x: exported traces and session items
+    "openai-thread-page.json": Held("rows", "uaua", finish="max_tokens"),
+    "agents-trace.jsonl": Held("agents", "su*ta", system="gpt-4.1", instructions=True),
+    "agents-items.json": Held("bare", "u*ta"),
+    # W&B Weave call objects (trace server interface: op_name, inputs, output, thread_id), 0.52
+    "weave.jsonl": Held("weave", "su*ta", feedback="thumbs=0", finish="tool_calls stop", system="gpt-4.1-2025-04-14", instructions=True),  # noqa: E501
+    # LiteLLM proxy: rows of LiteLLM_SpendLogs (messages, response, proxy_server_request), 1.7x
+    "litellm.jsonl": Held("completions", "suaua", finish="stop length", system="gpt-4.1-2025-04-14", instructions=True),  # noqa: E501
+    # Helicone: @helicone/export 1.0 with --include-body (docs.helicone.ai/tools/export)
+    "helicone-export.jsonl": Held("helicone", "sua uaua", feedback="thumbs=0", finish="end_turn stop stop", system="claude-sonnet-4-5", instructions=True, note="no session: the trace is a dialogue of its own"),  # noqa: E501
+    # Amazon Bedrock user guide, model invocation logging, schema 1.0: Converse, streamed events, errors
+    "bedrock-log.jsonl": Held("bedrock", "ua su*tta", finish="max_tokens end_turn", system="anthropic.claude-sonnet-4-5-20250929-v1:0", instructions=True, note="no session: the trace is a dialogue of its own"),  # noqa: E501
+    # Mistral chat completions and Cohere Chat v2 and v1, from their API references
+    "mistral.jsonl": Held("exchange", "su*ta", finish="stop", system="mistral-large-latest", instructions=True),  # noqa: E501
+    "cohere-2.jsonl": Held("exchange", "su*ta", evidence=1, finish="COMPLETE", system="command-a-03-2025", instructions=True),  # noqa: E501
+    "cohere-sessions.jsonl": Held("sessions", "suaua", evidence=1, finish="COMPLETE", instructions=True),
+    # MLflow 3 traces as search_traces returns them: info with assessments, data with spans
+    "mlflow-3-trace.json": Held("otel", "su*ta", evidence=1, feedback="satisfaction=0", finish="tool_calls stop", system="gpt-4.1-2025-04-14", instructions=True),  # noqa: E501
+    # deepeval 3.x: models of test_run/api.py, as .latest_test_run.json holds them
+    "deepeval-latest.json": Held("deepeval", "u*t*a u*ta", evidence=3),
+    # ragas 0.3: MultiTurnSample as EvaluationDataset.to_jsonl writes it
+    "ragas-parallel.jsonl": Held("ragas", "uatta"),
+    # inspect_ai 0.3: EvalLog version 2 (tests/log of its repository), as JSON and as .eval, a zip
+    "inspect-errors.json": Held("inspect", "suatta u", finish="stop", system="openai/gpt-4.1", instructions=True),  # noqa: E501
+    "inspect.eval": Held("inspect", "suatta u", finish="stop", system="openai/gpt-4.1", instructions=True),
+    # promptfoo: results version 3 (output.json), tool calls, errors
+    "promptfoo.json": Held("promptfoo", "sua u* ua", finish="stop stop stop", system="openai:gpt-4.1", instructions=True),  # noqa: E501
+    # tau2-bench: data_model/message.py; the user has tools too
+    "tau2-user-tools.json": Held("tau2", "aua*tu*ttau", system="gpt-4.1", instructions=True),
+    # Intercom API 2.14: source without a type, rating as a number, parts without a body
+    "intercom-2.14.json": Held("intercom", "uauau", feedback="rating=5 resolved=1", note="internal notes left out; 2 entries that are no messages left out"),  # noqa: E501
+    # Zendesk tickets with comments that list the newest first, users beside them
+    "zendesk-users.json": Held("zendesk", "ua", feedback="thumbs=0", note="internal notes left out"),
+    # Freshchat API v2, HubSpot conversations v3, LiveChat 3.5, Salesforce conversation entries
+    "freshchat.json": Held("freshchat", "ua", note="internal notes left out; 1 entries that are no messages left out"),  # noqa: E501
+    "hubspot.json": Held("hubspot", "aua", note="internal notes left out; 1 entries that are no messages left out"),  # noqa: E501
+    "livechat.json": Held("livechat", "ua", feedback="thumbs=1", note="internal notes left out; 3 entries that are no messages left out"),  # noqa: E501
+    "salesforce.json": Held("salesforce", "uaa", note="1 entries that are no messages left out"),
+    # Twilio Conversations and Programmable Messaging, Microsoft Graph 1.0 chatMessage
+    "twilio.json": Held("twilio", "ua"),
+    "twilio-sms.json": Held("twilio", "ua"),
+    "teams.json": Held("teams", "ua", feedback="thumbs=1", note="2 entries that are no messages left out"),
+    # Telegram Desktop: result.json of one chat, and of an account
+    "telegram.json": Held("telegram", "uau", feedback="thumbs=0", note="1 entries that are no messages left out"),  # noqa: E501
+    "telegram-account.json": Held("telegram", "AS"),
+    # Botpress messages API, Rasa 3.x tracker
+    "botpress-page.json": Held("rows", "uaa"),
+    "rasa-3.json": Held("rasa", "u*aaua"),
+    # ChatGPT's and Claude's exports of 2026: images, thoughts, tools, branches
+    "chatgpt-tools.json": Held("chatgpt", "u*taua", finish="stop stop interrupted", system="gpt-5", note="other branches left out"),  # noqa: E501
+    "claude-branches.json": Held("claude", "uataua", evidence=1, note="other branches left out"),
+    # Arena 140k, WildChat-1M; ShareGPT with calls, with tags, and as items
+    "arena-140k.jsonl": Held("arena", "ua ua", feedback="preferred=0 preferred=0", system="gpt-5"),
+    "wildchat-1m.jsonl": Held("lmsys", "ua", system="gpt-4-0314"),
+    "sharegpt-calls.jsonl": Held("sharegpt", "su*ta", instructions=True),
+    "sharegpt-tags.jsonl": Held("sharegpt", "su*ta", instructions=True),
+    "sharegpt-items.jsonl": Held("messages", "ua"),
 }  # fmt: skip
 
 
@@ -250,7 +346,7 @@ def test_no_reply_of_a_sample_lost_its_text() -> None:
         for one in read(SAMPLES / name, note=lambda _: None)
         if any(not one.turns[number].text.strip() for number in scored_turns(one))
     }
-    assert {name for name, _ in empty} <= {"rasa-tracker.json"}  # a reply of buttons alone
+    assert {name for name, _ in empty} <= {"rasa-tracker.json", "rasa-3.json"}  # buttons, a picture
 
 
 def test_markdown_in_an_answer_is_no_speaker() -> None:
@@ -273,7 +369,41 @@ def test_what_is_guessed_or_lost_is_said() -> None:
             "in record 1: 3 activities that are no messages (typing, events, updates)"
         ],
         "copilot-studio.json": ["in record 1: 2 activities that are no messages (typing, events, updates)"],
-        "langgraph-checkpoint.json": ["the messages were found under checkpoint.channel_values.messages"],
+        "openai-responses-chains.jsonl": ["in record 6: a response without an answer (failed)"],
+        "openai-stored-choices.json": ["in record 2: choices after the first"],
+        "openai-batch-output.jsonl": [
+            "in record 2: the request failed (rate_limit)",
+            "in record 3: the request failed (batch_expired)",
+        ],
+        "anthropic-batch-results.jsonl": [
+            "in record 2: the request failed (invalid_request_error)",
+            "in record 3: no question or no answer in it",
+        ],
+        "vertex-batch.jsonl": [
+            "in record 2: no question or no answer in it",
+            "in record 3: the request failed (SAFETY)",
+        ],
+        "gemini-batch.jsonl": ["in record 2: the request failed (13)"],
+        "otel-1.38.json": [
+            "in record 1: choices after the first",
+            "in record 1: a call that failed, without an answer",
+            "in record 1: no message in trace t4",
+        ],
+        "otel-choices.jsonl": ["in record 2: choices after the first"],
+        "langfuse-v3.json": ["in record 1: a call that failed, without an answer"],
+        "langsmith-threads.jsonl": ["in record 8: a call that failed, without an answer"],
+        "langgraph-threads.json": ["in record 2: a state without messages"],
+        "litellm.jsonl": [
+            "in record 3: the request failed (rate_limit_error)",
+            "in record 4: no question or no answer in it",
+        ],
+        "helicone-export.jsonl": ["in record 4: the request failed (rate_limit_exceeded)"],
+        "bedrock-log.jsonl": [
+            "in record 3: the request failed (ThrottlingException)",
+            "in record 4: no question or no answer in it",
+        ],
+        "promptfoo.json": ["in record 3: the request failed (API error: 429)"],
+        "botpress-page.json": ["in record 4: no speaker or no text"],
         "slack-export.json": ["in record 1: channel_join: no message"],
         "slack.txt": ["Slack text: roles guessed by name, parcelbot bot is the bot"],
         "whatsapp.txt": ["WhatsApp text: roles guessed by name, Parcel Support is the bot"],
@@ -315,6 +445,42 @@ def test_a_hugging_face_dataset_on_disk(tmp_path: Path) -> None:
     assert [one.id for one in found] == ["test-0", "test-1", "train-0", "train-1"]
     assert [one.id for one in read(tmp_path / "set" / "train")] == ["train-0", "train-1"]
     assert found[0].turns[1] == Turn("assistant", ANSWER)
+
+
+def test_an_export_of_a_slack_workspace(tmp_path: Path) -> None:
+    """A thread goes on over days, accounts stand beside the channels, and text is escaped."""
+    people = [{"id": "U1", "profile": {"real_name": "Ann"}}, {"id": "UB", "is_bot": True, "profile": {}}]
+    (tmp_path / "users.json").write_text(json.dumps(people))
+    (tmp_path / "channels.json").write_text('[{"id": "C1", "name": "help", "members": []}]')
+    (tmp_path / "help").mkdir()
+    asked = {"ts": "1767225600.1", "thread_ts": "1767225600.1", "user": "U1", "text": "7 &amp; 8?"}
+    for day, said in (("01", asked), ("02", {**asked, "ts": "1767312000.2", "user": "UB", "text": ANSWER})):
+        (tmp_path / "help" / f"2026-01-{day}.json").write_text(json.dumps([said]))
+    (found,) = read(tmp_path)
+    assert found.id == "help-thread-1767225600.1"
+    assert [(turn.speaker, turn.text) for turn in found.turns] == [("user", "7 & 8?"), ("assistant", ANSWER)]
+
+
+def test_the_table_of_formats_says_what_the_samples_show() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "logs.md").read_text().partition("## Formats")[2]
+    lines = [line.split("|")[1:-1] for line in page.splitlines() if line.startswith("| `")]
+    kinds = ("tools", "evidence", "feedback")
+    names = [name for cells in lines for name in re.findall(r"`([\w-]+)`", cells[0])]
+    assert sorted(names) == sorted(known_formats())
+    told = {
+        (name, kind)
+        for cells in lines
+        for name in re.findall(r"`([\w-]+)`", cells[0])
+        for kind, cell in zip(kinds, cells[4:7], strict=True)
+        if cell.strip() != "no"
+    }
+    shown = {
+        (one.format, kind)
+        for one in HELD.values()
+        for kind, held in zip(kinds, (set("t*") & set(one.turns), one.evidence, one.feedback), strict=True)
+        if held
+    }
+    assert told == shown
 
 
 def test_both_shapes_that_fit_are_named(tmp_path: Path) -> None:

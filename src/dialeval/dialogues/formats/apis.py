@@ -5,11 +5,13 @@ Messages API, Gemini's contents, LangChain messages, Claude's own export, ShareG
 references of November 2026 (OpenAI 2.x, Anthropic 2023-06-01, Gemini v1beta, langchain-core 1.x).
 """
 
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from dialeval.dialogues.dialogue import Dialogue, Turn
-from dialeval.dialogues.formats.chats import plain_message
+from dialeval.dialogues.formats.chats import is_messages, oldest_first, plain_message
+from dialeval.dialogues.formats.exchanges import NO_INPUT
 from dialeval.dialogues.formats.messages import parse_message
 from dialeval.dialogues.formats.records import (
     Joined,
@@ -18,19 +20,18 @@ from dialeval.dialogues.formats.records import (
     RecordShape,
     assemble,
     at,
+    branch,
     checked_calls,
     first_of,
+    found,
     has_list,
     items_of,
     kept_of,
     parse_messages,
     turns_in,
 )
-from dialeval.dialogues.formats.values import decoded
+from dialeval.dialogues.formats.values import decoded, moment
 from dialeval.errors import DataError
-
-_NO_INPUT = "only the reply is in the log, not what it answers"
-
 
 _BESIDE = ("completion", "response", "output", "reply", "generated_text", "assistant_response")
 
@@ -90,64 +91,6 @@ def _from_sharegpt(record: Record) -> Dialogue:
     return assemble(record, key, turns)
 
 
-def _holds_chat(found: object) -> bool:
-    return isinstance(found, Mapping) and any(
-        key in found for key in ("messages", "contents", "input", "prompt")
-    )
-
-
-def _is_exchange(record: Record) -> bool:
-    asked = decoded(first_of(record, "request", "body", "full_request"))
-    return _holds_chat(asked) and any(key in record for key in ("response", "full_response", "request"))
-
-
-def _from_exchange(record: Record) -> Dialogue:
-    asked = decoded(first_of(record, "request", "body", "full_request"))
-    answer = decoded(first_of(record, "response", "full_response"))
-    if isinstance(answer, Mapping) and isinstance(answer.get("body"), Mapping):
-        answer = answer["body"]
-    return _exchange(record, ("request", "body", "full_request", "response", "full_response"), asked, answer)
-
-
-def _exchange(record: Record, used: tuple[str, ...], asked: object, answer: object) -> Dialogue:
-    before, after = turns_in(asked, "user"), turns_in(answer, "assistant")
-    known = [part for part in (asked, answer) if isinstance(part, Mapping)]
-    models = (first_of(part, "model", "modelVersion") for part in reversed(known))
-    model = next((one for one in models if isinstance(one, str)), None)
-    rest = {key: value for key, value in record.items() if key not in used}
-    rest.setdefault("id", first_of(record, "custom_id", "request_id") or _named(known))
-    if model and "model" not in rest:
-        rest["model"] = model
-    if not before:
-        rest["meta"] = {**(rest.get("meta") or {}), "note": _NO_INPUT}
-    return assemble(rest, "", checked_calls(before + after))
-
-
-def _named(parts: list[Mapping[str, Any]]) -> Any:
-    return next((part["id"] for part in reversed(parts) if isinstance(part.get("id"), str)), None)
-
-
-def _is_completion(record: Record) -> bool:
-    answer = record.get("response")
-    inside: Any = answer.get("body", answer) if isinstance(answer, Mapping) else record
-    return isinstance(inside, Mapping) and (
-        str(inside.get("object")) == "chat.completion"
-        or (has_list(inside, "choices", "message") and not record.get("messages"))
-        or (isinstance(answer, Mapping) and has_list(inside, "choices", "message"))
-    )
-
-
-def _from_completion(record: Record) -> Dialogue:
-    answer = record.get("response")
-    inside = answer.get("body", answer) if isinstance(answer, Mapping) else record
-    asked = first_of(record, "messages", "input", "request", "prompt")
-    used = ("choices", "messages", "input", "request", "prompt", "response", "object")
-    about = record.get("metadata")
-    made = _exchange(record, used, {"messages": asked} if isinstance(asked, list) else asked, inside)
-    named = isinstance(about, Mapping) and first_of(about, "conversation_id", "session_id", "thread_id")
-    return made if not named else assemble({**record, "id": record.get("id")}, "choices", list(made.turns))
-
-
 def _is_gemini(record: Record) -> bool:
     return (
         isinstance(record.get("contents"), list | Mapping)
@@ -163,16 +106,56 @@ def _from_gemini(record: Record) -> Dialogue:
         model = at(record, "runSettings.model")
         record = {"contents": [{"parts": [dict(one)], **one} for one in said], "model": model, **record}
         record.pop("chunkedPrompt")
-    asked = {
-        key: record[key] for key in ("contents", "systemInstruction", "system_instruction") if key in record
-    }
-    answer = {key: record[key] for key in ("candidates", "modelVersion") if key in record}
-    return _exchange(record, (*asked, *answer, "candidates"), asked, answer)
+    asked = kept_of(record, "contents", "systemInstruction", "system_instruction")
+    before, after = (
+        turns_in(asked, "user"),
+        turns_in(kept_of(record, "candidates", "modelVersion"), "assistant"),
+    )
+    rest = {key: value for key, value in record.items() if key not in (*asked, "candidates", "modelVersion")}
+    rest |= {} if before else {"note": NO_INPUT}
+    known = {"id": record.get("responseId"), "model": record.get("modelVersion")}
+    return assemble(kept_of(known, *known) | rest, "", checked_calls(before + after))
+
+
+# LangGraph: states of a thread, of which the last holds what those before it do
+
+_STATES = ("values.messages", "checkpoint.channel_values.messages", "channel_values.messages")
+_THREADS = (
+    *("thread_id", "checkpoint.thread_id", "metadata.thread_id", "config.configurable.thread_id"),
+    *("config.metadata.thread_id", "checkpoint_id", "checkpoint.id"),
+)
+
+
+def _is_state(record: Record) -> bool:
+    beside = ("checkpoint", "thread_id", "next", "config", "channel_values")
+    return any(key in record for key in beside) and is_messages(found(record, *_STATES))
+
+
+def _join_states(records: Iterable[tuple[int, Record]], lost: Lost) -> Joined:
+    threads: dict[str, list[tuple[int, list[Any], Record]]] = defaultdict(list)
+    for number, record in records:
+        messages = found(record, *_STATES)
+        if isinstance(messages, list):
+            name = str(found(record, *_THREADS) or "")
+            threads[name or f"record {number}"].append((number, messages, {"id": name}))
+        else:
+            lost(number, "a state without messages")
+    for states in threads.values():
+        number, last, known = max(states, key=lambda one: len(one[1]))
+        for other, messages, _ in states:
+            if last[: len(messages)] != messages:
+                lost(other, "a state of another branch of its thread")
+        yield number, assemble(known, "", parse_messages(last))
 
 
 def _from_claude(record: Record) -> Dialogue:
     turns: list[Turn] = []
-    for number, item in enumerate(items_of(record, "chat_messages")):
+    items = items_of(record, "chat_messages")
+    nodes = {one.get("uuid"): one for one in items if one.get("uuid")}
+    path = branch(nodes, "parent_message_uuid", items[-1].get("uuid")) if items else []
+    if len(path) < len(items) and any(one.get("parent_message_uuid") in nodes for one in items):
+        record, items = {**record, "note": "other branches left out"}, path
+    for number, item in enumerate(items):
         content = item.get("content") or item.get("text")
         kept = kept_of(item, "created_at", "feedback", "attachments")
         kept["evidence"] = [
@@ -187,11 +170,16 @@ def _from_claude(record: Record) -> Dialogue:
 # The Responses API: a conversation is a chain of responses
 
 
+def _response(record: Record) -> Mapping[str, Any]:
+    """Return the response itself, which logs and batches wrap."""
+    held = (at(record, path) for path in ("response.body", "response"))
+    return next((one for one in held if isinstance(one, Mapping) and "output" in one), record)
+
+
 def _is_response(record: Record) -> bool:
-    inner = record.get("response")
-    found = inner if isinstance(inner, Mapping) and "output" in inner else record
-    output = found.get("output")
-    return found.get("object") == "response" or (
+    inner = _response(record)
+    output = inner.get("output")
+    return inner.get("object") == "response" or (
         isinstance(output, list)
         and bool(output)
         and all(isinstance(one, Mapping) and "type" in one for one in output)
@@ -200,41 +188,52 @@ def _is_response(record: Record) -> bool:
 
 
 def _join_responses(records: Iterable[tuple[int, Record]], lost: Lost) -> Joined:
-    """Put responses behind those they continue (`previous_response_id`, `conversation`)."""
-    chains: dict[str, tuple[int, Record, list[Turn]]] = {}
-    heads: dict[str, str] = {}
-    for number, record in records:
-        inner = record.get("response") if isinstance(record.get("response"), Mapping) else record
-        key = str(inner.get("id") or number) if isinstance(inner, Mapping) else str(number)
-        if not isinstance(inner, Mapping):
-            lost(number, "no response")
+    """Put responses behind those they continue (`previous_response_id`, `conversation`), oldest first.
+
+    Where two continue the same one, each is the end of a dialogue of its own.
+    """
+    held = [(number, record, _response(record)) for number, record in records]
+    times = {number: moment(inner.get("created_at")) or "" for number, _, inner in held}
+    if all(times.values()):
+        held.sort(key=lambda one: times[one[0]])
+    chains: dict[str, tuple[int, str, dict[str, Any], list[Turn]]] = {}
+    last: dict[str, str] = {}
+    ends: dict[str, None] = {}
+    for number, record, inner in held:
+        key, named = str(inner.get("id") or record.get("custom_id") or number), inner.get("conversation")
+        named = str(named.get("id") if isinstance(named, Mapping) else named or "")
+        earlier = str(inner.get("previous_response_id") or last.get(named, ""))
+        after = _answered(inner)
+        if not after:
+            lost(number, f"a response without an answer ({inner.get('status') or 'no output'})")
             continue
-        asked = first_of(record, "input", "input_items", "request") or inner.get("input")
-        if isinstance(asked, Mapping) and isinstance(asked.get("data"), list):
-            asked = asked["data"]
-        before, after = turns_in(asked, "user"), _answered(inner)
-        conversation = inner.get("conversation")
-        if isinstance(conversation, Mapping):
-            conversation = conversation.get("id")
-        earlier = str(inner.get("previous_response_id") or "")
-        head = str(conversation) if conversation else heads.get(earlier, key)
-        if earlier and earlier not in heads and not conversation:
+        if earlier and earlier not in chains:
             lost(number, "the response before it is not in the file: what was said earlier is missing")
-        heads[key] = head
-        if head in chains:
-            chains[head][2].extend([*before, *after])
-        else:
-            chains[head] = number, {**inner, "id": head}, [*before, *after]
-    for number, record, turns in chains.values():
-        kept = kept_of(record, "id", "model", "metadata", "instructions")
+        first, head, kept, before = chains.get(earlier, (number, named or key, {}, []))
+        ends.pop(earlier, None)
+        kept = {**kept, **kept_of(inner, "model", "metadata", "instructions")}
+        chains[key] = first, head, kept, [*before, *_asked(record, inner), *after]
+        ends[key] = None
+        last |= {named: key} if named else {}
+    heads = Counter(chains[key][1] for key in ends)
+    for key in ends:
+        number, head, kept, turns = chains[key]
+        kept["id"] = head if heads[head] == 1 else f"{head}-{key}"
         if not any(turn.speaker == "user" for turn in turns):
-            kept["meta"] = {"note": _NO_INPUT}
+            kept["meta"] = {"note": NO_INPUT}
         yield number, assemble(kept, "output", checked_calls(turns))
 
 
+def _asked(record: Record, inner: Mapping[str, Any]) -> list[Turn]:
+    """Return what a response answers; a page of input items lists the newest first if not asked otherwise."""
+    asked = first_of(record, "input", "input_items", "request", "body") or inner.get("input")
+    if isinstance(asked, Mapping) and isinstance(asked.get("data"), list):
+        asked = oldest_first(asked["data"])
+    return turns_in(asked, "user")
+
+
 def _answered(response: Mapping[str, Any]) -> list[Turn]:
-    details = response.get("incomplete_details")
-    reason = details.get("reason") if isinstance(details, Mapping) else None
+    reason = at(response, "incomplete_details.reason")
     plain = [one for item in response.get("output") or () if (one := plain_message(item)) is not None]
     plain = [{**one, **kept_of(response, "model", "created_at")} for one in plain]
     if plain and reason:
@@ -251,21 +250,6 @@ SHAPES = (
         _from_claude,
     ),
     RecordShape(
-        "exchange",
-        "logged requests with their responses (OpenAI, Anthropic, Gemini, batch files)",
-        ("request", "response"),
-        _is_exchange,
-        _from_exchange,
-    ),
-    RecordShape(
-        "completions",
-        "OpenAI's stored chat completions: choices with a message",
-        ("choices", "object"),
-        _is_completion,
-        _from_completion,
-        general=True,
-    ),
-    RecordShape(
         "responses",
         "OpenAI's Responses API: output items, joined by previous_response_id or conversation",
         ("output", "previous_response_id", "object"),
@@ -278,6 +262,13 @@ SHAPES = (
         ("contents", "candidates", "systemInstruction"),
         _is_gemini,
         _from_gemini,
+    ),
+    RecordShape(
+        "langgraph",
+        "LangGraph threads, states and checkpoints: values with messages, joined by thread",
+        ("values", "checkpoint", "channel_values", "thread_id"),
+        _is_state,
+        join=_join_states,
     ),
     RecordShape(
         "langchain",

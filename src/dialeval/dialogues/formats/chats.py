@@ -17,6 +17,7 @@ _LANGCHAIN = {
     **dict.fromkeys(("system", "systemmessage", "systemmessagechunk"), "system"),
     **dict.fromkeys(("chat", "chatmessage", "chatmessagechunk"), "chat"),
 }
+_GIVEN = ("arguments", "input", "queries", "action", "code")
 _ITEMS = ("function_call", "function_call_output", "reasoning", "custom_tool_call", "custom_tool_call_output")
 _LISTS = (
     *("messages", "input_messages", "output_messages", "chat_history", "history", "contents", "content"),
@@ -28,6 +29,7 @@ _WHO = (
 )
 _BOT = ("is_bot", "from_bot")
 _SAID = ("content", "text", "message", "utterance", "body", "plain_body", "msg", "value", "payload")
+_BLOCKS = {"toolUse", "toolResult", "reasoningContent", "image", "document"}
 _NAMES = ("display_name", "nickname", "name", "username")
 
 
@@ -124,16 +126,36 @@ def _is_call(part: object) -> bool:
 
 
 def _item(item: Mapping[str, Any], kind: str) -> dict[str, Any] | None:
+    """Return an item of the Responses API: a call, its result, or both (tools that run at OpenAI)."""
+    key = item.get("call_id") or item.get("id")
     if kind.endswith("_output"):
-        key = item.get("call_id") or item.get("id")
         return {"role": "tool", "content": item.get("output"), "tool_call_id": key}
     if kind == "reasoning":
         return None
     name = item.get("name") or kind.removesuffix("_call")
-    given = item.get("arguments") or item.get("input") or item.get("queries") or item.get("action") or {}
-    call = {"name": name, "arguments": given, "id": item.get("call_id") or item.get("id")}
+    given: Any = next((item[one] for one in _GIVEN if item.get(one)), {})
+    given = {"queries": given} if isinstance(given, list) else {"code": given} if "code" in item else given
+    call = {"name": name, "arguments": given, "id": key}
+    held = item.get("output") or item.get("error") or item.get("outputs")
+    if held and kind not in _ITEMS:
+        failed = not item.get("output") and bool(item.get("error"))
+        result = {"type": "tool_result", "tool_call_id": key, "content": held, "is_error": failed}
+        return {"role": "assistant", "content": [{"type": "tool_call", **call}, result]}
     made: dict[str, Any] = {"role": "assistant", "content": None, "tool_calls": [call]}
     return made | ({"evidence": item["results"]} if item.get("results") else {})
+
+
+def oldest_first(items: list[Any]) -> list[Any]:
+    """Turn a page of items round where it lists the newest first: a result before its call, a prompt last."""
+    places = {
+        (one.get("type"), one.get("call_id")): n for n, one in enumerate(items) if isinstance(one, Mapping)
+    }
+    late = any(
+        places.get((f"{kind}_output", key), n) < n for (kind, key), n in places.items() if key is not None
+    )
+    last = items[-1] if len(items) > 1 else None
+    prompted = isinstance(last, Mapping) and last.get("role") in ("system", "developer")
+    return items[::-1] if late or prompted else items
 
 
 def is_messages(found: object) -> bool:
@@ -165,16 +187,53 @@ def messages_in(found: object, speaker: str = "user") -> list[dict[str, Any]]:
                 ("user", "assistant") * len(found), (text for pair in found for text in pair), strict=True
             )
             return [{"role": side, "content": text} for side, text in sides if text]
+        if found and isinstance(found[0], Mapping) and _is_chunk(found[0]):
+            return _streamed(found)
         if found and all(isinstance(one, str) for one in found):
             return [{"role": speaker, "content": "\n".join(found)}]
         if found and isinstance(found[0], list):  # LangChain writes one list for each prompt of a batch
             return messages_in(found[0], speaker)
+        if found and all(isinstance(one, Mapping) and one.get("type") == "function" for one in found):
+            return [{"role": "assistant", "content": None, "tool_calls": found}]
         if is_messages(found):
             return [plain for one in found if (plain := plain_message(one)) is not None]
-        if found and all(isinstance(one, Mapping) and isinstance(one.get("type"), str) for one in found):
-            return [{"role": speaker, "content": found}]  # content blocks
+        if found and all(map(_is_block, found)):
+            return [{"role": speaker, "content": found}]
         return [message for one in found if isinstance(one, Mapping) for message in messages_in(one, speaker)]
     return _in_object(found, speaker) if isinstance(found, Mapping) else []
+
+
+def _is_block(part: object) -> bool:
+    """Whether something is a part of a message: it says its type, or is named by its only key (Bedrock)."""
+    if not isinstance(part, Mapping):
+        return False
+    return isinstance(part.get("type"), str) or (
+        len(part) == 1 and (isinstance(part.get("text"), str) or bool(set(part) & _BLOCKS))
+    )
+
+
+def _is_chunk(first: Mapping[str, Any]) -> bool:
+    return first.get("type") == "message_start" or first.get("object") == "chat.completion.chunk"
+
+
+def _streamed(chunks: list[Any]) -> list[dict[str, Any]]:
+    """Put the message together that was streamed in pieces (Anthropic's events, OpenAI's chunks)."""
+    text, calls, known = "", dict[Any, dict[str, Any]](), dict[str, Any]()
+    for one in chunks:
+        choice: Any = next(iter(one.get("choices") or ()), {})
+        delta, block = choice.get("delta") or one.get("delta") or {}, one.get("content_block") or {}
+        text += delta.get("content") or delta.get("text") or ""
+        known |= {key: about[key] for about in (choice, delta) for key in FINISHES if about.get(key)}
+        if block.get("type") == "tool_use":
+            calls[one.get("index")] = {"name": block.get("name"), "id": block.get("id"), "arguments": ""}
+        for piece in delta.get("tool_calls") or ():
+            call = calls.setdefault(piece.get("index"), {"name": "", "id": piece.get("id"), "arguments": ""})
+            call["name"] += (piece.get("function") or {}).get("name") or ""
+            call["arguments"] += (piece.get("function") or {}).get("arguments") or ""
+        if one.get("index") in calls:
+            calls[one["index"]]["arguments"] += delta.get("partial_json") or ""
+    called = {"tool_calls": list(calls.values())} if calls else {}
+    return [{"role": "assistant", "content": text or None, **called, **known}]
 
 
 def _is_exchange(found: object) -> bool:
@@ -193,13 +252,17 @@ def _in_object(found: Mapping[str, Any], speaker: str) -> list[dict[str, Any]]:
     if isinstance(found.get("parts"), list):  # Gemini leaves the role out where there is one side only
         return [{"role": speaker, "content": found["parts"]}]
     prompts = (
-        found.get(key) for key in ("system", "systemInstruction", "system_instruction", "instructions")
+        found.get(key)
+        for key in ("system", "systemInstruction", "system_instruction", "instructions", "preamble")
     )
     head = [{"role": "system", "content": _unparted(prompt)} for prompt in prompts if prompt]
-    asked = ("input", "question", "query", "prompt", "user_input", "text", "message", "inputs")
+    asked = ("input", "question", "query", "prompt", "user_input", "message", "text", "inputs", "inputText")
     for key in _LISTS:
         inner = decoded(found.get(key))
         if isinstance(inner, list | Mapping) and inner and (held := messages_in(inner, speaker)):
+            finish = next((found[name] for name in FINISHES if found.get(name)), None)
+            if finish and held[-1]["role"] == "assistant":
+                held[-1].setdefault("finish_reason", finish)
             more = (found[name] for name in asked if isinstance(found.get(name), str))
             return head + held + (messages_in(next(more, ""), speaker) if "history" in key else [])
     answered = (
@@ -212,8 +275,11 @@ def _in_object(found: Mapping[str, Any], speaker: str) -> list[dict[str, Any]]:
         "content",
         "message",
         "outputs",
+        "generation",
+        "outputText",
+        "results",
     )
-    for key in asked if speaker == "user" else (*answered, "outputs"):
+    for key in asked if speaker == "user" else answered:
         if isinstance(found.get(key), str | Mapping | list) and (held := messages_in(found[key], speaker)):
             return head + held
     values = [value for value in found.values() if isinstance(value, str) and value.strip()]

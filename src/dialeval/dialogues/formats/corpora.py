@@ -19,6 +19,7 @@ from dialeval.dialogues.formats.records import (
     Record,
     RecordShape,
     assemble,
+    branch,
     first_of,
     has_items,
     has_list,
@@ -65,18 +66,15 @@ def _from_chatgpt(record: Record) -> Dialogue:
     at = record.get("current_node") or next(
         (key for key, node in nodes.items() if not node.get("children")), None
     )
-    path: list[Any] = []
-    seen: set[Any] = set()
-    while at in nodes and at not in seen:
-        seen.add(at)
-        path.append(nodes[at])
-        at = nodes[at].get("parent")
-    notes = ["a cycle among its messages was cut"] if at in seen else []
-    messages = [node.get("message") for node in reversed(path)]
+    path = branch(nodes, "parent", at)
+    cut = bool(path) and path[0].get("parent") in nodes
+    notes = ["a cycle among its messages was cut"] if cut else []
+    messages = [node.get("message") for node in path]
     turns = [
         turn for number, one in enumerate(messages) if _is_seen(one) for turn in _chatgpt_turns(one, number)
     ]
-    others = sum(_is_seen(node.get("message")) for key, node in nodes.items() if key not in seen)
+    known = (node.get("message") for node in nodes.values())
+    others = sum(map(_is_seen, known)) - sum(map(_is_seen, messages))
     if others:
         notes.append("other branches left out")
     kept = kept_of(record, "title", "create_time", "default_model_slug")
@@ -100,7 +98,7 @@ def _chatgpt_turns(message: Mapping[str, Any], number: int) -> list[Turn]:
     content, about = message["content"], message.get("metadata") or {}
     plain = plain_message(message) or {}
     parts = content.get("parts") or [content.get("text")]
-    plain["content"] = "\n".join(part for part in parts if isinstance(part, str)) or parts
+    plain["content"] = "\n".join(parts) if all(isinstance(part, str) for part in parts) else parts
     kept = kept_of(plain, "role", "content", "create_time")
     kept["model"] = about.get("model_slug")
     finish = about.get("finish_details")

@@ -24,9 +24,11 @@ from dialeval.dialogues.formats.records import (
     Record,
     RecordShape,
     assemble,
-    at,
     checked_calls,
+    described,
     first_of,
+    found,
+    has_list,
     turns_in,
 )
 from dialeval.dialogues.formats.traces import Call, conversations, dated
@@ -44,75 +46,113 @@ SESSIONS = (
     *("conversation_id", "conversationId", "session_id", "sessionId", "dialogue_id", "dialog_id"),
     *("thread_id", "threadId", "chat_id", "chatId", "conversation", "session", "contactId", "ContactId"),
 )
-TIMES = ("timestamp", "time", "created_at", "createdAt", "request_created_at", "createTime", "date")
-MODELS = ("model", "modelId", "model_name", "model_id")
+_ABOUT = (*SESSIONS, *(f"metadata.{key}" for key in SESSIONS))
+TIMES = (
+    "timestamp",
+    "time",
+    "created_at",
+    "createdAt",
+    "request_created_at",
+    "createTime",
+    "date",
+    "startTime",
+)
+MODELS = (
+    *("model", "modelId", "model_name", "model_id"),
+    *("response.modelVersion", "response.model", "request.model", "params.model", "body.model"),
+    "provider.id",
+)
+NO_INPUT = "only the reply is in the log, not what it answers"
 
 
 @dataclass(frozen=True, slots=True)
 class Logged:
-    """Where a product's log of requests keeps what; the first path that leads somewhere counts.
+    """Where a log of requests keeps what; the first path that leads somewhere counts, `.` is the record.
 
     Attributes:
         name: The format.
         what: One line for `dialeval list formats`.
         asked: What the user said.
         answered: What was answered.
-        session: What joins requests to a dialogue.
+        session: What joins requests to a dialogue, before the usual names of one.
         feedback: What users said of the answer.
         tools: The calls of tools with their results.
+        single: Whether a record is whole by itself: no session is no surprise, an answer alone is read.
     """
 
     name: str
     what: str
     asked: tuple[str, ...]
     answered: tuple[str, ...]
-    session: tuple[str, ...] = SESSIONS
+    session: tuple[str, ...] = ()
     feedback: tuple[str, ...] = ()
     tools: tuple[str, ...] = ()
+    single: bool = False
 
     def fits(self, record: Mapping[str, Any]) -> bool:
         """Whether a record holds both sides where this log keeps them."""
         return all(found(record, *paths) is not None for paths in (self.asked, self.answered))
 
     def join(self, records: Iterable[tuple[int, Record]], lost: Lost) -> Joined:
-        """Yield the dialogues of all records."""
-        yield from conversations(self._calls(records, lost), lost)
-
-    def _calls(self, records: Iterable[tuple[int, Record]], lost: Lost) -> Iterator[Call]:
+        """Yield the dialogues of all records; those of no session as they come, the others at the end."""
+        kept: list[Call] = []
         for number, record in records:
-            for place, one in enumerate(_interactions(record)):
-                if self.fits(one):
-                    yield from self._exchanged(one, number, f"{_name(record, number)}-{place}")
+            held = _interactions(record)
+            for place, one in enumerate(held):
+                trace = _name(record, number) + (f"-{place}" if held[1:] else "")
+                calls = list(self._calls(one, number, trace, lost))
+                if any(call.session for call in calls):
+                    kept += calls
                 else:
-                    lost(number, "no question or no answer in it")
+                    yield from conversations(calls, lost, single=self.single)
+        yield from conversations(kept, lost)
 
-    def _exchanged(self, record: Mapping[str, Any], number: int, trace: str) -> Iterator[Call]:
-        session, time = found(record, *self.session), str(moment(found(record, *TIMES)) or "")
-        session = str(session).rpartition("/")[2] if session else None
+    def _calls(self, record: Mapping[str, Any], number: int, trace: str, lost: Lost) -> Iterator[Call]:
+        session, time = found(record, *self.session, *_ABOUT), str(moment(found(record, *TIMES)) or "")
+        session = str(session).rpartition("/")[2] if isinstance(session, str | int) else None
         call = Call("root", number, trace, session, time)
         call.before = turns_in(found(record, *self.asked), "user")
-        after = turns_in(found(record, *self.answered), "assistant")
+        answer = found(record, *self.answered)
+        failed = found(record, *_ERRORS)
+        after = [] if failed else turns_in(answer, "assistant")
+        if not after or not (call.before or self.single):
+            lost(
+                number, f"the request failed{_reason(failed)}" if failed else "no question or no answer in it"
+            )
+            return
+        if any(
+            len(answer.get(key) or ()) > 1 for key in ("choices", "candidates") if isinstance(answer, Mapping)
+        ):
+            lost(number, "choices after the first")
         call.after = dated(after, time, found(record, *MODELS))
+        if not call.after[-1].finish_reason and isinstance(ended := found(record, *_FINISHES), str):
+            call.after[-1] = msgspec.structs.replace(call.after[-1], finish_reason=ended)
+        about = record.get("metadata")
         call.feedback = feedback(found(record, *self.feedback)) | feedback_in(record)
-        if call.after and (evidence := evidence_in(record)):
+        call.feedback |= feedback_in(about) if isinstance(about, Mapping) else {}
+        held = (one for one in (record, found(record, *self.asked)) if isinstance(one, Mapping))
+        if evidence := tuple(dict.fromkeys(passage for one in held for passage in evidence_in(one))):
             call.after[-1] = msgspec.structs.replace(call.after[-1], evidence=evidence)
+        if self.single:
+            used = {path.partition(".")[0] for path in (*self.asked, *self.answered)} | {
+                "choices",
+                "object",
+                "id",
+            }
+            call.meta = {key: value for key, value in record.items() if key not in used and value is not None}
+            call.meta |= {} if call.before else {"note": NO_INPUT}
         yield call
+        yield from self._steps(record, call)
+
+    def _steps(self, record: Mapping[str, Any], call: Call) -> Iterator[Call]:
         for one in found(record, *self.tools) or ():
             used = first_of(one, "toolUse", "toolCall") if isinstance(one, Mapping) else None
             if isinstance(used, Mapping):
-                step = Call(
-                    "tool", number, trace, session, time, first_of(used, "action", "displayName", "tool")
-                )
-                step.given, step.returned = (
-                    used.get("inputActionParameters"),
-                    used.get("outputActionParameters"),
-                )
+                name = first_of(used, "action", "displayName", "tool")
+                step = Call("tool", call.line, call.trace, call.session, call.time, name)
+                step.given = used.get("inputActionParameters")
+                step.returned = used.get("outputActionParameters")
                 yield step
-
-
-def found(record: Mapping[str, Any], *paths: str) -> Any:
-    """Return what stands under the first of some paths that leads to something."""
-    return next((value for path in paths if (value := at(record, path)) not in (None, "")), None)
 
 
 def _interactions(record: Mapping[str, Any]) -> list[Mapping[str, Any]]:
@@ -124,49 +164,49 @@ def _interactions(record: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def _name(record: Mapping[str, Any], number: int) -> str:
-    return str(first_of(record, "request_id", "requestId", "responseId", "id", "name") or f"record {number}")
+    return str(found(record, *_NAMES) or f"record {number}")
 
 
-_RESULT = ("response.queryResult", "queryResult")
-LOGGED = (
-    Logged(
-        "helicone",
-        "Helicone's requests: request_body and response_body, joined by session",
-        ("request_body",),
-        ("response_body",),
-        ("request_properties.Helicone-Session-Id", "properties.Helicone-Session-Id", *SESSIONS),
-        ("feedback_rating", "feedback.rating"),
-    ),
-    Logged(
-        "bedrock",
-        "Amazon Bedrock's model invocation log: inputBodyJson and outputBodyJson",
-        ("input.inputBodyJson",),
-        ("output.outputBodyJson.output", "output.outputBodyJson"),
-        ("requestMetadata.sessionId", "requestMetadata.session_id", *SESSIONS),
-    ),
-    Logged(
-        "lex",
-        "Amazon Lex conversation logs: inputTranscript and messages, joined by session",
-        ("inputTranscript",),
-        ("messages", "botResponse"),
-        ("sessionId", "userId"),
-    ),
-    Logged(
-        "dialogflow",
-        "Dialogflow conversations (CX) and responses (CX and ES), joined by session",
-        (
-            "requestUtterances",
-            *(f"{one}.{key}" for one in _RESULT for key in ("text", "queryText", "transcript")),
-        ),
-        (
-            "responseUtterances",
-            *(f"{one}.{key}" for one in _RESULT for key in ("responseMessages", "fulfillmentText")),
-        ),
-        ("session", "request.session"),
-        ("answerFeedback.rating",),
-        ("response.queryResult.generativeInfo.actionTracingInfo.actions",),
-    ),
+def _reason(failed: object) -> str:
+    """Return the kind of an error, not its message: losses are counted by kind."""
+    while isinstance(failed, Mapping) and isinstance(failed.get("error"), Mapping):
+        failed = failed["error"]
+    kind = first_of(failed, "code", "type", "status") if isinstance(failed, Mapping) else str(failed)[:40]
+    return f" ({kind})" if kind else ""
+
+
+_NAMES = (
+    *("custom_id", "key", "id", "request_id", "requestId", "responseId", "name"),
+    *("response.id", "response.body.id", "full_response.id"),
 )
+_ERRORS = (
+    *("error", "response.error", "response.body.error", "response_body.error", "result.error"),
+    *("output.outputBodyJson.error", "errorCode", "response.promptFeedback.blockReason"),
+)
+_CHATS = ("messages", "contents", "input", "prompt")
+
+
+def _is_exchange(record: Record) -> bool:
+    asked, answer = found(record, *EXCHANGE.asked), found(record, *EXCHANGE.answered)
+    if isinstance(answer, Mapping) and answer.get("object") == "response":
+        return False
+    if isinstance(asked, Mapping) and any(key in asked for key in _CHATS):
+        return any(key in record for key in ("response", "full_response", "request", "result"))
+    named = "custom_id" in record or "key" in record  # what a batch gives back: answers without questions
+    return named and any(isinstance(record.get(key), Mapping) for key in ("response", "result", "error"))
+
+
+def _is_completion(record: Record) -> bool:
+    answer = found(record, "response.body", "response", ".")
+    return isinstance(answer, Mapping) and (
+        answer.get("object") == "chat.completion"
+        or (has_list(answer, "choices", "message") and (answer is not record or not record.get("messages")))
+    )
+
+
+_FINISHES = ("response.finishReason", "finish_reason", "stop_reason")
+LOGGED = tuple(Logged(**one) for one in described("requests"))
+EXCHANGE = next(one for one in LOGGED if one.name == "exchange")
 
 
 def _is_logged(one: Logged, record: Record) -> bool:
@@ -279,7 +319,8 @@ def _join_sessions(records: Iterable[tuple[int, Record]], lost: Lost) -> Joined:
     rows = [(number, record) for number, record in records]
     keys = next((pair for _, record in rows if (pair := _pair_keys(record))), ("prompt", "response"))
     name = next((key for _, record in rows[:1] for key in SESSIONS if first_of(record, key)), SESSIONS[0])
-    table = Logged("sessions", "", (str(keys[0]),), (str(keys[1]),), (name,))
+    asked = "." if any(has_history(record) for _, record in rows) else str(keys[0])
+    table = Logged("sessions", "", (asked,), (str(keys[1]),), (name,))
     yield from table.join(rows, lost)
 
 
@@ -306,14 +347,16 @@ def _spoken(text: str) -> list[Turn]:
     return [clean_turn(role(who), said.strip()) for who, said in zip(parts[1::2], parts[2::2], strict=True)]
 
 
+_MATCHES = {"exchange": _is_exchange, "completions": _is_completion}
 SHAPES = (
     *(
         RecordShape(
             one.name,
             one.what,
             tuple(path.partition(".")[0] for path in (*one.asked, *one.answered)),
-            partial(_is_logged, one),
+            _MATCHES.get(one.name) or partial(_is_logged, one),
             join=one.join,
+            general=one.name == "completions",
         )
         for one in LOGGED
     ),

@@ -6,6 +6,7 @@ is a part (Anthropic `tool_use`, Gemini `functionCall`, OpenTelemetry `tool_call
 in it becomes a turn for each result, then one for the rest. What has no field of `Turn` stays in `meta`.
 """
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -15,6 +16,7 @@ from dialeval.dialogues.dialogue import Passage, ToolCall, Turn, clean_text, cle
 from dialeval.dialogues.formats.values import (
     EVIDENCE,
     as_text,
+    decoded,
     evidence_in,
     feedback_in,
     feedback_name,
@@ -82,7 +84,12 @@ def parse_message(item: object, number: int) -> list[Turn]:
         item = {"role": item["from"], "content": item["value"], **others}
     if isinstance(item.get("role"), Mapping | list):
         raise DataError("a name is expected", field=f"messages[{number}].role")
-    item = _with_invocations(item)
+    item = _tagged(_with_invocations(item))
+    steps = _steps(item.get("content"))
+    if len(steps) > 1:  # what was said, the calls and their results, then what was said to that
+        known = {key: item[key] for key in ("role", "model", *_TIMES) if key in item}
+        parts = [{**known, "content": step} for step in steps[:-1]] + [{**item, "content": steps[-1]}]
+        return [turn for part in parts for turn in parse_message(part, number)]
     meta = {
         **(item.get("meta") or {}),
         **{k: v for k, v in item.items() if k not in _OURS and not is_lifted(k)},
@@ -90,25 +97,67 @@ def parse_message(item: object, number: int) -> list[Turn]:
     if item.get("role") is None:
         meta["note"] = "no role"
     speaker = role(item.get("role") or "unknown")
-    held = _Parts(item.get("content"), meta, number, tool=speaker == "tool")
+    held = _Parts(item.get("content"), meta, number, speaker)
     fields = _fields(item, meta) | ({"evidence": tuple(held.evidence)} if held.evidence else {})
     beside = (call for key in _CALLS for call in tool_calls(item.get(key) or meta.pop(key, None)))
     calls = (*held.calls, *beside)
     if speaker == "tool":
         return [*held.results, *_tool_turn(held, item, meta, fields)]
-    refusal = item.get("refusal")
-    text = held.text
+    refusal, text = item.get("refusal") or held.refusal, held.text
     if not text and isinstance(refusal, str) and refusal:
         text, fields["finish_reason"] = refusal, fields.get("finish_reason") or "refusal"
     if held.results and not (text or calls or held.evidence or meta.get("parts")):
         return held.results
-    if held.results and held.calls:  # calls and their results in one message: steps, then what is said
-        step = Turn(speaker, "", tool_calls=tuple(held.calls))
-        said = _replaced(clean_turn(speaker, text or "", meta), **fields)
-        return [step, *held.results, *([said] if text or meta.get("parts") else [])]
     if text is None and (calls or (isinstance(item.get("content"), str) and "note" in meta)):
         text = ""
-    return [*held.results, _replaced(clean_turn(speaker, text, meta), **fields, tool_calls=calls)]
+    made = _replaced(clean_turn(speaker, text, meta), **fields, tool_calls=calls)
+    return [made, *held.results] if held.calls else [*held.results, made]
+
+
+_THOUGHT = re.compile(r"\s*<think>(.*?)</think>\s*", re.DOTALL)
+_TAGGED = re.compile(r"\s*<tool_call>\s*(\{.*?\})\s*</tool_call>\s*", re.DOTALL)
+_RETURNED = re.compile(r"\s*<tool_response>\s*(.*?)\s*</tool_response>\s*", re.DOTALL)
+
+
+def _tagged(item: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a message whose text held thoughts, calls or results in tags, as many open models write them."""
+    text, kind = item.get("content"), str(item.get("role")).lower()
+    if kind in ("function_call", "tool_call"):  # ShareGPT's call of a tool, as a message of its own
+        return {**item, "role": "assistant", "content": None, "tool_calls": text}
+    if not isinstance(text, str) or "</" not in text:
+        return item
+    if role(kind) == "tool":
+        return {**item, "content": _RETURNED.sub(r"\1", text)}
+    thought, calls = _THOUGHT.match(text), _TAGGED.findall(text)
+    if role(kind) != "assistant" or not (thought or calls):
+        return item
+    rest = _TAGGED.sub("", text[thought.end() :] if thought else text)
+    known = {"reasoning": thought[1].strip()} if thought and thought[1].strip() else {}
+    called = {"tool_calls": [decoded(one) for one in calls]} if calls else {}
+    return {**item, **known, **called, "content": rest or (None if calls else "")}
+
+
+def _steps(content: object) -> list[list[Any]]:
+    """Return the parts of a message, cut where something follows the result of a call that it holds."""
+    steps: list[list[Any]] = [[]]
+    called = answered = False
+    for part in content if isinstance(content, list) else ():
+        kind, invoked = _kind(part), _is_invocation(part)
+        if called and answered and not invoked and not kind.endswith(_RESULT) and kind not in _SIGNS:
+            steps.append([])
+            called = answered = False
+        steps[-1].append(part)
+        called = called or invoked or kind in _CALL
+        answered = answered or invoked or kind.endswith(_RESULT)
+    return steps
+
+
+def _is_invocation(part: object) -> bool:
+    """Whether a part is a call of Vercel's AI SDK, which holds its result too."""
+    kind = _kind(part)
+    return kind == "dynamic-tool" or (
+        isinstance(part, Mapping) and kind.startswith("tool-") and "toolCallId" in part and kind not in _CALL
+    )
 
 
 def is_lifted(key: str) -> bool:
@@ -145,10 +194,23 @@ def _replaced(turn: Turn, **fields: Any) -> Turn:
 _WRAPPED = {
     **dict.fromkeys(("functionCall", "function_call", "toolUse"), "tool_use"),
     **dict.fromkeys(("functionResponse", "function_response", "toolResult"), "tool_result"),
-    **dict.fromkeys(("toolInvocation",), "dynamic-tool"),
+    "toolInvocation": "dynamic-tool",
+    "reasoningContent": "reasoning",
 }
-_CALL = frozenset(["tool_use", "server_tool_use", "mcp_tool_use", "tool_call", "tool-call", "function_call"])
+_CALL = frozenset(
+    [
+        "tool_use",
+        "server_tool_use",
+        "mcp_tool_use",
+        "tool_call",
+        "tool-call",
+        "function_call",
+        "server_tool_call",
+    ]
+)
 _RESULT = ("tool_result", "tool_call_response", "tool-result", "tool-return")
+_THOUGHTS = ("thinking", "text", "content", "reasoning", "reasoningText")
+_SIGNS = ("step-start",)
 _DOCUMENT = frozenset(("document", "search_result", "source-document"))
 
 
@@ -161,14 +223,22 @@ def _kind(part: object) -> str:
     )
 
 
+def _is_cut(content: list[Any]) -> bool:
+    """Whether the parts are one text that was cut: where it cites (Anthropic), as it came (Gemini)."""
+    parts = [part for part in content if isinstance(part, Mapping) and isinstance(part.get("text"), str)]
+    return any(part.get("citations") or set(part) <= {"text", "thoughtSignature"} for part in parts)
+
+
 class _Parts:
     """What the content of a message holds: text, tool calls, results, passages; the rest goes to `meta`."""
 
-    def __init__(self, content: object, meta: dict[str, Any], number: int, *, tool: bool) -> None:
+    def __init__(self, content: object, meta: dict[str, Any], number: int, speaker: str) -> None:
+        tool = speaker == "tool"
         self.texts: list[str] = []
         self.calls: list[ToolCall] = []
         self.results: list[Turn] = []
         self.evidence: list[Passage] = []
+        self.refusal: Any = None
         others, thoughts = list[Any](), list[str]()
         if isinstance(content, Mapping) and not tool:  # one part, or ChatGPT's {"parts": […]}
             content = content.get("parts") if isinstance(content.get("parts"), list) else [content]
@@ -184,26 +254,29 @@ class _Parts:
             self.texts, others = [as_text(content)], []
         if others:
             meta["parts"] = others
-        if thoughts:
-            meta["reasoning"] = "\n".join(thoughts)
+        if any(thoughts):
+            meta["reasoning"] = "\n".join(filter(None, thoughts))
+        self.apart = "" if speaker == "assistant" and isinstance(content, list) and _is_cut(content) else "\n"
 
     @property
     def text(self) -> str | None:
-        return "\n".join(self.texts) if self.texts else None
+        return self.apart.join(self.texts) if self.texts else None
 
     def _take(self, part: object, thoughts: list[str]) -> bool:
         if not isinstance(part, Mapping):
             self.texts += [part] if isinstance(part, str) else []
             return isinstance(part, str)
-        kind = _kind(part)
+        kind, invoked = _kind(part), _is_invocation(part)
         part = next((part[key] for key in _WRAPPED if isinstance(part.get(key), Mapping)), part)
         if "thinking" in kind or "reasoning" in kind or part.get("thought") is True:
-            keys = ("thinking", "text", "content", "reasoning")
-            thoughts.append(str(next((part[key] for key in keys if part.get(key)), "")))
+            held = next((part[key] for key in _THOUGHTS if part.get(key)), "")
+            thoughts.append(str(text_of(held)) if isinstance(held, Mapping) else as_text(held))
         elif kind in _CALL:
             self.calls += tool_calls(part)
-        elif kind == "dynamic-tool" or (kind.startswith("tool-") and "toolCallId" in part):
+        elif invoked:
             self._take_invocation(part, kind)
+        elif kind == "refusal":
+            self.refusal = part.get("refusal") or text_of(part)
         elif kind.endswith(_RESULT):
             self.results.append(_result_turn(part))
         elif kind in _DOCUMENT and (found := passages([_document(part)])):
@@ -211,7 +284,7 @@ class _Parts:
         elif isinstance(text := text_of({**part, "type": kind} if kind else part), str):
             self.texts.append(text)
         else:
-            return kind == "step-start"
+            return kind in _SIGNS
         return True
 
     def _take_invocation(self, part: Mapping[str, Any], kind: str) -> None:
@@ -224,7 +297,7 @@ class _Parts:
 
 
 def _result_turn(part: Mapping[str, Any]) -> Turn:
-    keys = ("content", "response", "result", "output")
+    keys = ("content", "response", "result", "output", "server_tool_call_response")
     value = next((part[key] for key in keys if part.get(key) is not None), "")
     name = part.get("name") or part.get("toolName") or part.get("tool_name")
     ids = ("tool_use_id", "toolCallId", "tool_call_id", "toolUseId", "id")
@@ -244,9 +317,11 @@ def _tool_turn(
         return []
     text = as_text(meta.pop("content")) if not held.text and "content" in meta else held.text
     key = meta.pop("tool_call_id", None) or item.get("tool_call_id") or item.get("call_id") or ""
-    if (item.get("status") == "error" or item.get("error")) and "is_error" not in meta:
+    failed = item.get("error")
+    if (item.get("status") == "error" or failed) and "is_error" not in meta:
         meta["is_error"] = True
-    return [_replaced(clean_turn("tool", text or "", meta), **fields, tool_call_id=str(key) or None)]
+    text = text or (str(failed.get("message") or "") if isinstance(failed, Mapping) else "")
+    return [_replaced(clean_turn("tool", text, meta), **fields, tool_call_id=str(key) or None)]
 
 
 def _fields(item: Mapping[str, Any], meta: dict[str, Any]) -> dict[str, Any]:
@@ -254,7 +329,7 @@ def _fields(item: Mapping[str, Any], meta: dict[str, Any]) -> dict[str, Any]:
         "name": item["name"] if isinstance(item.get("name"), str) else None,
         "model": item["model"] if isinstance(item.get("model"), str) else None,
         "language": language_code(item.get("language")),
-        "finish_reason": next((str(item[key]) for key in FINISHES if item.get(key)), None),
+        "finish_reason": next((str(item[key]) for key in FINISHES if item.get(key)), _incomplete(item)),
         "time": next((when for key in _TIMES if (when := moment(item.get(key)))), None),
         "evidence": evidence_in(item),
         "feedback": reactions(item.get("reactions")) | feedback_in(item, meta),
@@ -263,6 +338,12 @@ def _fields(item: Mapping[str, Any], meta: dict[str, Any]) -> dict[str, Any]:
         if item.get(key) is not None and found[key] is None:
             meta[key] = item[key]
     return found
+
+
+def _incomplete(item: Mapping[str, Any]) -> str | None:
+    """Return why a message of the Assistants API broke off."""
+    found = item.get("incomplete_details")
+    return str(found["reason"]) if isinstance(found, Mapping) and found.get("reason") else None
 
 
 def _document(part: Mapping[str, Any]) -> dict[str, Any]:

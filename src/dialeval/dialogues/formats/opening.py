@@ -28,6 +28,7 @@ from dialeval.dialogues.formats.reading import (
     RecentCounts,
     UniqueIds,
     ending,
+    is_one_source,
     known_formats,
     named,
     numbered,
@@ -37,7 +38,7 @@ from dialeval.dialogues.formats.shapes import Numbered, dialogues_of, is_message
 from dialeval.errors import DataError, UsageError
 from dialeval.manifests import check_listed
 
-ENDINGS = (".jsonl", ".ndjson", ".json", ".parquet", ".csv", ".tsv")
+ENDINGS = (".jsonl", ".ndjson", ".json", ".parquet", ".csv", ".tsv", ".eval")
 _TEXT = ".txt"  # counts in a folder that holds no file of the other endings: a README is often beside those
 _SET = "set:"
 _PATTERN = re.compile(r"[*?\[]")
@@ -243,7 +244,7 @@ def _local_files(text: str) -> list[str]:
         return [one.layout.path for one in _planned_files(text)]
     if is_run(text):
         return [str(check_listed(path, DIALOGUES))]
-    if tables.is_dataset(path):
+    if is_one_source(path):
         return [text]
     if path.is_dir():
         below = sorted(one for one in path.rglob("*") if one.is_file())

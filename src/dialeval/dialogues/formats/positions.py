@@ -20,6 +20,7 @@ from dialeval.dialogues.formats.reading import (
     ending,
     first_line,
     is_one_object,
+    is_one_source,
     numbered,
     one_a_line,
     parse_line,
@@ -112,7 +113,7 @@ class _Lines:
 
 def _kind(path: str, format: str | None, columns: Columns) -> Kind:
     suffix = ending(path)
-    if tables.is_dataset(path):
+    if is_one_source(path) or suffix == ".eval":
         return "items"
     if suffix == ".parquet":
         return "rows" if tables.has_dialogue_rows(path, columns) else "items"

@@ -26,6 +26,7 @@ from dialeval.dialogues.formats.shapes import (
     shapes,
     unwrapped,
 )
+from dialeval.dialogues.formats.support import is_slack_export, slack_messages
 from dialeval.dialogues.formats.texts import read_text
 from dialeval.errors import DataError
 from dialeval.stores import is_address
@@ -181,7 +182,33 @@ def numbered(
     if format == "actdial" or (format is None and suffix == ".json" and actdial.holds_segments(path)):
         how.take("actdial")
         return enumerate(actdial.read_dialogues(Path(path)), 1)
-    return dialogues_of(_records(path, format), path, shape, tell, lenient=lenient, took=took)
+    if is_slack_export(path):
+        records: Iterator[tuple[int, Any]] = slack_messages(path)
+    else:
+        records = _packed_samples(path) if suffix == ".eval" else _records(path, format)
+    return dialogues_of(records, path, shape, tell, lenient=lenient, took=took)
+
+
+def is_one_source(path: str | Path) -> bool:
+    """Whether a folder is read as a whole: a Hugging Face dataset, the export of a Slack workspace."""
+    return tables.is_dataset(path) or is_slack_export(path)
+
+
+def _packed_samples(path: str | Path) -> Iterator[tuple[int, Any]]:
+    """Yield the samples of a log of inspect_ai, a zip with a file for each, as logs of one sample."""
+    import zipfile
+
+    with files.open_binary(path) as file:
+        try:
+            packed = zipfile.ZipFile(file)
+            names = [name for name in packed.namelist() if name.startswith("samples/")]
+            head = next(one for one in ("header.json", "_journal/start.json") if one in packed.namelist())
+            about = _load(path, packed.read(head), None)["eval"]
+            for number, name in enumerate(names, 1):
+                yield number, {"eval": about, "samples": [_load(path, packed.read(name), None)]}
+        except (zipfile.BadZipFile, NotImplementedError, StopIteration, KeyError, TypeError) as error:
+            fix = "inspect log dump writes it as JSON"
+            raise DataError(f"no log of inspect_ai: {error}", file=path, fix=fix) from None
 
 
 def _records(path: str | Path, format: str | None) -> Iterator[tuple[int, Any]]:
@@ -340,9 +367,10 @@ def one_a_line(start: bytes, format: str | None) -> bool:
 def _read_plain(line: bytes) -> Dialogue | None:
     """Decode a line in our own format that needs no second look, at the speed of msgspec; else None.
 
-    What is not plain ASCII may need composing, roles may go by other names, and tool messages hold no text.
+    What is not plain ASCII may need composing, roles may go by other names, tool messages hold no text, and
+    thoughts and calls may stand in tags.
     """
-    if not line.isascii() or (b"\\" in line and b"\\u" in line):
+    if not line.isascii() or (b"\\" in line and b"\\u" in line) or b"</t" in line:
         return None
     try:
         dialogue = _decode(line)

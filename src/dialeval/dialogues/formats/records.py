@@ -6,8 +6,11 @@ arena, a tree, a run of many samples), or a piece of one: then all records of a 
 
 import html
 import re
+import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 from dialeval.dialogues.dialogue import Dialogue, Turn, clean_text
@@ -50,6 +53,20 @@ class RecordShape:
     join: Callable[[Iterable[tuple[int, Record]], Lost], Joined] | None = None
     column: bool = False
     general: bool = False
+
+
+@cache
+def _tables() -> dict[str, list[dict[str, Any]]]:
+    return tomllib.loads(Path(__file__).with_name("formats.toml").read_text())
+
+
+def described(kind: str) -> list[dict[str, Any]]:
+    """Return the formats of one kind as `formats.toml` describes them, lists as tuples."""
+    return [{key: _frozen(value) for key, value in one.items()} for one in _tables()[kind]]
+
+
+def _frozen(value: Any) -> Any:
+    return tuple(map(_frozen, value)) if isinstance(value, list) else value
 
 
 def parse_messages(items: Iterable[Any]) -> list[Turn]:
@@ -125,6 +142,21 @@ def at(record: object, path: str) -> Any:
     return at(decoded(record.get(name)), rest) if rest and isinstance(record, Mapping) else None
 
 
+def found(record: Mapping[str, Any], *paths: str) -> Any:
+    """Return what stands under the first of some paths that leads to something."""
+    held = (record if path == "." else at(record, path) for path in paths)
+    return next((value for value in held if value not in (None, "", {}, [])), None)
+
+
+def branch(nodes: Mapping[Any, Any], parent: str, last: Any) -> list[Any]:
+    """Return the nodes of a tree from its root to one of them; a cycle is cut where it closes."""
+    path: dict[Any, Any] = {}
+    while last in nodes and last not in path:
+        path[last] = nodes[last]
+        last = nodes[last].get(parent)
+    return list(path.values())[::-1]
+
+
 def kept_of(record: Mapping[str, Any], *keys: str) -> dict[str, Any]:
     """Return what stands under some of the names, those that are missing or empty left out."""
     return {key: record[key] for key in keys if record.get(key) not in (None, "", [], {})}
@@ -160,7 +192,7 @@ def assemble(record: Record, turns_key: str, turns: list[Turn], **fields: Any) -
         raise DataError("text or a number is expected", field=id_key)
     named = str(record[id_key]) if id_key else ""
     system, prompt = system_of(record)
-    known = (id_key, turns_key, "system", "model", "references", "meta", *_FIELDS)
+    known = ("id", id_key, turns_key, "system", "model", "references", "meta", *_FIELDS)
     meta = {k: v for k, v in record.items() if k not in known and not _is_lifted(k, v)}
     extra = record.get("meta") or {}
     if not isinstance(extra, Mapping):

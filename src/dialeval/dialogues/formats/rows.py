@@ -5,7 +5,7 @@ often list the newest message first.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
@@ -23,7 +23,7 @@ from dialeval.dialogues.formats.records import (
     first_of,
     parse_messages,
 )
-from dialeval.dialogues.formats.values import moment
+from dialeval.dialogues.formats.values import instant, moment
 
 _ORDER = ("turn", "turn_id", "turn_index", "index", "position", "seq", "sequence", "message_index")
 _TIMES = (*TIMES, "create_time", "created", "received", "ts")
@@ -74,11 +74,11 @@ def in_order(messages: list[Record]) -> list[Record]:
     if order:
         ordered = sorted(messages, key=lambda one: int(one[order]))
         return [{key: value for key, value in one.items() if key != order} for one in ordered]
-    times = [moment(first_of(one, *_TIMES)) or "" for one in messages]
-    if not all(times) or len({len(time) for time in times}) > 1:
+    times = [moment(first_of(one, *_TIMES)) for one in messages]
+    if not all(times):
         return messages
-    pairs = list(zip(times, messages, strict=True))
-    if times == sorted(times, reverse=True) and times[0] != times[-1]:
+    pairs = [(instant(time), message) for time, message in zip(times, messages, strict=True)]
+    if pairs and pairs[0][0] > pairs[-1][0]:
         pairs.reverse()  # newest first; those of the same second stand the other way round too
     return [message for _, message in sorted(pairs, key=lambda pair: pair[0])]
 
@@ -101,12 +101,12 @@ def _is_bare(record: Record) -> bool:
 
 def _join_bare(records: Iterable[tuple[int, Record]], lost: Lost) -> Joined:
     """Read a file of messages that name no conversation as one."""
-    messages, first = list[Mapping[str, Any]](), 0
+    messages, first = list[Record](), 0
     for number, record in records:
         first = first or number
         messages.append(record)
     if messages:
-        turns = parse_messages(messages)
+        turns = parse_messages(in_order(messages))
         alone = turns and all(turn.speaker == "assistant" for turn in turns)
         note = {"note": "only the reply is in the log, not what it answers"} if alone else {}
         yield first, assemble(note, "", turns)

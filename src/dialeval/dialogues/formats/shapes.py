@@ -12,8 +12,18 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from dialeval.dialogues.dialogue import Dialogue, storable
-from dialeval.dialogues.formats import apis, corpora, evaluations, exchanges, rows, spans, support, traces
-from dialeval.dialogues.formats.chats import is_messages, plain_message
+from dialeval.dialogues.formats import (
+    apis,
+    corpora,
+    evaluations,
+    exchanges,
+    rows,
+    spans,
+    support,
+    traces,
+    transcripts,
+)
+from dialeval.dialogues.formats.chats import is_messages, oldest_first, plain_message
 from dialeval.dialogues.formats.records import Record, RecordShape
 from dialeval.dialogues.formats.values import decoded
 from dialeval.errors import DataError
@@ -24,7 +34,7 @@ if TYPE_CHECKING:
 
 _BY_NAME = {
     shape.name: shape
-    for family in (evaluations, traces, spans, exchanges, apis, support, corpora, rows)
+    for family in (evaluations, traces, spans, exchanges, apis, transcripts, support, corpora, rows)
     for shape in family.SHAPES
 }
 _LAST = (
@@ -34,7 +44,7 @@ _LAST = (
 _ENVELOPES = (
     *("data", "items", "results", "records", "rows", "conversations", "tickets", "traces", "runs", "spans"),
     *("observations", "activities", "logs", "samples", "examples", "events", "chats", "dialogues", "store"),
-    *("content", "response", "result", "export"),
+    *("content", "response", "result", "export", "testRunData"),
 )
 Numbered = Iterator[tuple[int, Dialogue]]
 Tell = Callable[[str], None]
@@ -126,28 +136,36 @@ def unwrapped(record: object) -> list[Any] | None:
         return None
     if "id" not in record and _fit(listed := record.get("messages"), ("rows",)):
         return list(listed or ())
-    if any(shape.name != "predictions" for shape in fitting(record)):
+    if _fits(record):
         return None
     for key in (*_ENVELOPES, *(key for key in record if key not in _ENVELOPES)):
         items = record.get(key)
+        if key in _ENVELOPES and items and is_messages(items) and not _fit(items, ("rows", "slack")):
+            held = oldest_first(items) if record.get("object") == "list" else items
+            return [{**{name: value for name, value in record.items() if name != key}, "messages": held}]
         if _fit(items) and (key in _ENVELOPES or not is_messages(items)):
             beside = {"users": record["users"]} if key == "tickets" and "users" in record else {}
             return [{**beside, **one} if isinstance(one, dict) else one for one in items or ()]
-        if key in _ENVELOPES and isinstance(items, dict) and (inside := unwrapped(items)) is not None:
-            return inside
+        if key in _ENVELOPES and isinstance(items, dict):
+            if _fits(items):
+                return [items]
+            if (inside := unwrapped(items)) is not None:
+                return inside
     if record and all(map(is_messages, record.values())) and not fitting(record):
         return [{"id": key, "messages": items} for key, items in record.items()]
     return None
 
 
+def _fits(record: object, names: tuple[str, ...] = ()) -> bool:
+    """Whether a record has some shape, or one of these; general ones, which most have, come first."""
+    known = (one for one in reversed(shapes()) if (one.name in names if names else one.name != "predictions"))
+    return isinstance(record, dict) and any(_matches(shape, record) for shape in known)
+
+
 def _fit(items: Any, names: tuple[str, ...] = ()) -> bool:
     """Whether one of the first items of a list is a record of some shape, or of one of these."""
-    if not isinstance(items, list):
-        return False
-    shapes = (
-        shape.name for one in items[:3] if isinstance(one, dict | list) for shape in fitting(as_record(one))
-    )
-    return any(name in names if names else name != "predictions" for name in shapes)
+    held = items[:3] if isinstance(items, list) else ()
+    return any(_fits(as_record(one), names) for one in held if isinstance(one, dict | list))
 
 
 def nested(record: object, depth: int = 4) -> tuple[str, dict[str, Any]] | None:

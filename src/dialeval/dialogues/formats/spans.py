@@ -25,25 +25,37 @@ from dialeval.dialogues.formats.records import (
 from dialeval.dialogues.formats.traces import Call, conversations, dated, rated, retrieved
 from dialeval.dialogues.formats.values import decoded, moment, passages
 
-_PREFIXES = ("gen_ai.", "llm.", "openinference.", "traceloop.", "mlflow.span")
+_PREFIXES = ("gen_ai.", "llm.", "openinference.", "traceloop.", "mlflow.span", "ai.prompt", "ai.response.")
 _SESSIONS = (
     *("gen_ai.conversation.id", "session.id", "langfuse.session.id", "conversation.id", "thread.id"),
     *(f"traceloop.association.properties.{name}_id" for name in ("session", "conversation", "thread")),
+    *(f"ai.telemetry.metadata.{name}Id" for name in ("session", "conversation", "thread", "chat")),
     "mlflow.trace.session",
 )
-_TRACES = ("traceId", "trace_id", "TraceId", "context.trace_id", "context.traceId", "mlflow.traceRequestId")
+_TRACES = (
+    "traceId",
+    "traceID",
+    "trace_id",
+    "TraceId",
+    "context.trace_id",
+    "context.traceId",
+    "mlflow.traceRequestId",
+)
 _STARTS = (
     *("startTimeUnixNano", "start_time_unix_nano", "start_time_ns", "startTime", "start_time", "Timestamp"),
     *("start", "timeUnixNano"),
 )
 _PARENTS = ("parentSpanId", "parent_span_id", "parent_id", "ParentSpanId")
-_ATTRIBUTES = ("attributes", "Attributes", "SpanAttributes", "tags")
+_ATTRIBUTES = ("attributes", "Attributes", "SpanAttributes", "tags", "fields")
 _KINDS = ("openinference.span.kind", "mlflow.spanType")
 _GIVEN = (
     *("input.value", "gen_ai.tool.call.arguments", "traceloop.entity.input", "tool.parameters"),
-    "mlflow.spanInputs",
+    *("mlflow.spanInputs", "ai.toolCall.args", "ai.toolCall.input", "ai.prompt"),
 )
-_RETURNED = ("output.value", "gen_ai.tool.call.result", "traceloop.entity.output", "mlflow.spanOutputs")
+_RETURNED = (
+    *("output.value", "gen_ai.tool.call.result", "traceloop.entity.output", "mlflow.spanOutputs"),
+    *("ai.toolCall.result", "ai.toolCall.output", "ai.response.text"),
+)
 _MODELS = ("gen_ai.response.model", "gen_ai.request.model", "llm.model_name", "mlflow.llm.model")
 _FAILED = ("2", "STATUS_CODE_ERROR", "ERROR")
 
@@ -51,7 +63,8 @@ _FAILED = ("2", "STATUS_CODE_ERROR", "ERROR")
 def _is_span(record: Record) -> bool:
     if any(has_list(record, key) for key in ("resourceSpans", "resource_spans", "resourceLogs")):
         return True
-    if _is_mlflow(record):
+    spans = record.get("spans")
+    if _is_mlflow(record) or (isinstance(spans, list) and any(map(_is_span, spans[:100]))):
         return True
     return any(key.startswith(_PREFIXES) for key in _attributes(record))
 
@@ -61,7 +74,7 @@ def _is_mlflow(record: Mapping[str, Any]) -> bool:
 
 
 def _join_spans(records: Iterable[tuple[int, Record]], lost: Lost) -> Joined:
-    calls = (_span_call(span, number) for number, record in records for span in _spans(record))
+    calls = (_span_call(span, number, lost) for number, record in records for span in _spans(record))
     yield from conversations(calls, lost)
 
 
@@ -71,13 +84,22 @@ def _spans(record: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
         return
     groups = first_of(record, "resourceSpans", "resource_spans", "resourceLogs")
     if not isinstance(groups, list):
-        yield record
+        held = record.get("spans")
+        yield from map(_plain_span, held) if isinstance(held, list) else (record,)
         return
     for group in groups:
         names = ("scopeSpans", "scope_spans", "instrumentationLibrarySpans", "scopeLogs")
         for scope in first_of(group, *names) or ():
             yield from (span for span in scope.get("spans") or () if isinstance(span, Mapping))
             yield from _logged_spans(scope.get("logRecords") or ())
+
+
+def _plain_span(span: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a span of Jaeger with its parent and its events under the usual names."""
+    above = [one.get("spanID") for one in span.get("references") or () if one.get("refType") == "CHILD_OF"]
+    parent = {"parentSpanId": above[0]} if above else {}
+    said = [{"name": _attributes(one).get("event"), **one} for one in span.get("logs") or ()]
+    return {"name": span.get("operationName"), "events": said, **parent, **span}
 
 
 def _logged_spans(entries: Iterable[Any]) -> Iterator[dict[str, Any]]:
@@ -189,7 +211,7 @@ def _flat_messages(found: Mapping[str, Any], prefix: str, inner: str = "") -> li
     messages = []
     for one in _indexed(found, prefix):
         fields = {key.removeprefix(inner): value for key, value in one.items()}
-        parts = [part.get("message_content.text") for part in _indexed(fields, "contents")]
+        parts = [_stripped(part, "message_content.") for part in _indexed(fields, "contents")]
         content = fields.get("content")
         raw = (_stripped(call, "tool_call.") for call in _indexed(fields, "tool_calls"))
         calls = [_flat_call(call, call.get("id")) for call in raw]
@@ -198,7 +220,7 @@ def _flat_messages(found: Mapping[str, Any], prefix: str, inner: str = "") -> li
         side = "assistant" if "completion" in prefix or "output" in prefix else "user"
         made = {
             "role": fields.get("role") or side,
-            "content": content if content is not None else "\n".join(filter(None, parts)) or None,
+            "content": content if content is not None else parts or None,
         }
         kept = {key: fields[key] for key in ("name", "tool_call_id", "finish_reason") if fields.get(key)}
         messages.append({**made, **kept, **({"tool_calls": calls} if calls else {})})
@@ -250,14 +272,23 @@ def _messages(span: Mapping[str, Any], found: dict[str, Any]) -> tuple[list[Any]
     before, after = _event_messages(span)
     for key, some in (("gen_ai.input.messages", before), ("gen_ai.output.messages", after)):
         held = decoded(found.get(key))
-        some.extend(held if isinstance(held, list) else [])
+        some.extend(held if isinstance(held, list) and not some else [])
     before += _flat_messages(found, "gen_ai.prompt") + _flat_messages(found, "llm.input_messages", "message.")
     after += _flat_messages(found, "gen_ai.completion")
     after += _flat_messages(found, "llm.output_messages", "message.")
+    if "ai.prompt.messages" in found:  # Vercel's AI SDK
+        before += decoded(found["ai.prompt.messages"])
+        calls = decoded(found.get("ai.response.toolCalls"))
+        answer = {"role": "assistant", "content": found.get("ai.response.text"), "tool_calls": calls}
+        after.append({key: value for key, value in answer.items() if value is not None or key == "content"})
     prompt = decoded(found.get("gen_ai.system_instructions"))
     if prompt:
         before.insert(0, {"role": "system", "content": prompt})
     return before, after
+
+
+def _is_choice(message: object) -> bool:
+    return isinstance(message, Mapping) and bool(message.get("finish_reason"))
 
 
 def _documents(found: dict[str, Any]) -> tuple[Any, ...]:
@@ -268,28 +299,37 @@ def _documents(found: dict[str, Any]) -> tuple[Any, ...]:
     )
 
 
-def _span_call(span: Mapping[str, Any], number: int) -> Call:
+def _span_call(span: Mapping[str, Any], number: int, lost: Lost) -> Call:
     found = _attributes(span)
     trace = next((name for key in _TRACES if (name := at(span, key) or found.get(key))), f"record {number}")
     session, time = first_of(found, *_SESSIONS), str(moment(first_of(span, *_STARTS)) or "")
     call = Call("other", number, str(trace), session and str(session), time, str(span.get("name") or ""))
     kind = str(first_of(found, *_KINDS) or span.get("span_kind") or "").upper()
     operation = first_of(found, "gen_ai.operation.name", "llm.request.type", "traceloop.span.kind")
-    tools = ("gen_ai.tool.name", "tool.name", "traceloop.entity.name")
+    tools = ("gen_ai.tool.name", "tool.name", "ai.toolCall.name", "traceloop.entity.name")
     call.given, call.returned = (decoded(first_of(found, *keys)) for keys in (_GIVEN, _RETURNED))
     (before, after), documents = _messages(span, found), _documents(found)
+    if len(after) > 1 and all(map(_is_choice, after)):  # answers to choose from, each with its reason to end
+        lost(number, "choices after the first")
+        after = after[:1]
     if before or after:
         call.kind, call.before, call.after = "model", turns_in(before, "user"), turns_in(after, "assistant")
         _end(call, found)
     elif documents or kind == "RETRIEVER" or operation == "retrieval":
         call.kind, call.passages = "retriever", documents or retrieved(call.returned)
-    elif kind == "TOOL" or str(operation).lower() in ("execute_tool", "tool"):
+    elif kind == "TOOL" or str(operation).lower() in ("execute_tool", "tool") or "ai.toolCall.name" in found:
         call.kind, call.name = "tool", first_of(found, *tools) or call.name
     elif kind in ("LLM", "CHAT_MODEL") or not first_of(span, *_PARENTS):
         call.kind = "model" if kind in ("LLM", "CHAT_MODEL") else "root"
         call.before, call.after = turns_in(call.given, "user"), turns_in(call.returned, "assistant")
         _end(call, found)
     rows = [_annotated(one) for one in span.get("annotations") or () if isinstance(one, Mapping)]
+    events = (one for one in span.get("events") or () if isinstance(one, Mapping))
+    judged = (_attributes(one) for one in events if one.get("name") == "gen_ai.evaluation.result")
+    rows += [
+        {"name": one.get("name"), "value": first_of(one, "score.value", "score.label")}
+        for one in (_stripped(some, "gen_ai.evaluation.") for some in judged)
+    ]
     call.feedback, call.scores = rated(rows)
     code = at(span, "status.code") or first_of(span, "status_code", "StatusCode")
     call.failed = str(code) in _FAILED
@@ -298,7 +338,8 @@ def _span_call(span: Mapping[str, Any], number: int) -> Call:
 
 def _end(call: Call, found: dict[str, Any]) -> None:
     """Say which model wrote the replies of a call, when, and why the last one ended."""
-    reasons = decoded(first_of(found, "gen_ai.response.finish_reasons", "llm.finish_reason"))
+    names = ("gen_ai.response.finish_reasons", "llm.finish_reason", "ai.response.finishReason")
+    reasons = decoded(first_of(found, *names))
     reason = reasons[0] if isinstance(reasons, list) and reasons else reasons
     call.after = dated(call.after, call.time, first_of(found, *_MODELS))
     if call.after and isinstance(reason, str) and not call.after[-1].finish_reason:

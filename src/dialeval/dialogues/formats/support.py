@@ -1,20 +1,18 @@
-"""Chats as support desks and bot platforms export them.
+"""Chats as bot platforms export them, where the pieces of a conversation must be put together.
 
-Rasa tracker (3.x), Bot Framework transcripts, Intercom conversations (API 2.11), Zendesk tickets with
-comments and Sunshine conversations, as JSON or as rows of a CSV file, Slack's export of channels, and
-transcripts of Discord, Amazon Connect and Zendesk Chat, which a table describes (`TRANSCRIPTS`). Bodies
-in HTML become text; notes that the customer never saw are left out, and that is noted.
+Rasa tracker (3.x) and events, Bot Framework transcripts, Zendesk's Sunshine conversations, Slack's export of
+a channel or a workspace. Platforms whose exports only name things differently are in `transcripts`.
 """
 
+import html
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from dialeval.dialogues.dialogue import Dialogue, ToolCall, Turn, clean_turn
-from dialeval.dialogues.formats.chats import plain_message
 from dialeval.dialogues.formats.records import (
     Joined,
     Lost,
@@ -24,13 +22,12 @@ from dialeval.dialogues.formats.records import (
     at,
     first_of,
     has_items,
-    has_list,
     kept_of,
-    parse_messages,
     plain_text,
 )
-from dialeval.dialogues.formats.rows import in_order, join_rows
-from dialeval.dialogues.formats.values import decoded, feedback, feedback_name, moment, reactions
+from dialeval.dialogues.formats.rows import join_rows
+from dialeval.dialogues.formats.transcripts import card_text
+from dialeval.dialogues.formats.values import feedback, moment, reactions
 
 
 def _said(speaker: str, text: object, when: object = None, name: object = None, **meta: Any) -> Turn:
@@ -120,7 +117,7 @@ def _join_activities(records: Iterable[tuple[int, Record]], lost: Lost) -> Joine
         turns = [
             _said(
                 roles[_account(one)],
-                first_of(one, "text", "speak", "summary") or _card_text(one),
+                first_of(one, "text", "speak", "summary") or card_text(one),
                 first_of(one, "timestamp", "localTimestamp"),
                 one["from"].get("name"),
                 **({"attachments": one["attachments"]} if one.get("attachments") else {}),
@@ -149,14 +146,6 @@ def _rated(activity: Record) -> dict[str, float]:
     )
 
 
-def _card_text(activity: Record) -> str | None:
-    """Return the text of cards, which a bot may send in place of a text."""
-    cards = [one.get("content") for one in activity.get("attachments") or () if isinstance(one, Mapping)]
-    held = [one for card in cards if isinstance(card, Mapping) for one in (card, *(card.get("body") or ()))]
-    texts = [str(one[key]) for one in held for key in ("title", "subtitle", "text") if one.get(key)]
-    return "\n".join(texts) or None
-
-
 def _account(activity: Record) -> str:
     found = activity["from"]
     return str(found.get("id") or found.get("name") or "")
@@ -179,116 +168,7 @@ def _sides(said: list[Record]) -> tuple[dict[str, str], dict[str, Any]]:
     return known, {"note": "roles guessed: no account says that it is a bot"}
 
 
-# Intercom
-
-
-def _is_intercom(record: Record) -> bool:
-    return "conversation_parts" in record or (
-        record.get("type") == "conversation" and isinstance(record.get("source"), Mapping)
-    )
-
-
-def _from_intercom(record: Record) -> Dialogue:
-    turns = []
-    source = record.get("source")
-    if isinstance(source, Mapping) and source.get("body"):
-        turns.append(_part({"created_at": record.get("created_at"), **source}))
-    parts = record.get("conversation_parts")
-    parts = parts.get("conversation_parts") if isinstance(parts, Mapping) else parts
-    hidden = 0
-    for part in parts or ():
-        if str(part.get("part_type")) in ("note", "note_and_reopen") or not part.get("body"):
-            hidden += str(part.get("part_type")).startswith("note")
-            continue
-        turns.append(_part(part))
-    rating = record.get("conversation_rating")
-    given: dict[str, Any] = {}
-    if isinstance(rating, Mapping) and rating.get("rating") is not None:
-        given = {"rating": rating["rating"], "comment": rating.get("remark")}
-    state = str(at(record, "ai_agent.resolution_state") or "")
-    if at(record, "ai_agent.rating") is not None:
-        given.setdefault("rating", at(record, "ai_agent.rating"))
-    if "resolution" in state or state == "routed_to_team":
-        given["resolved"] = "resolution" in state
-    kept = {
-        key: record[key] for key in ("title", "state", "tags", "ai_agent_participated") if record.get(key)
-    }
-    if hidden:
-        kept["note"] = "internal notes left out"
-    return assemble({"id": record.get("id"), "feedback": given or None, **kept}, "", turns)
-
-
-def _part(part: Mapping[str, Any]) -> Turn:
-    author = part.get("author") if isinstance(part.get("author"), Mapping) else {}
-    kind = str((author or {}).get("type") or "")
-    speaker = "user" if kind in ("user", "lead", "contact", "customer") else "assistant"
-    who = {"by": kind} if kind else {}
-    return _said(speaker, part.get("body"), part.get("created_at"), (author or {}).get("name"), **who)
-
-
-# Zendesk
-
-
-def _is_zendesk(record: Record) -> bool:
-    ticket = record.get("ticket") if isinstance(record.get("ticket"), Mapping) else record
-    comments = first_of(record, "comments") or (ticket or {}).get("comments")
-    return _is_comments(decoded(comments)) or has_list(record, "audits", "events")
-
-
-def _is_comments(found: object) -> bool:
-    return (
-        isinstance(found, list)
-        and bool(found)
-        and isinstance(found[0], Mapping)
-        and any(key in found[0] for key in ("author_id", "author", "public"))
-        and any(key in found[0] for key in ("body", "plain_body", "html_body"))
-    )
-
-
-def _from_zendesk(record: Record) -> Dialogue:
-    ticket = record["ticket"] if isinstance(record.get("ticket"), Mapping) else record
-    comments = decoded(first_of(record, "comments") or ticket.get("comments")) or [
-        {"author_id": audit.get("author_id"), "created_at": audit.get("created_at"), **event}
-        for audit in record.get("audits") or ()
-        for event in audit.get("events") or ()
-        if isinstance(event, Mapping) and event.get("type") == "Comment"
-    ]
-    asker = first_of(ticket, "requester_id", "submitter_id")
-    users = {one.get("id"): one for one in record.get("users") or () if isinstance(one, Mapping)}
-    guessed = asker is None and not users and not any(_role_of(one) for one in comments)
-    first = comments[0].get("author_id") if comments and guessed else None
-    turns, hidden = [], 0
-    for comment in comments:
-        if comment.get("public") is False:
-            hidden += 1
-            continue
-        author = comment.get("author_id")
-        known = _role_of(comment) or str(users.get(author, {}).get("role") or "")
-        asks = known == "end-user" or (not known and author in ((asker,) if not guessed else (first,)))
-        text = first_of(comment, "plain_body", "body", "html_body")
-        name = users.get(author, {}).get("name")
-        turns.append(_said("user" if asks else "assistant", text, comment.get("created_at"), name))
-    rating = ticket.get("satisfaction_rating")
-    score = rating.get("score") if isinstance(rating, Mapping) else rating
-    given = {"thumbs": score, "comment": (isinstance(rating, Mapping) and rating.get("comment")) or None}
-    kept = {
-        key: ticket[key] for key in ("subject", "status", "tags", "priority", "channel") if ticket.get(key)
-    }
-    if score in (None, "offered", "unoffered"):
-        given = {}
-    notes = ["internal notes left out"] * bool(hidden) + [
-        "roles guessed: who wrote first is the customer"
-    ] * guessed
-    if notes:
-        kept["note"] = "; ".join(notes)
-    return assemble({"id": ticket.get("id"), "feedback": given or None, **kept}, "", turns)
-
-
-def _role_of(comment: Mapping[str, Any]) -> str:
-    author = comment.get("author")
-    return str(
-        (author.get("role") if isinstance(author, Mapping) else None) or comment.get("author_role") or ""
-    )
+# Sunshine
 
 
 def _is_sunshine(record: Record) -> bool:
@@ -312,32 +192,52 @@ def _is_slack(record: Record) -> bool:
 
 def _join_slack(records: Iterable[tuple[int, Record]], lost: Lost) -> Joined:
     """Read a channel's export: each thread is a dialogue; messages without a thread are one together."""
-    threads: dict[str, list[tuple[int, Record]]] = defaultdict(list)
+    threads: dict[tuple[str, str], list[tuple[int, Record]]] = defaultdict(list)
     held = ((number, one) for number, record in records for one in record.get("messages") or (record,))
     for number, record in held:
         if record.get("subtype") in ("channel_join", "channel_leave", "channel_topic", "channel_purpose"):
             lost(number, f"{record['subtype']}: no message")
             continue
-        threads[str(record.get("thread_ts") or "")].append((number, record))
-    for name, said in threads.items():
+        threads[record.get("channel_name", ""), str(record.get("thread_ts") or "")].append((number, record))
+    for (channel, name), said in threads.items():
         said.sort(key=lambda one: float(one[1].get("ts") or 0))
         bots = any(_is_bot(one) for _, one in said)
         turns = [
             _said(
                 "assistant" if _is_bot(one) else ("user" if bots else _person(one)),
-                one.get("text") or _block_text(one.get("blocks")),
+                html.unescape(str(one.get("text") or _block_text(one.get("blocks")))),
                 float(one["ts"]),
                 _person(one),
             )
             for _, one in said
         ]
-        rest: dict[str, Any] = {"id": f"thread-{name}" if name else ""}
+        rest: dict[str, Any] = {"id": "-".join(filter(None, (channel, name and f"thread-{name}")))}
         for place, (_, one) in enumerate(said):
             if _is_bot(one) and (thumbs := reactions(one.get("reactions"))):
                 turns[place] = msgspec.structs.replace(turns[place], feedback=thumbs)
         if not name:
             rest["note"] = "messages outside of threads are read as one dialogue"
         yield said[0][0], assemble(rest, "", turns)
+
+
+def is_slack_export(path: str | Path) -> bool:
+    """Whether a folder is the export of a workspace: a folder a channel, a file a day."""
+    return Path(path).is_dir() and all(
+        (Path(path) / f"{one}.json").is_file() for one in ("users", "channels")
+    )
+
+
+def slack_messages(path: str | Path) -> Iterator[tuple[int, Record]]:
+    """Yield the messages of a workspace with their channel and who wrote them, each channel by its days."""
+    folder = Path(path)
+    people = {one.get("id"): one for one in msgspec.json.decode((folder / "users.json").read_bytes())}
+    days = sorted(folder.glob("*/*.json"))
+    said = ((day.parent.name, one) for day in days for one in msgspec.json.decode(day.read_bytes()))
+    for number, (channel, one) in enumerate(said, 1):
+        account = people.get(one.get("user"), {})
+        known = {"user_profile": account.get("profile"), "bot_id": account.get("id")}
+        kept = {key: value for key, value in known.items() if key != "bot_id" or account.get("is_bot")}
+        yield number, {"channel_name": channel, **kept, **one}
 
 
 def _block_text(blocks: Any) -> str:
@@ -360,89 +260,7 @@ def _person(message: Record) -> str:
     return str(real or first_of(message, "username", "user", "bot_id") or "unknown")
 
 
-# Transcripts of platforms whose messages say who spoke: only names differ
-
-
-@dataclass(frozen=True, slots=True)
-class Transcript:
-    """Where a platform's export of one conversation keeps what.
-
-    Attributes:
-        name: The format.
-        what: One line for `dialeval list formats`.
-        items: The key of the list of messages.
-        inside: Names that its first entry has.
-        kinds: The key of an entry that says what it is, and the kinds that are messages.
-        ids: Paths to the conversation's id.
-    """
-
-    name: str
-    what: str
-    items: str
-    inside: tuple[str, ...]
-    kinds: tuple[str, frozenset[str]]
-    ids: tuple[str, ...]
-
-    def fits(self, record: Record) -> bool:
-        """Whether a record is such a conversation."""
-        return (
-            has_items(record, self.items, *self.inside) and plain_message(self._said(record)[0]) is not None
-        )
-
-    def _said(self, record: Record) -> list[Record]:
-        key, kinds = self.kinds
-        accounts = {one.get("ParticipantId"): one for one in record.get("Participants") or ()}
-        entries = (one for one in decoded(record[self.items]) if isinstance(one, dict))
-        return [
-            {**accounts.get(one.get("ParticipantId"), {}), **one}
-            for one in entries
-            if one.get(key) in (None, *kinds)
-        ]
-
-    def parse(self, record: Record) -> Dialogue:
-        """Return the conversation; entries that are no messages are counted in its note."""
-        said = in_order(self._said(record))
-        turns = [_as_bot(turn) for turn in parse_messages(said)]
-        skipped = len(decoded(record[self.items])) - len(said)
-        note = {"note": f"{skipped} entries that are no messages left out"} if skipped else {}
-        name = next((found for path in self.ids if (found := at(record, path))), None)
-        rated = {key: value for key, value in record.items() if feedback_name(key)}
-        return assemble({"id": name, **rated, **note}, "", turns)
-
-
-def _as_bot(turn: Turn) -> Turn:
-    """Take what a platform says in the name of its flows (`SYSTEM`) for the bot."""
-    return msgspec.structs.replace(turn, speaker="assistant") if turn.speaker == "system" else turn
-
-
-TRANSCRIPTS = (
-    Transcript(
-        "discord",
-        "Discord channels as DiscordChatExporter writes them",
-        "messages",
-        ("author", "content", "timestamp"),
-        ("type", frozenset(("Default", "Reply", "ThreadStarterMessage"))),
-        ("channel.id",),
-    ),
-    Transcript(
-        "connect",
-        "Amazon Connect chat transcripts, Contact Lens too",
-        "Transcript",
-        ("Id",),
-        ("Type", frozenset(("MESSAGE",))),
-        ("ContactId", "CustomerMetadata.ContactId", "InitialContactId"),
-    ),
-    Transcript(
-        "zendesk-chat",
-        "Zendesk Chat: history with msg and sender_type",
-        "history",
-        ("type",),
-        ("type", frozenset(("chat.msg",))),
-        ("id",),
-    ),
-)
 SHAPES = (
-    *(RecordShape(one.name, one.what, (one.items, *one.inside), one.fits, one.parse) for one in TRANSCRIPTS),
     RecordShape(
         "rasa",
         "Rasa tracker: events of user and bot",
@@ -463,20 +281,6 @@ SHAPES = (
         ("channelId", "conversation", "recipient", "replyToId"),
         _is_activity,
         join=_join_activities,
-    ),
-    RecordShape(
-        "intercom",
-        "Intercom conversations with their parts",
-        ("conversation_parts", "source", "conversation_rating"),
-        _is_intercom,
-        _from_intercom,
-    ),
-    RecordShape(
-        "zendesk",
-        "Zendesk tickets with comments",
-        ("ticket", "comments", "requester_id", "audits"),
-        _is_zendesk,
-        _from_zendesk,
     ),
     RecordShape(
         "sunshine",

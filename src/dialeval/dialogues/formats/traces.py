@@ -10,20 +10,24 @@ Looked up in: Langfuse API v3 and export fields, LangSmith run format, both as o
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
 
 from dialeval.dialogues.dialogue import Dialogue, Passage, Turn, clean_turn
+from dialeval.dialogues.formats.chats import is_messages
 from dialeval.dialogues.formats.records import (
     Joined,
     Lost,
     Record,
     RecordShape,
+    at,
     checked_calls,
+    described,
     first_of,
+    found,
     has_list,
     turns_in,
 )
@@ -32,12 +36,15 @@ from dialeval.dialogues.formats.values import (
     feedback,
     feedback_in,
     feedback_name,
+    instant,
     moment,
     passages,
     plain_name,
+    reactions,
     tool_calls,
 )
 
+_UNNAMED = re.compile(r"record \d+")  # a record without an id: its content is its name
 _BY_MODELS = ("EVAL", "LLM", "CODE", "LLM_JUDGE", "AI_JUDGE")
 _BY_USERS = re.compile(r"user|thumb|feedback|rating|csat|satisf|resolved|helpful|like|nps", re.IGNORECASE)
 
@@ -60,10 +67,17 @@ class Call:
     feedback: dict[str, float] = field(default_factory=dict)
     scores: dict[str, Any] = field(default_factory=dict)
     failed: bool = False
+    meta: dict[str, Any] = field(default_factory=dict)
 
 
-def conversations(calls: Iterable[Call], lost: Lost) -> Joined:
-    """Yield the dialogues that calls make up, each with the line of its first call."""
+def conversations(calls: Iterable[Call], lost: Lost, *, single: bool = False) -> Joined:
+    """Yield the dialogues that calls make up, each with the line of its first call.
+
+    Args:
+        calls: Those of one trace need not stand together.
+        lost: Told what is in no dialogue.
+        single: Whether it is usual that a trace belongs to no session.
+    """
     traces: dict[str, list[Call]] = defaultdict(list)
     for call in calls:
         traces[call.trace].append(call)
@@ -72,12 +86,14 @@ def conversations(calls: Iterable[Call], lost: Lost) -> Joined:
         session = next((call.session for call in some if call.session), None)
         sessions[f"session {session}" if session else f"trace {name}"].append(some)
     for key, several in sessions.items():
-        several.sort(key=lambda some: min(call.time for call in some))
+        several.sort(key=lambda some: min(instant(call.time) for call in some))
         kind, _, name = key.partition(" ")
-        made = _conversation(name, several, lost)
+        made = _conversation("" if _UNNAMED.fullmatch(name) else name, several, lost)
         if made.turns and kind == "trace":
-            made.meta["trace"] = name
-            made.meta.setdefault("note", "no session: the trace is a dialogue of its own")
+            made.meta.update(several[0][0].meta)
+            if not single:
+                made.meta["trace"] = name
+                made.meta.setdefault("note", "no session: the trace is a dialogue of its own")
         line = min(call.line for some in several for call in some)
         if made.turns:
             yield line, made
@@ -91,14 +107,12 @@ def _conversation(name: str, several: list[list[Call]], lost: Lost) -> Dialogue:
     meta: dict[str, Any] = {}
     models = []
     for calls in several:
-        calls.sort(key=lambda call: call.time)
-        new = _answer(calls, lost)
+        calls.sort(key=lambda call: instant(call.time))
+        new, known = _answer(calls, lost), len(turns)
         turns = _continued(turns, new)
         given = {key: value for call in calls for key, value in call.feedback.items()}
-        last = next(
-            (place for place in reversed(range(len(turns))) if turns[place].speaker == "assistant"), None
-        )
-        if last is not None:
+        last = next((n for n in reversed(range(known, len(turns))) if turns[n].speaker == "assistant"), None)
+        if last is not None and not _UNNAMED.fullmatch(calls[0].trace):
             turns[last] = _of_trace(turns[last], calls[0].trace)
         if given and last is not None:
             turns[last] = msgspec.structs.replace(turns[last], feedback={**turns[last].feedback, **given})
@@ -123,6 +137,8 @@ def _answer(calls: list[Call], lost: Lost) -> list[Turn]:
     roots = [call for call in calls if call.kind == "root" and (call.before or call.after)]
     final = _last_said(roots[0].after) if roots else None
     for place, call in enumerate(models):
+        if call.failed and not call.after:
+            lost(call.line, "a call that failed, without an answer")
         said = _last_said(call.after)
         later = (turn for other in models[place + 1 :] for turn in other.before)
         carried = any(_key(turn) == _key(one) for turn in later for one in call.after)
@@ -190,80 +206,6 @@ def _continued(turns: list[Turn], new: list[Turn]) -> list[Turn]:
     return [*turns, *new[overlap:]]
 
 
-# Langfuse
-
-_LANGFUSE_TYPES = (
-    *("GENERATION", "SPAN", "EVENT", "AGENT", "TOOL", "CHAIN", "RETRIEVER", "EMBEDDING", "EVALUATOR"),
-    "GUARDRAIL",
-)
-
-
-def _is_langfuse(record: Record) -> bool:
-    if isinstance(record.get("trace"), Mapping) and has_list(record, "observations"):
-        return True
-    if has_list(record, "traces") and isinstance(decoded(record.get("traces")), list):
-        return all("input" in one and "output" in one for one in decoded(record["traces"])[:1])
-    if str(record.get("type")) in _LANGFUSE_TYPES and first_of(record, "traceId", "trace_id"):
-        return "run_type" not in record
-    keys = (
-        *("sessionId", "session_id", "userId", "user_id", "htmlPath", "observations", "projectId"),
-        "project_id",
-    )
-    about = ("timestamp", "release", "bookmarked", "environment", "totalCost", "latency", "scores")
-    return (
-        ("input" in record and "output" in record)
-        and any(key in record for key in keys)
-        and any(key in record for key in about)
-        and "run_type" not in record
-    )
-
-
-def _join_langfuse(records: Iterable[tuple[int, Record]], lost: Lost) -> Joined:
-    calls: list[Call] = []
-    for number, record in records:
-        calls += _langfuse_calls(record, number, lost)
-    yield from conversations(calls, lost)
-
-
-def _langfuse_calls(record: Mapping[str, Any], number: int, lost: Lost) -> Iterator[Call]:
-    if isinstance(decoded(record.get("traces")), list):
-        for one in decoded(record["traces"]):
-            if isinstance(one, Mapping):
-                yield from _langfuse_calls({"sessionId": record.get("id"), **one}, number, lost)
-        return
-    if isinstance(record.get("trace"), Mapping):
-        inner = {**record["trace"], "observations": record.get("observations")}
-        yield from _langfuse_calls({"scores": record.get("scores"), **inner}, number, lost)
-        return
-    trace = first_of(record, "traceId", "trace_id")
-    kind = str(record.get("type") or "") if trace else "TRACE"
-    session = first_of(record, "sessionId", "session_id")
-    name = str(trace or record.get("id") or f"record {number}")
-    time = moment(first_of(record, "startTime", "start_time", "timestamp", "createdAt", "created_at")) or ""
-    kinds = {"TRACE": "root", "GENERATION": "model", "TOOL": "tool", "RETRIEVER": "retriever"}
-    call = Call(kinds.get(kind, "other"), number, name, session and str(session), time, record.get("name"))
-    call.given, call.returned = decoded(record.get("input")), decoded(record.get("output"))
-    if call.kind in ("root", "model"):
-        call.before, call.after = turns_in(call.given, "user"), turns_in(call.returned, "assistant")
-        model = first_of(record, "model", "providedModelName", "provided_model_name", "internalModel")
-        call.after = dated(call.after, time, model)
-        call.feedback, call.scores = rated(decoded(record.get("scores")))
-        call.feedback |= feedback_in(record)  # the table has a column for each score
-    elif call.kind == "retriever" or _looks_retrieved(call):
-        call.kind, call.passages = "retriever", retrieved(call.returned)
-    call.failed = str(record.get("level")) == "ERROR"
-    yield call
-    for one in decoded(record.get("observations")) or ():
-        if isinstance(one, Mapping):
-            yield from _langfuse_calls({"traceId": name, "sessionId": session, **one}, number, lost)
-        elif not isinstance(one, str):
-            lost(number, "an observation that is no object")
-
-
-def _looks_retrieved(call: Call) -> bool:
-    return call.kind == "other" and bool(re.search(r"retriev|search|lookup", call.name or "", re.IGNORECASE))
-
-
 def retrieved(found: Any) -> tuple[Passage, ...]:
     """Return the passages among what a retriever returned."""
     if isinstance(found, Mapping):
@@ -274,22 +216,30 @@ def retrieved(found: Any) -> tuple[Passage, ...]:
     return passages(found)
 
 
-def rated(scores: Any) -> tuple[dict[str, float], dict[str, Any]]:
-    """Return what users said, and what evaluators did; Langfuse keeps both as scores."""
+def rated(*found: Any) -> tuple[dict[str, float], dict[str, Any]]:
+    """Return what users said, and what evaluators did; products keep both as scores."""
     by_users: dict[str, float] = {}
     others: dict[str, Any] = {}
-    if isinstance(scores, Mapping):
-        scores = [{"name": key, "value": value} for key, value in scores.items()]
-    for one in scores if isinstance(scores, list) else ():
-        if not isinstance(one, Mapping):
-            continue
-        name, value = str(one.get("name")), first_of(one, "value", "stringValue", "string_value")
-        value = value[0] if isinstance(value, list) and value else value
-        if _BY_USERS.search(name) and str(one.get("source")).upper() not in _BY_MODELS:
-            by_users |= feedback(value, feedback_name(name) or plain_name(name))
-        elif value is not None:
-            others[name] = value
+    for scores in found:
+        if isinstance(scores, Mapping):
+            scores = [{"name": key, "value": value} for key, value in scores.items()]  # noqa: PLW2901
+        for one in scores if isinstance(scores, list) else ():
+            if not isinstance(one, Mapping):
+                continue
+            if emoji := at(one, "payload.emoji"):  # a reaction in Weave
+                by_users |= reactions([emoji])
+                continue
+            name, value = str(first_of(one, "name", "key")), first_of(one, *_VALUES)
+            value = first_of(value, "avg", *_VALUES) if isinstance(value, Mapping) else value
+            value = value[0] if isinstance(value, list) and value else value
+            if _BY_USERS.search(name) and str(one.get("source")).upper() not in _BY_MODELS:
+                by_users |= feedback(value, feedback_name(name) or plain_name(name))
+            elif value is not None:
+                others[name] = value
     return by_users, others
+
+
+_VALUES = ("value", "stringValue", "string_value", "score")
 
 
 def dated(turns: list[Turn], time: str, model: object) -> list[Turn]:
@@ -303,91 +253,151 @@ def dated(turns: list[Turn], time: str, model: object) -> list[Turn]:
     ]
 
 
-# LangSmith
+# Products that log calls as records: only names differ
 
 
-def _is_langsmith(record: Record) -> bool:
-    return "run_type" in record and "inputs" in record
+@dataclass(frozen=True, slots=True)
+class Traced:
+    """Where a product's log of calls keeps what; the first path that leads somewhere counts.
+
+    Attributes:
+        name: The format.
+        what: One line for `dialeval list formats`.
+        keys: Names that mark it.
+        kind: What kind of call it is, as the product says.
+        kinds: Patterns of these names, and what they mean: `model`, `tool`, `retriever`, `root` or `other`.
+        trace: What joins calls to an answer.
+        session: What joins answers to a dialogue.
+        parent: The call above; one without any that is nothing else is the root of its trace.
+        inside: Keys of records below, and what these inherit, by path.
+        marks: Sets of names, of which a record has one.
+        by_content: Whether what is given messages is a call of a model, whatever it is called.
+    """
+
+    name: str
+    what: str
+    keys: tuple[str, ...]
+    kind: tuple[str, ...]
+    kinds: tuple[tuple[str, str], ...]
+    trace: tuple[str, ...]
+    session: tuple[str, ...]
+    parent: tuple[str, ...]
+    inside: tuple[tuple[str, dict[str, str]], ...] = ()
+    by_content: bool = False
+    marks: tuple[tuple[str, ...], ...] = ()
+
+    def fits(self, record: Record) -> bool:
+        """Whether a record has all names of one of the sets that mark such a call."""
+        return any(all(key in record for key in names) for names in self.marks)
+
+    def join(self, records: Iterable[tuple[int, Record]], lost: Lost) -> Joined:
+        """Yield the dialogues of all records."""
+        calls = (self._call(one, number) for number, record in records for one in self._unfolded(record))
+        yield from conversations(calls, lost)
+
+    def _unfolded(self, record: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+        if isinstance(record.get("trace"), Mapping):  # Langfuse's download of one trace
+            record = {**record["trace"], **{key: value for key, value in record.items() if key != "trace"}}
+        if not isinstance(decoded(record.get("traces")), list):  # a session holds traces and nothing else
+            yield record
+        for key, inherited in self.inside:
+            known = {name: value for name, path in inherited.items() if (value := at(record, path))}
+            held = decoded(record.get(key))
+            for one in held if isinstance(held, list) else ():
+                if isinstance(one, Mapping):  # a list of the API has only the ids of what is below
+                    yield from self._unfolded({**known, **one})
+
+    def _call(self, record: Mapping[str, Any], number: int) -> Call:
+        trace, name = found(record, *self.trace), str(found(record, *_CALLED) or "")
+        session, time = found(record, *self.session), str(moment(found(record, *_STARTED)) or "")
+        said = str(found(record, *self.kind) or "")
+        kind = next((kind for pattern, kind in self.kinds if re.search(pattern, said)), "other")
+        if kind == "other" and self.by_content and is_messages(at(record, "inputs.messages")):
+            kind = "model"
+        elif kind == "other" and re.search(r"retriev|search|lookup", name, re.IGNORECASE):
+            kind = "retriever"
+        elif kind == "other" and not found(record, *self.parent):
+            kind = "root"
+        call = Call(kind, number, str(trace or f"record {number}"), session and str(session), time, name)
+        call.given, call.returned = found(record, *_WENT_IN), found(record, *_CAME_OUT)
+        if kind in ("root", "model"):
+            call.before = turns_in(call.given, "user")
+            call.after = dated(_only_new(call), time, found(record, *_MODELS))
+            call.feedback, call.scores = rated(*(at(record, path) for path in _SCORES))
+            call.feedback |= feedback_in(record)  # the table has a column for each score
+        elif kind == "retriever":
+            call.passages = retrieved(call.returned)
+        elif kind == "tool":
+            call.given = decoded(_inner(call.given, "input"))
+            call.returned = _inner(_inner(call.returned, "output"), "content")
+        call.failed = bool(first_of(record, "error", "exception")) or record.get("level") == "ERROR"
+        return call
 
 
-def _join_langsmith(records: Iterable[tuple[int, Record]], lost: Lost) -> Joined:
-    calls: list[Call] = []
-    for number, record in records:
-        calls += _langsmith_calls(record, number, None)
-    yield from conversations(calls, lost)
-
-
-def _langsmith_calls(run: Mapping[str, Any], number: int, thread: str | None) -> Iterator[Call]:
-    extra = decoded(run.get("extra"))
-    about = extra.get("metadata") if isinstance(extra, Mapping) else None
-    about = about if isinstance(about, Mapping) else decoded(run.get("metadata"))
-    names = ("thread_id", "session_id", "conversation_id")
-    thread = (isinstance(about, Mapping) and first_of(about, *names)) or run.get("thread_id") or thread
-    trace = str(run.get("trace_id") or run.get("id") or f"record {number}")
-    root = not (run.get("parent_run_id") or run.get("parent_run_ids"))
-    kinds = {"llm": "model", "tool": "tool", "retriever": "retriever"}
-    kind = kinds.get(str(run.get("run_type")), "root" if root else "other")
-    time = str(moment(run.get("start_time")) or run.get("dotted_order") or "")
-    call = Call(kind, number, trace, thread and str(thread), time, run.get("name"))
-    call.given, call.returned = decoded(run.get("inputs")), decoded(run.get("outputs"))
-    if kind in ("root", "model"):
-        call.before = turns_in(call.given, "user")
-        call.after = _only_new(call)
-        model = isinstance(about, Mapping) and first_of(about, "ls_model_name", "model_name", "model")
-        call.after = dated(call.after, time, model or None)
-        stats = decoded(run.get("feedback_stats"))
-        rows = decoded(run.get("feedback"))
-        scores = (
-            [{"name": one.get("key"), "value": first_of(one, "score", "value")} for one in rows or ()]
-            if isinstance(rows, list)
-            else []
-        )
-        scores += [
-            {"name": key, "value": value.get("avg") if isinstance(value, Mapping) else value}
-            for key, value in (stats.items() if isinstance(stats, Mapping) else ())
-        ]
-        call.feedback, call.scores = rated(scores)
-    elif kind == "retriever":
-        call.passages = retrieved(call.returned)
-    else:
-        given = call.given.get("input", call.given) if isinstance(call.given, Mapping) else call.given
-        call.given = decoded(given)
-        call.returned = (
-            call.returned.get("output", call.returned)
-            if isinstance(call.returned, Mapping)
-            else call.returned
-        )
-        if isinstance(call.returned, Mapping) and isinstance(call.returned.get("content"), str):
-            call.returned = call.returned["content"]
-    call.failed = bool(run.get("error"))
-    yield call
-    for one in run.get("child_runs") or ():
-        if isinstance(one, Mapping):
-            yield from _langsmith_calls(
-                {"parent_run_id": run.get("id"), "trace_id": trace, **one}, number, thread and str(thread)
-            )
+def _inner(found: Any, key: str) -> Any:
+    """Return what a tool was given or said, which libraries wrap with a name, or as a message."""
+    if isinstance(found, Mapping) and found.get("lc"):
+        found = found.get("kwargs")
+    return found[key] if isinstance(found, Mapping) and found.get(key) is not None else found
 
 
 def _only_new(call: Call) -> list[Turn]:
-    """Return the outputs of a run without the inputs, which graphs put in front of them."""
+    """Return the outputs of a call without the inputs, which graphs put in front of them."""
     after = turns_in(call.returned, "assistant")
     keys, given = [_key(turn) for turn in after], [_key(turn) for turn in call.before]
     return after[len(given) :] if given and keys[: len(given)] == given else after
 
 
-SHAPES = (
-    RecordShape(
-        "langsmith",
-        "LangSmith runs, joined by thread",
-        ("run_type", "inputs", "outputs", "trace_id", "dotted_order"),
-        _is_langsmith,
-        join=_join_langsmith,
+_ABOUT = ("extra.metadata", "metadata")
+_CALLED = ("span_data.name", "name", "op_name")
+_STARTED = (
+    *("startTime", "start_time", "started_at", "timestamp", "createdAt", "created_at", "dotted_order"),
+)
+_WENT_IN = ("input", "inputs", "span_data.input")
+_CAME_OUT = ("output", "outputs", "span_data.output")
+_MODELS = (
+    *(
+        "model",
+        "providedModelName",
+        "provided_model_name",
+        "internalModel",
+        "span_data.model",
+        "inputs.model",
     ),
-    RecordShape(
-        "langfuse",
-        "Langfuse traces and observations, joined by session",
-        ("traceId", "trace_id", "sessionId", "observations", "input", "output", "htmlPath"),
-        _is_langfuse,
-        join=_join_langfuse,
-    ),
+    *(f"{where}.{key}" for where in _ABOUT for key in ("ls_model_name", "model_name", "model")),
+)
+_SCORES = ("scores", "feedback", "feedback_stats", "summary.weave.feedback")
+
+
+def _is_langfuse(record: Record) -> bool:
+    if isinstance(record.get("trace"), Mapping) and has_list(record, "observations"):
+        return True
+    if has_list(record, "traces") and isinstance(decoded(record.get("traces")), list):
+        return all("input" in one and "output" in one for one in decoded(record["traces"])[:1])
+    if re.fullmatch(_LANGFUSE_TYPES, str(record.get("type"))) and first_of(record, "traceId", "trace_id"):
+        return "run_type" not in record
+    keys = (
+        "sessionId",
+        "session_id",
+        "userId",
+        "user_id",
+        "htmlPath",
+        "observations",
+        "projectId",
+        "project_id",
+    )
+    about = ("timestamp", "release", "bookmarked", "environment", "totalCost", "latency", "scores")
+    return (
+        ("input" in record and "output" in record)
+        and any(key in record for key in keys)
+        and any(key in record for key in about)
+        and "run_type" not in record
+    )
+
+
+_LANGFUSE_TYPES = "GENERATION|SPAN|EVENT|AGENT|TOOL|CHAIN|RETRIEVER|EMBEDDING|EVALUATOR|GUARDRAIL"
+_FITS: dict[str, Callable[[Record], Any]] = {"langfuse": _is_langfuse}
+TRACED = tuple(Traced(**one) for one in described("traces"))
+SHAPES = tuple(
+    RecordShape(one.name, one.what, one.keys, _FITS.get(one.name, one.fits), join=one.join) for one in TRACED
 )

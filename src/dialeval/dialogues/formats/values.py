@@ -8,6 +8,7 @@ import math
 import re
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from functools import lru_cache
 from typing import Any
 
@@ -34,7 +35,7 @@ _BAD = frozenset(
     )
 )
 _TEXTS = ("text", "page_content", "pageContent", "content", "document.content", "passage", "snippet", "chunk")
-_SOURCES = ("source", "title", "document.id", "file_name", "doc_uri", "url", "uri", "id", "id_")
+_SOURCES = ("source", "title", "document.id", "file_name", "filename", "doc_uri", "url", "uri", "id", "id_")
 
 
 @lru_cache(4096)
@@ -74,15 +75,33 @@ def moment(found: object) -> str | None:
     """
     if isinstance(found, str) and found.isdigit() and len(found) >= 10:
         found = int(found)
+    if isinstance(found, list) and len(found) == 2 and all(isinstance(one, int) for one in found):
+        found = found[0] + found[1] / 1e9  # OpenTelemetry in JavaScript: seconds and nanoseconds
     if isinstance(found, bool) or not isinstance(found, int | float):
         return found if isinstance(found, str) and found.strip() else None
     seconds = float(found)
     while seconds > 1e11:
         seconds /= 1000
     try:
-        return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+        return datetime.fromtimestamp(seconds, UTC).isoformat().replace("+00:00", "Z")
     except (ValueError, OverflowError, OSError):
         return None
+
+
+def instant(time: str | None) -> tuple[float, str]:
+    """Return what times sort by: an instant, whatever its zone and precision; what is none sorts as text.
+
+    >>> instant("2026-01-01T00:00:00.5Z") > instant("2026-01-01T01:00:00+01:00") > instant(None)
+    True
+    """
+    try:
+        read = datetime.fromisoformat(time or "")
+    except ValueError:
+        try:
+            read = parsedate_to_datetime(time or "")  # as in mails: Twilio
+        except ValueError:
+            return 0.0, time or ""
+    return (read if read.tzinfo else read.replace(tzinfo=UTC)).timestamp(), ""
 
 
 # Feedback
@@ -152,15 +171,18 @@ def feedback(found: object, name: str = "feedback", meta: dict[str, Any] | None 
 
 def _in_words(found: str, name: str, meta: dict[str, Any] | None) -> dict[str, float]:
     word = re.sub(r"(?<=\w)[- ]", "_", found.strip().lower())
-    if word in _GOOD | _BAD:
+    if word in _GOOD | _BAD and name not in _WORDS:
         return {name if name in ("resolved", "helpful") else "thumbs": float(word in _GOOD)}
     try:
         return feedback(float(word), name, meta)
     except ValueError:
         if meta is not None:
-            comment = name in ("comment", "text", "feedback", "reason")
+            comment = name in (*_WORDS, "feedback")
             meta["feedback_comment" if comment else f"feedback_{name}"] = found
     return {}
+
+
+_WORDS = ("comment", "text", "reason", "remark", "note")
 
 
 def reactions(found: object) -> dict[str, float]:
@@ -172,7 +194,8 @@ def reactions(found: object) -> dict[str, float]:
     given: dict[str, float] = {}
     for one in found if isinstance(found, list) else ():
         named = one.get("emoji", one) if isinstance(one, Mapping) else one
-        word = named.get("name") or named.get("type") if isinstance(named, Mapping) else named
+        keys = ("name", "reactionType", "type") if isinstance(named, Mapping) else ()
+        word = next((named[key] for key in keys if named.get(key)), None if keys else named)
         given |= {key: value for key, value in feedback(word, "thumbs").items() if key == "thumbs"}
     return given
 
@@ -198,7 +221,7 @@ def _passage(one: Any) -> Passage:
         return one
     if not isinstance(one, Mapping):
         return Passage(clean_text(one if isinstance(one, str) else as_text(one))[0])
-    for key in ("document", "node"):  # a hit: {"document": {…}, "score": …}
+    for key in ("document", "node", "data"):  # a hit: {"document": {…}, "score": …}
         one = one[key] if isinstance(one.get(key), Mapping) else one
     about = decoded(one.get("metadata"))
     about = about if isinstance(about, Mapping) else {}
@@ -234,7 +257,8 @@ def _tool_call(one: object) -> ToolCall:
     names = (inner.get(key) for key in ("name", "toolName", "tool_name", "function", "action"))
     name = next((found for found in names if isinstance(found, str) and found), "")
     keys = ("arguments", "args", "input", "input_parameters", "inputParameters", "parameters", "kwargs")
-    given: object = next((inner[key] for key in (*keys, "tool_kwargs") if inner.get(key) is not None), {})
+    others = ("tool_kwargs", "server_tool_call")
+    given: object = next((inner[key] for key in (*keys, *others) if inner.get(key) is not None), {})
     ids = ("id", "call_id", "toolCallId", "tool_call_id", "toolUseId")
     key = next((one[key] for key in ids if one.get(key)), None)
     return ToolCall(clean_text(name)[0], _arguments(given), str(key) if key else None)
@@ -256,6 +280,8 @@ def text_of(part: Mapping[str, Any]) -> Any:
         return part["text"]
     if isinstance(part.get("text"), Mapping):  # Assistants API: {"text": {"value": …}}
         return part["text"].get("value")
+    if isinstance(part.get("document"), Mapping):  # Cohere
+        return part["document"].get("data")
     kind = part.get("type")
     return part.get(str(kind)) or part.get("content") if kind in ("text", "refusal") else None
 

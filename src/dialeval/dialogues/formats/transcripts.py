@@ -1,0 +1,238 @@
+"""Conversations as support desks and messengers export them: a table says where each keeps what.
+
+What a customer never saw (internal notes) is left out and noted, entries that are no messages (joins, calls,
+assignments) are counted in the note, bodies in HTML become text, and messages are put in the order of their
+times, since interfaces often list the newest first.
+
+`formats.toml` is the table; what was looked up and what was written from memory is said in `docs/logs.md`.
+"""
+
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+from dialeval.dialogues.dialogue import Dialogue
+from dialeval.dialogues.formats.records import (
+    Record,
+    RecordShape,
+    assemble,
+    at,
+    described,
+    first_of,
+    found,
+    kept_of,
+    parse_messages,
+    plain_text,
+)
+from dialeval.dialogues.formats.rows import in_order
+from dialeval.dialogues.formats.values import decoded, feedback, feedback_name, moment
+
+Accounts = tuple[dict[str, str], str | None]
+"""The role of each account of a conversation, and what had to be guessed."""
+_TIMES = (
+    *("created_at", "createdAt", "created_time", "timestamp", "AbsoluteTime", "date_unixtime", "date_sent"),
+    *("date_created", "createdDateTime", "transcriptedTimestamp", "clientTimestamp", "date"),
+)
+_NAMES = (
+    *("author.name", "author.nickname", "name", "DisplayName", "from.user.displayName", "senderDisplayName"),
+    "from.application.displayName",
+)
+_MEDIA = ("attachments", "media", "photo", "file")
+_KEPT = ("title", "state", "subject", "status", "tags", "priority", "channel", "ai_agent_participated")
+
+
+def _nobody(record: Record) -> Accounts:
+    return {}, None
+
+
+@dataclass(frozen=True, slots=True)
+class Transcript:
+    """Where a platform's export of a conversation keeps what; the first path that leads somewhere counts.
+
+    Attributes:
+        name: The format.
+        what: One line for `dialeval list formats`.
+        items: Paths to messages; all of them are read.
+        inside: Paths of which one of the first messages has each.
+        who: Who spoke: a role, a kind of account, or an account.
+        users: A pattern of those who ask.
+        bots: A pattern of those who answer; who is neither keeps the name.
+        said: The text.
+        kinds: What an entry is, and a pattern of those that are messages.
+        hidden: The same, of what the customer never saw.
+        session: What in a message names its conversation, where a file may hold several.
+        ids: The conversation's id.
+        rated: What the customer said of it, and what that is called.
+        accounts: Roles by account, where messages name accounts only.
+    """
+
+    name: str
+    what: str
+    items: tuple[str, ...]
+    inside: tuple[str, ...]
+    who: tuple[str, ...]
+    users: str
+    bots: str
+    said: tuple[str, ...] = ("text",)
+    kinds: tuple[str, str] = ("", "")
+    hidden: tuple[str, str] = ("", "(?!)")
+    session: tuple[str, ...] = ()
+    ids: tuple[str, ...] = ("id",)
+    rated: tuple[tuple[str, str], ...] = ()
+    accounts: Callable[[Record], Accounts] = _nobody
+
+    def fits(self, record: Record) -> bool:
+        """Whether a record is such a conversation, or a page of messages of some."""
+        first = list(islice(self._entries(record), 8))
+        said = any(found(one, *self.who) is not None and found(one, *self.said) for one in first)
+        return said and all(any(at(one, path) is not None for one in first) for path in self.inside)
+
+    def _entries(self, record: Record) -> Iterator[Record]:
+        record = _zendesk_audits(record) if "audits" in record else record
+        for path in self.items:
+            held = at(record, path)
+            if isinstance(held, Mapping) and found(held, *self.said):  # Intercom's first message
+                yield {**kept_of(record, "created_at"), **held}
+            yield from (one for one in held if isinstance(one, dict)) if isinstance(held, list) else ()
+
+    def parse(self, record: Record) -> list[Dialogue]:
+        """Return the conversations of a record; entries that are no messages are counted in their note."""
+        roles, guess = self.accounts(record)
+        chats: dict[str, list[Record]] = defaultdict(list)
+        hidden = dropped = 0
+        for entry in self._entries(record):
+            if self._is(entry, self.hidden, missing=False):
+                hidden += 1
+            elif not self._is(entry, self.kinds, missing=True) or not found(entry, *self.said, *_MEDIA):
+                dropped += 1
+            else:
+                named = sorted(str(value) for path in self.session if (value := at(entry, path)))
+                chats[" ".join(named)].append(self._message(entry, roles))
+        notes = ["internal notes left out"] if hidden else []
+        notes += [f"{dropped} entries that are no messages left out"] if dropped else []
+        note = {"note": "; ".join(notes + ([guess] if guess else []))} if notes or guess else {}
+        return [self._dialogue(record, name, said, note) for name, said in chats.items()]
+
+    def _is(self, entry: Record, which: tuple[str, str], *, missing: bool) -> bool:
+        value = at(entry, which[0]) if which[0] else None
+        return missing if value is None else bool(re.fullmatch(which[1], str(value)))
+
+    def _message(self, entry: Record, roles: dict[str, str]) -> Record:
+        who = found(entry, *self.who)
+        speaker = roles.get(str(who), who)
+        if speaker is not None and re.search(self.users, str(speaker)):
+            side: object = "user"
+        else:
+            side = "assistant" if speaker is not None and re.search(self.bots, str(speaker)) else speaker
+        text = plain_text(flat_text(found(entry, *self.said))) or card_text(entry)
+        known = {"time": moment(found(entry, *_TIMES)), "name": found(entry, *_NAMES)}
+        known |= {"by": speaker if isinstance(speaker, str) else None, "index": entry.get("index")}
+        kept = kept_of(entry, "reactions", *_MEDIA)
+        made = {"role": side, "content": text}
+        return made | {key: value for key, value in known.items() if value is not None} | kept
+
+    def _dialogue(self, record: Record, name: str, said: list[Record], note: Record) -> Dialogue:
+        given: dict[str, Any] = {key: value for key, value in record.items() if feedback_name(key)}
+        given.pop("satisfaction_rating", None)
+        for path, called in self.rated:
+            value = at(record, path)
+            score = first_of(value, "rating", "score") if isinstance(value, Mapping) else value
+            if score not in (None, "offered", "unoffered"):
+                words = first_of(value, "comment", "remark") if isinstance(value, Mapping) else None
+                given = {"feedback": {**feedback(score, called), "comment": words}, **given}
+        state = str(at(record, "ai_agent.resolution_state") or "")
+        if "resolution" in state or state == "routed_to_team":
+            given["resolved"] = "resolution" in state
+        about = record["ticket"] if isinstance(record.get("ticket"), Mapping) else record
+        key = name or str(found(record, *self.ids) or "")
+        turns = parse_messages(in_order(said))
+        return assemble({"id": key, **given, **kept_of(about, *_KEPT), **note}, "", turns)
+
+
+def flat_text(held: object) -> str | None:
+    """Return the text of a body: a text, pieces of one, or an object that holds it.
+
+    >>> flat_text(["Where is ", {"type": "bold", "text": "7"}, "?"])
+    'Where is 7?'
+    """
+    if isinstance(held, Mapping):
+        return flat_text(first_of(held, "text", "content", "body"))
+    if isinstance(held, list):
+        pieces = [text for one in held if (text := flat_text(one))]
+        return ("" if any(isinstance(one, str) for one in held) else "\n").join(pieces) or None
+    return None if held is None else str(held)
+
+
+def card_text(message: Mapping[str, Any]) -> str | None:
+    """Return the text of cards among the attachments, which a bot may send in place of a text."""
+    held = message.get("attachments")
+    files = [one for one in held if isinstance(one, Mapping)] if isinstance(held, list) else []
+    cards = [card for one in files if isinstance(card := decoded(one.get("content")), Mapping)]
+    parts = [one for card in cards for one in (card, *(card.get("body") or ())) if isinstance(one, Mapping)]
+    texts = (str(one[key]) for one in parts for key in ("title", "subtitle", "text") if one.get(key))
+    return "\n".join(texts) or None
+
+
+def _listed(record: Record, people: str, key: str, role: str) -> Accounts:
+    return {str(one.get(key)): str(one[role]) for one in record.get(people) or () if one.get(role)}, None
+
+
+def _zendesk_accounts(record: Record) -> Accounts:
+    """Return who is a customer: by role, or who asked; where nobody is known, who wrote first."""
+    ticket = record["ticket"] if isinstance(record.get("ticket"), Mapping) else record
+    roles = {str(one.get("id")): str(one.get("role")) for one in record.get("users") or ()}
+    if asker := first_of(ticket, "requester_id", "submitter_id"):
+        roles.setdefault(str(asker), "end-user")
+    comments = found(record, "comments", "ticket.comments") or ()
+    authors = [one["author_id"] for one in comments if one.get("author_id") is not None]
+    guessed = not roles and bool(authors) and not any(found(one, *_ROLES) for one in comments)
+    if guessed:
+        roles[str(authors[0])] = "end-user"
+    roles |= {str(one): "agent" for one in authors if str(one) not in roles}
+    return roles, "roles guessed: who wrote first is the customer" if guessed else None
+
+
+def _zendesk_audits(record: Record) -> Record:
+    """Return a ticket whose comments stand among the events of its audits with them as a list."""
+    events = (
+        {**kept_of(audit, "author_id", "created_at"), **event}
+        for audit in record.get("audits") or ()
+        for event in audit.get("events") or ()
+        if isinstance(event, Mapping) and event.get("type") == "Comment"
+    )
+    return {**record, "comments": list(events)} if record.get("audits") else record
+
+
+def _telegram_accounts(record: Record) -> Accounts:
+    """Return the two sides of a chat with a bot, which has the number of the chat."""
+    people = {str(one.get("from_id")) for one in record.get("messages") or () if one.get("from_id")}
+    names = {str(one.get("from_id")): str(one.get("from")) for one in record.get("messages") or ()}
+    bot = f"user{record.get('id')}"
+    if record.get("type") != "bot_chat":
+        return names, None
+    return {one: "bot" if one == bot else "user" for one in people}, None
+
+
+_ROLES = ("author.role", "author_role")
+_ACCOUNTS: dict[str, Callable[[Record], Accounts]] = {
+    "zendesk": _zendesk_accounts,
+    "telegram": _telegram_accounts,
+    "connect": lambda record: _listed(record, "Participants", "ParticipantId", "ParticipantRole"),
+    "livechat": lambda record: _listed(record, "users", "id", "type"),
+}
+TRANSCRIPTS = tuple(
+    Transcript(**one, accounts=_ACCOUNTS.get(one["name"], _nobody)) for one in described("transcripts")
+)
+SHAPES = tuple(
+    RecordShape(
+        one.name,
+        one.what,
+        (*(path.partition(".")[0] for path in one.items), *one.inside, *one.who, "audits"),
+        one.fits,
+        one.parse,
+    )
+    for one in TRANSCRIPTS
+)
