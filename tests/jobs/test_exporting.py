@@ -302,6 +302,8 @@ def test_what_goes_wrong_is_one_line(
         export(traced, "post")
     with pytest.raises(UsageError, match="LANGFUSE_PUBLIC_KEY and LANGFUSE_SECRET_KEY"):
         export(traced, "langfuse")
+    with pytest.raises(UsageError, match="--name organisation/name"):
+        export(traced, "hub")
     receiver.status = 401
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", receiver.address)
     with pytest.raises(DialevalError, match="HTTP 401"):

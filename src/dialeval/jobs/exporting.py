@@ -129,6 +129,8 @@ def _to_hub(run: Run, name: str) -> str:
     """Push the table of scores as a private data set, with a card that has means and signatures."""
     from dialeval.models.hub import push_dataset
 
+    if "/" not in name:
+        raise UsageError("a data set of the Hub has a name of two parts: --name organisation/name")
     with tempfile.TemporaryDirectory() as folder:
         _table(run, folder)
         rows = [f"| {key} | {mean:.4g} |" for key, mean in figures(run).items()]
