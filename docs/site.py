@@ -77,8 +77,8 @@ def api_page() -> str:
             homes |= {one.name: node.module for one in node.names}
     lines = ["# API", "", "The names of `import dialeval`, from their docstrings.", ""]
     lines += [f"::: {homes[name]}.{name}\n" for name in sorted(homes)]
-    lines += ["# For plugins", ""]
-    lines += [f"::: dialeval.{name}\n" for name in PLUGIN_NAMES]
+    lines += ["## For plugins", ""]
+    lines += [f"::: dialeval.{name}\n    options: {{ heading_level: 3 }}\n" for name in PLUGIN_NAMES]
     return "\n".join(lines)
 
 

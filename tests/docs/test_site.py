@@ -14,7 +14,9 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PAGES = ("index.html", "map.html", "compare.html", "metrics/quality.html", "api.html")
+PAGES = ("index.html", "map.html", "compare.html", "metrics/quality.html", "formats.html", "api.html")
+_CUT_OFF = """() => [...document.querySelectorAll("article pre > code, article .md-typeset__scrollwrap")]
+    .filter(one => one.scrollWidth > one.clientWidth + 1).map(one => one.innerText.slice(0, 80))"""
 _LOADED = re.compile(r"<(?:script|img|iframe|source)\b[^>]*\bsrc=\"?(\S+?)[\" >]|<link\b([^>]*)>")
 
 
@@ -95,9 +97,11 @@ def test_pages_fit_and_search_finds(address: str, tmp_path: Path) -> None:
                 page.goto(f"{address}/{name}", wait_until="networkidle")
                 page.screenshot(path=pictures / f"{Path(name).stem}-{width}.png")
                 assert page.evaluate("document.documentElement.scrollWidth") <= width, name
+                assert width < 1280 or page.evaluate(_CUT_OFF) == [], name
             assert wrong == [] and [one for one in asked if not one.startswith((address, "data:"))] == []
             page.close()
-        page = browser.new_page()
+        page = browser.new_page(color_scheme="dark")
         page.goto(f"{address}/index.html?q=prediction", wait_until="networkidle")
+        assert page.get_attribute("body", "data-md-color-scheme") == "slate"
         page.wait_for_selector(".md-search-result__item", state="attached")
         browser.close()

@@ -1,43 +1,63 @@
-"""The template under examples/plugin, built and installed as pip does it, and plugins that are broken."""
+"""The template under examples/plugin in a fresh environment, and plugins that are broken."""
 
 import json
 import os
+import shutil
 import subprocess
 import sys
+import sysconfig
+import venv
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-TEMPLATE = Path(__file__).parents[2] / "examples" / "plugin"
-CALL = {
-    "call": "c1",
-    "lines": [["customer", "My old phone is broken"], ["agent", "Your old phone is broken"]],
-}
+ROOT = Path(__file__).parents[2]
+TEMPLATE = ROOT / "examples" / "plugin"
 DIALEVAL = ("-c", "from dialeval.cli import main; main()")
 
 
-def run(folder: Path, *words: str, code: int = 0) -> str:
-    path = os.pathsep.join([str(folder / "packages"), os.environ.get("PYTHONPATH", "")])
+def run(folder: Path, *words: str, code: int = 0, path: str = "") -> str:
+    """Run a program; its Python finds `path` and what watches the network, nothing of this source tree."""
+    watched = os.pathsep.join([path, str(ROOT / "tests" / "offline")])
     done = subprocess.run(
-        [sys.executable, *words],
+        words,
         check=False,
         cwd=folder,
         capture_output=True,
         text=True,
-        env={**os.environ, "PYTHONPATH": path, "PIP_NO_INDEX": "1", "PIP_DISABLE_PIP_VERSION_CHECK": "1"},
+        env={**os.environ, "PYTHONPATH": watched, "PIP_NO_INDEX": "1", "PIP_DISABLE_PIP_VERSION_CHECK": "1"},
     )
     assert done.returncode == code, done.stdout + done.stderr
     return done.stdout if code == 0 else done.stderr
 
 
-def names(folder: Path, what: str) -> set[str]:
-    return {row["name"] for row in json.loads(run(folder, *DIALEVAL, "list", what, "--json"))}
+@pytest.fixture(scope="module")
+def programs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The programs of a new environment that has the built package and the template.
+
+    The libraries that they need are those of the tests; pip, which sees them, must not take any away.
+    """
+    folder = tmp_path_factory.mktemp("fresh")
+    venv.create(folder / "env", with_pip=False, symlinks=True)
+    (own,) = folder.glob("env/lib/python*/site-packages")
+    (own / "libraries.pth").write_text(sysconfig.get_path("purelib"), encoding="utf-8")
+    run(ROOT, sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder))
+    (wheel,) = folder.glob("dialeval-*.whl")
+    python = str(folder / "env" / "bin" / "python")
+    flags = ("-q", "--ignore-installed", "--no-deps", "--no-build-isolation")
+    run(folder, python, "-m", "pip", "install", *flags, str(wheel), str(TEMPLATE))
+    where = run(folder, python, "-c", "import dialeval, dialeval_example as it; print(dialeval, it)")
+    assert where.count(str(own)) == 2, where
+    yield folder / "env" / "bin"
+    shutil.rmtree(folder)  # the weights, twice
 
 
-def test_the_template_is_listed_and_used(tmp_path: Path) -> None:
-    flags = ("--no-deps", "--no-build-isolation", "--target", "packages")
-    run(tmp_path, "-m", "pip", "install", "-q", *flags, str(TEMPLATE))
-    (tmp_path / "calls.jsonl").write_text(json.dumps(CALL), encoding="utf-8")
+def test_the_template_is_listed_and_used(programs: Path, tmp_path: Path) -> None:
+    def dialeval(*words: str) -> str:
+        return run(tmp_path, str(programs / "dialeval"), *words)
+
+    calls = str(TEMPLATE / "calls.jsonl")
     for what, name in {
         "metrics": "echo.v1",
         "formats": "calls",
@@ -45,19 +65,20 @@ def test_the_template_is_listed_and_used(tmp_path: Path) -> None:
         "systems": "parrot",
         "schemes": "patience",
     }.items():
-        assert name in names(tmp_path, what)
-    scored = json.loads(run(tmp_path, *DIALEVAL, "score", "calls.jsonl", "-m", "echo", "--json"))
-    assert [(row["source"], row["mean"], row["n"]) for row in scored["scores"]] == [("echo", 0.8, 1)]
-    found = json.loads(run(tmp_path, *DIALEVAL, "benchmark", "toychat", "-m", "echo", "--json"))
+        assert name in {row["name"] for row in json.loads(dialeval("list", what, "--json"))}
+    scored = json.loads(dialeval("score", calls, "-m", "echo", "--json"))
+    assert [(row["source"], row["mean"], row["n"]) for row in scored["scores"]] == [("echo", 0.4, 2)]
+    found = json.loads(dialeval("benchmark", "toychat", "-m", "echo", "--json"))
     (row,) = (one for one in found["study"]["correlations"] if one["source"] == "echo")
     assert row["spearman"]["value"] == pytest.approx(-0.7515, abs=1e-4)
-    run(tmp_path, *DIALEVAL, "respond", "calls.jsonl", "--system", "parrot", "-o", "replies.jsonl")
-    (reply,) = map(json.loads, (tmp_path / "replies.jsonl").read_text(encoding="utf-8").splitlines())
-    assert (reply["system"], reply["messages"][-1]["content"]) == (
+    dialeval("respond", calls, "--system", "parrot", "-o", "replies.jsonl")
+    first = json.loads((tmp_path / "replies.jsonl").read_text(encoding="utf-8").splitlines()[0])
+    assert (first["system"], first["messages"][-1]["content"]) == (
         "parrot",
         "You say: My old phone is broken",
     )
-    assert " passed" in run(tmp_path, "-m", "pytest", "-p", "no:cacheprovider", str(TEMPLATE / "tests"))
+    tested = ("-m", "pytest", "-p", "no:cacheprovider", str(TEMPLATE / "tests"))
+    assert " passed" in run(tmp_path, str(programs / "python"), *tested)
 
 
 @pytest.mark.parametrize(
@@ -81,6 +102,7 @@ def test_a_broken_plugin_is_one_line_that_names_it(
     info.mkdir(parents=True)
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: odd\nVersion: 1.0\n")
     (info / "entry_points.txt").write_text(point)
-    (tmp_path / "a.jsonl").write_text(json.dumps(CALL), encoding="utf-8")
-    shown = run(tmp_path, *DIALEVAL, *words, code=2)
+    shutil.copy(TEMPLATE / "calls.jsonl", tmp_path / "a.jsonl")
+    path = os.pathsep.join([str(info.parent), str(ROOT / "src")])
+    shown = run(tmp_path, sys.executable, *DIALEVAL, *words, code=2, path=path)
     assert said in shown and shown.count("\n") == 1

@@ -1,13 +1,19 @@
 """Scores arrive: at receivers on this machine, in MLflow's store, in an offline run of Weights & Biases."""
 
 import base64
+import contextlib
 import http.server
+import importlib.metadata
 import importlib.util
 import json
 import os
+import signal
+import socket
 import subprocess
 import sys
 import threading
+import time
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -176,31 +182,102 @@ def in_own_process(code: str, folder: Path, **environment: str) -> str:
     return done.stdout
 
 
+def has_package(name: str) -> bool:
+    with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+        return bool(importlib.metadata.version(name))
+    return False
+
+
+QUIET = {"MLFLOW_DISABLE_TELEMETRY": "true", "DO_NOT_TRACK": "true"}
 EXPORT = "from dialeval.jobs.exporting import export; print(export('run', {to!r}, 'my bot'))\n"
 
 
-def test_mlflow_has_a_run_with_means_signatures_and_table(run: Path, tmp_path: Path) -> None:
-    if not importlib.util.find_spec("mlflow"):
-        pytest.skip("mlflow is not installed: pip install --group trackers")
-    look = (
-        "import json, mlflow\n"
-        "(run,) = mlflow.search_runs(experiment_names=['my bot'], output_format='list')\n"
-        "files = [one.path for one in mlflow.artifacts.list_artifacts(run_id=run.info.run_id)]\n"
-        "print(json.dumps([run.data.metrics, run.data.tags, files, run.info.status]))"
-    )
+LOOK_IN_MLFLOW = (
+    "import json, mlflow\n"
+    "(run,) = mlflow.search_runs(experiment_names=['my bot'], output_format='list')\n"
+    "files = [one.path for one in mlflow.artifacts.list_artifacts(run_id=run.info.run_id)]\n"
+    "print(json.dumps([run.data.metrics, run.data.tags, files, run.info.status]))"
+)
+
+
+def has_the_run_in_mlflow(run: Path, folder: Path, address: str) -> None:
     printed = in_own_process(
-        EXPORT.format(to="mlflow") + look,
-        tmp_path,
-        MLFLOW_TRACKING_URI=os.environ.get("MLFLOW_SERVER") or (tmp_path / "store").as_uri(),
+        EXPORT.format(to="mlflow") + LOOK_IN_MLFLOW,
+        folder,
+        MLFLOW_TRACKING_URI=address,
         MLFLOW_ALLOW_FILE_STORE="true",
-        MLFLOW_DISABLE_TELEMETRY="true",
-        DO_NOT_TRACK="true",
+        **QUIET,
     )
     means, tags, files, status = json.loads(printed.splitlines()[-1])
     assert means == pytest.approx(figures(Run(run)))
     assert means["repetition/repetition/turn/repetitive-bot"] > 0.3
     assert tags["signature.turns"].startswith("turns.v1|")
     assert (files, status) == (["scores.parquet"], "FINISHED")
+
+
+@pytest.mark.skipif(not importlib.util.find_spec("mlflow"), reason="pip install --group trackers")
+def test_mlflow_has_a_run_with_means_signatures_and_table(run: Path, tmp_path: Path) -> None:
+    has_the_run_in_mlflow(run, tmp_path, (tmp_path / "store").as_uri())
+
+
+@pytest.mark.skipif(not importlib.util.find_spec("mlflow"), reason="pip install --group trackers")
+def test_an_address_that_is_no_store_of_mlflow_is_one_line(run: Path, tmp_path: Path) -> None:
+    code = (
+        "from dialeval.errors import DialevalError\n"
+        "from dialeval.jobs.exporting import export\n"
+        "try: export('run', 'mlflow')\nexcept DialevalError as error: print(error)"
+    )
+    printed = in_own_process(code, tmp_path, MLFLOW_TRACKING_URI="gopher://here", **QUIET)
+    assert printed.startswith("run: mlflow did not take it: ")
+    assert printed.endswith("(check MLFLOW_TRACKING_URI, the address of your server)\n")
+    assert printed.count("\n") == 1
+
+
+@pytest.fixture
+def mlflow_server(tmp_path: Path) -> Iterator[str]:
+    """MLflow's own server, as it comes from PyPI, on a port of this machine."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    address = f"http://127.0.0.1:{port}"
+    places = (
+        "--backend-store-uri",
+        f"sqlite:///{tmp_path}/mlflow.db",
+        "--artifacts-destination",
+        "artifacts",
+    )
+    words = (sys.executable, "-m", "mlflow", "server", "--port", str(port), "--workers", "1", *places)
+    log = tmp_path / "server.log"
+    with log.open("wb") as said:
+        server = subprocess.Popen(
+            words,
+            cwd=tmp_path,
+            stdout=said,
+            stderr=said,
+            env={**os.environ, **QUIET},
+            start_new_session=True,
+        )
+    try:
+        wait_for(f"{address}/health", server, log)
+        yield address
+    finally:
+        os.killpg(server.pid, signal.SIGTERM)
+        server.wait()
+
+
+def wait_for(address: str, server: subprocess.Popen[bytes], log: Path) -> None:
+    until = time.monotonic() + 120
+    while time.monotonic() < until and server.poll() is None:
+        with contextlib.suppress(OSError), urllib.request.urlopen(address) as answer:
+            return answer.close()
+        time.sleep(0.2)
+    pytest.fail(log.read_text(encoding="utf-8"))
+
+
+@pytest.mark.skipif(
+    not has_package("mlflow"), reason="has no server (mlflow-skinny at most): pip install mlflow"
+)
+def test_a_server_of_mlflow_has_the_run(run: Path, tmp_path: Path, mlflow_server: str) -> None:
+    has_the_run_in_mlflow(run, tmp_path, mlflow_server)
 
 
 def test_weights_and_biases_has_an_offline_run(run: Path, tmp_path: Path) -> None:
@@ -225,6 +302,8 @@ def test_what_goes_wrong_is_one_line(
         export(traced, "post")
     with pytest.raises(UsageError, match="LANGFUSE_PUBLIC_KEY and LANGFUSE_SECRET_KEY"):
         export(traced, "langfuse")
+    with pytest.raises(UsageError, match="--name organisation/name"):
+        export(traced, "hub")
     receiver.status = 401
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", receiver.address)
     with pytest.raises(DialevalError, match="HTTP 401"):

@@ -25,6 +25,10 @@ from dialeval.models.endpoint import Endpoint
 from dialeval.plugins import load_plugin, plugins
 from dialeval.scores import Score
 
+_SETTINGS = {  # what is wrong most often when a library gives up
+    "mlflow": "MLFLOW_TRACKING_URI, the address of your server",
+    "wandb": "your key: wandb login, or WANDB_MODE=offline",
+}
 _AT_ONCE = 8  # scores under way to Langfuse
 _EVENTS = 1000  # in one request to a collector
 _TRACE = re.compile(r"[0-9a-f]{32}")
@@ -66,7 +70,7 @@ def export(folder: str | Path, to: str, name: str | None = None) -> str:
         raise
     except Exception as error:  # each library has many kinds of its own
         said = " ".join(str(error).split())[:300] or "no reason given"
-        fix = "check its address and your key for it"
+        fix = f"check {_SETTINGS.get(to, 'its address and your key for it')}"
         raise DataError(
             f"{to} did not take it: {type(error).__name__}: {said}", file=folder, fix=fix
         ) from None
@@ -125,6 +129,8 @@ def _to_hub(run: Run, name: str) -> str:
     """Push the table of scores as a private data set, with a card that has means and signatures."""
     from dialeval.models.hub import push_dataset
 
+    if "/" not in name:
+        raise UsageError("a data set of the Hub has a name of two parts: --name organisation/name")
     with tempfile.TemporaryDirectory() as folder:
         _table(run, folder)
         rows = [f"| {key} | {mean:.4g} |" for key, mean in figures(run).items()]

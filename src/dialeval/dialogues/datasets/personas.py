@@ -97,9 +97,9 @@ def _meta(chat: _ChitchatChat) -> dict[str, Any]:
     return meta
 
 
-def _set(name: str, title: str, folder: str, files: dict[Part, str]) -> PublicSet:
+def _set(name: str, title: str, folder: str, files: dict[Part, str], licence: str = _LICENCE) -> PublicSet:
     reader = partial(_read_chitchat, name=name, files=files)
-    return PublicSet(name, title, f"chitchat/{folder}", _LICENCE, _HOME, reader, tuple(files))
+    return PublicSet(name, title, f"chitchat/{folder}", licence, _HOME, reader, tuple(files))
 
 
 # ConvAI2
@@ -259,6 +259,7 @@ SETS = {
         "EmpatheticDialogues, validation part (Rashkin et al., ACL 2019)",
         "empathetic_dialogues",
         {"val": "val.json"},
+        "repository MIT; the data card of the original says CC BY-NC 4.0",
     ),
     "convai2": PublicSet(
         name="convai2",
