@@ -183,7 +183,13 @@ def bootstrap_means(
     if count < 2:
         return of_one_cluster(mean)
     draws, left_out = resampled(deviations(data, places, count), count, resamples, seed, workers)
-    return with_interval(mean, data.mean() + draws, data.mean() + left_out, confidence)
+    return with_interval(mean, *means_of(data, draws, left_out), confidence)
+
+
+def means_of(data: Floats, draws: Floats, left_out: Floats) -> tuple[Floats, Floats]:
+    """Return the means that deviate so much from that of the data; no mean lies outside the data."""
+    first, second = (np.clip(data.mean() + some, data.min(), data.max()) for some in (draws, left_out))
+    return first, second
 
 
 def of_one_cluster(point: Estimate) -> Estimate:

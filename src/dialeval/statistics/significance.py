@@ -26,6 +26,7 @@ from dialeval.statistics.resampling import (
     RESAMPLES,
     chunks,
     deviations,
+    means_of,
     of_one_cluster,
     resampled,
     with_interval,
@@ -240,7 +241,7 @@ def paired_bootstrap(
         return of_one_cluster(Estimate(mean, gaps.size))
     chance, left_out = resampled(deviations(gaps, places, units), units, resamples, seed, workers)
     p = (extreme(chance, mean, alternative) + 1) / (resamples + 1)
-    return with_interval(Estimate(mean, gaps.size, p=p), mean + chance, mean + left_out, confidence)
+    return with_interval(Estimate(mean, gaps.size, p=p), *means_of(gaps, chance, left_out), confidence)
 
 
 ALTERNATIVES = ("two-sided", "less", "greater")
