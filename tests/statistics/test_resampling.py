@@ -262,3 +262,10 @@ def test_no_pairs_are_looked_at_in_the_draws_of_many_rows(monkeypatch):
     assert found.low < stats.kendalltau(columns[0], gold).statistic < found.high
     with pytest.raises(AssertionError, match="all pairs"):
         bootstrap_correlations(columns[:, 1:], gold[1:], methods=["kendall"], resamples=100)
+
+
+def test_the_interval_of_a_mean_stays_inside_the_data() -> None:
+    values = np.zeros(20)
+    values[3] = 1 / 3
+    found = bootstrap_means(values, resamples=999)
+    assert found.low == 0.0

@@ -254,3 +254,46 @@ def test_people_are_compared_together() -> None:
     ]
     fewer = [r._replace(value=(r.value or 0) - 1) for r in rows if r.source == "human:a"]
     assert check(Scores.of(fewer), Scores.of(rows), **QUICK).worse == ("human/overall",)
+
+
+def with_faults(overall: Any, named: int, shift: float, silent: int) -> Scores:
+    """A metric of faults: its overall figure, some named ones that vary, and some that never occur."""
+    rng, rows = np.random.default_rng(2), []
+    columns = {"faults": overall}
+    columns |= {f"named-{n}": rng.normal(size=60) + shift for n in range(named)}
+    columns |= {f"silent-{n}": np.zeros(60) for n in range(silent)}
+    for name, values in columns.items():
+        rows += [Score(f"d{i}", None, "bot", "faults", name, float(v)) for i, v in enumerate(values)]
+    return Scores.of(rows, {"faults": Signature.parse("faults.v1|better:lower")})
+
+
+def test_named_faults_do_not_hide_the_overall_figure() -> None:
+    drop = BASE + 0.1 + 0.3 * NOISE
+    alone = check(with_faults(drop, 0, 0.0, 0), with_faults(BASE, 0, 0.0, 0), **QUICK)
+    among = check(with_faults(drop, 12, 0.0, 20), with_faults(BASE, 12, 0.0, 20), **QUICK)
+    assert 0.001 < alone.columns[0].p_holm < 0.05  # type: ignore[operator]
+    assert among.columns[0].label == "faults/faults"
+    assert among.columns[0].p_holm == alone.columns[0].p_holm
+    assert among.worse == ("faults/faults",)
+
+
+def test_faults_that_neither_side_has_cost_nothing_and_are_named_in_a_line() -> None:
+    few = check(with_faults(BASE, 2, 0.05, 0), with_faults(BASE, 2, 0.0, 0), **QUICK)
+    many = check(with_faults(BASE, 2, 0.05, 9), with_faults(BASE, 2, 0.0, 9), **QUICK)
+    assert [one.p_holm for one in few.columns] == [one.p_holm for one in many.columns][: len(few.columns)]
+    assert many.not_found == tuple(f"faults/silent-{n}" for n in range(9))
+    assert [row[0] for row in many.rows()] == [row[0] for row in few.rows()]
+
+
+def test_a_rule_that_another_source_counts_is_compared_once() -> None:
+    def both(values: Any) -> Scores:
+        rows = [
+            Score(f"d{i}", None, "bot", source, "empty", float(v))
+            for source in ("rules", "faults")
+            for i, v in enumerate(values)
+        ]
+        made = {name: Signature.parse(f"{name}.v1|better:lower") for name in ("rules", "faults")}
+        return Scores.of(rows, made)
+
+    found = compare({"old": both(BASE), "new": both(BASE + 1)}, **QUICK)
+    assert [one.label for one in found.columns] == ["faults/empty"]

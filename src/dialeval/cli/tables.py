@@ -115,6 +115,8 @@ def show_comparison(found: "Comparison") -> None:
 
     output.print_lines([found.summary, ""])
     output.print_table("Versions", HEADER, found.rows())
+    if found.not_found:
+        output.print_lines(["", f"On neither side: {', '.join(found.not_found)}."])
     turns = [
         (
             one.system,

@@ -76,7 +76,8 @@ def compared_tables(comparison: Comparison) -> list[Table]:
     """Make a table for each new version: the default metric first, then everything else."""
     made = []
     for version in comparison.versions[1:]:
-        rows = [one for one in comparison.columns if one.version == version.name]
+        rows = [one for one in comparison.shown() if one.version == version.name]
+        silent = f" On neither side: {', '.join(comparison.not_found)}." if comparison.not_found else ""
         title = f"{version.name} against {comparison.versions[0].name}"
         paired = f"Partners found: {version.partners}. " if version.partners else ""
         table = tabulate(
@@ -92,8 +93,8 @@ def compared_tables(comparison: Comparison) -> list[Table]:
             number("Dialogues to see half", lambda one: one.dialogues_for_half),
             notes=(
                 f"{paired}Items are {comparison.level}s. Difference: new minus old, with a 95 % interval. p: "
-                "corrected for the number of scores (Holm). Dialogues to see half: of each version, that "
-                "would show half of this difference with a power of .8.",
+                "corrected for the number of scores (Holm), overall figures by themselves. Dialogues to see "
+                f"half: of each version, that would show half of this difference with a power of .8.{silent}",
             ),
         )
         made += [table] if table else []

@@ -200,7 +200,13 @@ def bootstrap_means(
         return of_one_cluster(mean)
     how = Resampling(**draws)
     drawn, left_out = resampled(deviations(data, places, count), count, how)
-    return with_interval(mean, data.mean() + drawn, data.mean() + left_out, how.confidence)
+    return with_interval(mean, *means_of(data, drawn, left_out), how.confidence)
+
+
+def means_of(data: Floats, draws: Floats, left_out: Floats) -> tuple[Floats, Floats]:
+    """Return the means that deviate so much from that of the data; no mean lies outside the data."""
+    first, second = (np.clip(data.mean() + some, data.min(), data.max()) for some in (draws, left_out))
+    return first, second
 
 
 def of_one_cluster(point: Estimate) -> Estimate:

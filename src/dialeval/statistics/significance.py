@@ -28,6 +28,7 @@ from dialeval.statistics.resampling import (
     Resampling,
     chunks,
     deviations,
+    means_of,
     of_one_cluster,
     resampled,
     with_interval,
@@ -239,7 +240,7 @@ def paired_bootstrap(
         return of_one_cluster(Estimate(mean, gaps.size))
     chance, left_out = resampled(deviations(gaps, places, units), units, how)
     p = (extreme(chance, mean, alternative) + 1) / (how.resamples + 1)
-    return with_interval(Estimate(mean, gaps.size, p=p), mean + chance, mean + left_out, how.confidence)
+    return with_interval(Estimate(mean, gaps.size, p=p), *means_of(gaps, chance, left_out), how.confidence)
 
 
 ALTERNATIVES = ("two-sided", "less", "greater")

@@ -27,10 +27,12 @@ class ComparedColumn(Finding, frozen=True):
         paired: Whether the same items were scored on both sides.
         old, new: The means of the first version and of this one, with intervals.
         difference: New minus old, with an interval.
-        p: Of the test: approximate randomisation if paired, a permutation of means if not.
-        p_holm: The same after Holm's correction over the columns: what the verdict goes by.
+        p: Of the test: approximate randomisation if paired, a permutation of means if not; None where both
+            sides have one and the same value.
+        p_holm: The same after Holm's correction over the columns of its family: what the verdict goes by.
         verdict: In a word; `more` and `less` where neither way is good.
         dialogues_for_half: Dialogues of each version that would show half of the difference (power .8).
+        main: Whether it is its source's overall figure; the others say where a version differs.
     """
 
     version: str
@@ -45,6 +47,7 @@ class ComparedColumn(Finding, frozen=True):
     p_holm: float | None = None
     verdict: Verdict = "not told apart"
     dialogues_for_half: int | None = None
+    main: bool = True
 
     @property
     def label(self) -> str:
@@ -55,6 +58,11 @@ class ComparedColumn(Finding, frozen=True):
     def short(self) -> str:
         """The same, the source alone where the dimension repeats it."""
         return self.source if self.source == self.dimension else self.label
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether both sides are 0 throughout, or have no value at all."""
+        return not self.main and self.p is None and not self.old.value and not self.new.value
 
 
 class ComparedVersion(Finding, frozen=True):
@@ -127,6 +135,24 @@ class Comparison(Finding, frozen=True, kw_only=True):
             ]
         return " ".join(told)
 
+    def shown(self) -> tuple[ComparedColumn, ...]:
+        """Return the columns that a table shows.
+
+        Left out is what was not found on either side, and of a source that has a better and a worse, what has
+        none.
+        """
+        good = {one.source for one in self.columns if one.better != "neither"}
+        return tuple(
+            one
+            for one in self.columns
+            if not one.is_silent and (one.better != "neither" or one.source not in good)
+        )
+
+    @property
+    def not_found(self) -> tuple[str, ...]:
+        """The columns that are 0 on both sides."""
+        return tuple(dict.fromkeys(one.short for one in self.columns if one.is_silent))
+
     def rows(self) -> list[tuple[str, ...]]:
         """Return the table as text, under `HEADER`."""
         several = len(self.versions) > 2
@@ -141,7 +167,7 @@ class Comparison(Finding, frozen=True, kw_only=True):
                 _sample(one),
                 "-" if one.dialogues_for_half is None else f"{one.dialogues_for_half:,}",
             )
-            for one in self.columns
+            for one in self.shown()
         ]
 
     def to_dict(self) -> dict[str, Any]:

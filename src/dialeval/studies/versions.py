@@ -12,7 +12,7 @@ import numpy as np
 
 from dialeval import statistics
 from dialeval.errors import UsageError
-from dialeval.scores import Scores, is_human
+from dialeval.scores import FAULT_SOURCES, Scores, is_fault, is_human
 from dialeval.scores.signature import better
 from dialeval.statistics import Estimate
 from dialeval.statistics.power import Precision
@@ -44,7 +44,8 @@ def compare(
         source: Only this source; raters together are `human`.
         dimension: Only this dimension.
         level: What an item is.
-        alpha: Significance level of the verdicts, Holm-corrected over the columns of a version.
+        alpha: Significance level of the verdicts, Holm-corrected over the columns of a version: over the
+            main ones (of each source its overall figure), and over the others by themselves.
         alternative: `two-sided`, or `worse`: one-sided tests for a drop in the direction that is good.
         partners: The ids of partners in the first version; the same ids if nothing is said.
         resamples: Draws of bootstraps and tests.
@@ -52,7 +53,8 @@ def compare(
 
     A column of which the signature says `lower` drops when it rises; one with `neither` is more or less, and
     never worse. A mean says nothing about the rows that are left out of it, so the share of unscored rows of
-    every column is tested for a rise, dialogue by dialogue.
+    every column is tested for a rise, dialogue by dialogue. A named fault that neither side has is
+    not tested, and costs the others nothing.
 
     >>> from dialeval.scores import Score
     >>> old, new = (
@@ -106,7 +108,7 @@ class _Test(msgspec.Struct, frozen=True):
         self, name: str, old: Scores, new: Scores, sides: Sequence[Mapping[Column, tuple[Units, Any]]]
     ) -> list[ComparedColumn]:
         """Compare all columns that both sides have, the default metric first."""
-        shared = [column for column in sides[0] if column in sides[1]]
+        shared = _without_doubles([column for column in sides[0] if column in sides[1]])
         _refuse_strangers(shared, sides, old, new, self.level)
         ways = {column: better(new.signatures, *column) for column in shared}
         if self.alternative == "worse":
@@ -115,18 +117,18 @@ class _Test(msgspec.Struct, frozen=True):
                 names = ", ".join(f"{c.source}/{c.dimension}" for c in shared)
                 raise UsageError(f"nothing to compare: neither more nor less is better for {names}")
             shared = gates
-        shared.sort(key=lambda column: (column.source != "quality", ways[column] == "neither"))
-        made = [
-            self.one(
-                name,
-                column,
-                ways[column],
-                self.items(sides[0][column], self.first),
-                self.items(sides[1][column], name),
-            )
-            for column in shared
-        ]
-        if all(one.p is None for one in made):
+        main = _main_columns(ways)
+        shared.sort(key=lambda column: (column not in main, ways[column] == "neither"))
+        shared.sort(key=lambda column: column.source != "quality" or column not in main)
+        made = []
+        for column in shared:
+            a, b = self.items(sides[0][column], self.first), self.items(sides[1][column], name)
+            found = self.one(name, column, ways[column], a, b)
+            if column not in main:
+                tested = len({*a.values(), *b.values()}) > 1
+                found = msgspec.structs.replace(found, main=False, p=found.p if tested else None)
+            made.append(found)
+        if all(one.difference.value is None for one in made):
             raise UsageError(
                 f"nothing to compare at {self.level} level: {made[0].label} has no value on one side"
             )
@@ -185,10 +187,18 @@ class _Test(msgspec.Struct, frozen=True):
 
 
 def judged(found: Sequence[ComparedColumn], alpha: float) -> list[ComparedColumn]:
-    """Correct the p-values of columns for their number, and give each its verdict."""
-    adjusted = statistics.holm([one.p for one in found])
+    """Correct the p-values of columns for their number, and give each its verdict.
+
+    Main columns are one family, those that say how another differs a second one, and those of which neither
+    way is good a third: thirty named faults do not hide whether the version is better.
+    """
+    adjusted: dict[int, float | None] = {}
+    for family in {(one.main, one.better == "neither") for one in found}:
+        places = [n for n, one in enumerate(found) if (one.main, one.better == "neither") == family]
+        adjusted |= zip(places, statistics.holm([found[n].p for n in places]), strict=True)
     made = []
-    for one, p in zip(found, adjusted, strict=True):
+    for place, one in enumerate(found):
+        p = adjusted[place]
         gap, verdict = one.difference.value, "not told apart"
         if p is not None and gap is not None and p < alpha:
             words = {"higher": ("better", "worse"), "lower": ("worse", "better")}.get(
@@ -197,6 +207,30 @@ def judged(found: Sequence[ComparedColumn], alpha: float) -> list[ComparedColumn
             verdict = words[gap < 0]
         made.append(msgspec.structs.replace(one, p_holm=p, verdict=verdict))
     return made
+
+
+def _without_doubles(columns: list[Column]) -> list[Column]:
+    """Leave out a rule that another source of faults counts under the same name."""
+    first, *others = FAULT_SOURCES
+    return [
+        column
+        for column in columns
+        if column.source != first or not any(Column(one, column.dimension) in columns for one in others)
+    ]
+
+
+def _main_columns(ways: Mapping[Column, str]) -> set[Column]:
+    """Return of each source the column that is its overall figure: the one of its name, or the first.
+
+    Of ratings every dimension; of a metric that only counts faults none.
+    """
+    found: dict[str, Column] = {}
+    for column, way in ways.items():
+        if column.source == column.dimension:
+            found[column.source] = column
+        elif way != "neither" and not is_fault(*column):
+            found.setdefault(column.source, column)
+    return {*found.values(), *(column for column in ways if column.source == "human")}
 
 
 def dialogues_for_half(
