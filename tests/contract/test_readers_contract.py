@@ -92,7 +92,7 @@ PARSERS = (
 PARSED_BY_READERS = {
     *("annotation.interchange", "annotation.scheme", "dialogues.datasets.rawfiles", "dialogues.votes"),
     *("dialogues.formats.opening", "dialogues.formats.reading", "dialogues.formats.values"),
-    "dialogues.formats.spans",
+    *("dialogues.formats.spans", "dialogues.formats.support"),
     *("dialogues.formats.tables", "files"),
     *("dialogues.tasks.schema", "dialogues.tasks.task", "dialogues.tasks.venues", "dialogues.tasks.goals"),
     *("metrics.agent", "systems.users"),
@@ -111,6 +111,7 @@ PARSED_BY_READERS = {
 }
 OWN_FILES_ONLY = {
     # a part of the package
+    "dialogues.formats.records",
     *("training.segment_recipes", "dialogues.acts", "dialogues.splits", "jobs.benchmark", "jobs.demo"),
     *(
         "metrics.consensus",

@@ -414,5 +414,5 @@ def test_scores_of_a_run_are_a_private_data_set(hub: Hub, tmp_path: Path) -> Non
     (tmp_path / "pulled.parquet").write_bytes(held["scores.parquet"])
     assert [row.value for row in Scores.read(tmp_path / "pulled.parquet")] == [7.0]
     assert not any(b"secret" in content for content in held.values())
-    with pytest.raises(UsageError, match="'dialeval' is not the id of a repository"):
+    with pytest.raises(UsageError, match="a name of two parts: --name organisation/name"):
         export(tmp_path / "run", "hub")

@@ -25,6 +25,7 @@ from dialeval.dialogues import (
     steps_before,
     takes_part,
 )
+from dialeval.dialogues.formats.messages import THOUGHT_IN_TEXT
 from dialeval.dialogues.languages import language_of
 from dialeval.metrics.explanation import ExplainedTurn, Explanation, Piece, Side
 from dialeval.metrics.registry import Better, Rows, metric
@@ -201,6 +202,8 @@ def _leak(reply: Reply) -> str | None:
         return f"JSON: {_shown(text)}"
     if _CALL.search(text):
         return f"a tool call as text: {_shown(text)}"
+    if reply.turn.meta.get(THOUGHT_IN_TEXT):
+        return "its thoughts stood in the reply"
     outside = re.sub(r"```.*?(?:```|\Z)|`[^`]*`", " ", text, flags=re.DOTALL)
     explains = re.search(r"\b(?:jinja|variables?|syntax|templates?|placeholders?)\b", outside, re.IGNORECASE)
     if not wants and not explains and (found := _found(_TEMPLATE, outside)):

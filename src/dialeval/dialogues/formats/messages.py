@@ -114,6 +114,8 @@ def parse_message(item: object, number: int) -> list[Turn]:
     return [made, *held.results] if held.calls else [*held.results, made]
 
 
+THOUGHT_IN_TEXT = "thought_in_text"
+"""In the meta of a turn whose text held the model's thoughts, which were taken out of it."""
 _THOUGHT = re.compile(r"\s*<think>(.*?)</think>\s*", re.DOTALL)
 _TAGGED = re.compile(r"\s*<tool_call>\s*(\{.*?\})\s*</tool_call>\s*", re.DOTALL)
 _RETURNED = re.compile(r"\s*<tool_response>\s*(.*?)\s*</tool_response>\s*", re.DOTALL)
@@ -128,12 +130,14 @@ def _tagged(item: Mapping[str, Any]) -> Mapping[str, Any]:
         return item
     if role(kind) == "tool":
         return {**item, "content": _RETURNED.sub(r"\1", text)}
-    thought, calls = _THOUGHT.match(text), _TAGGED.findall(text)
+    thought, calls = _THOUGHT.match(text), [decoded(one) for one in _TAGGED.findall(text)]
+    if not all(isinstance(one, Mapping) and {"name", "arguments"} <= one.keys() for one in calls):
+        return item  # no call, but something that slipped into a reply
     if role(kind) != "assistant" or not (thought or calls):
         return item
     rest = _TAGGED.sub("", text[thought.end() :] if thought else text)
-    known = {"reasoning": thought[1].strip()} if thought and thought[1].strip() else {}
-    called = {"tool_calls": [decoded(one) for one in calls]} if calls else {}
+    known = {"reasoning": thought[1].strip(), THOUGHT_IN_TEXT: True} if thought and thought[1].strip() else {}
+    called = {"tool_calls": calls} if calls else {}
     return {**item, **known, **called, "content": rest or (None if calls else "")}
 
 

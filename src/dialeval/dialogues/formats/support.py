@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from dialeval import files
 from dialeval.dialogues.dialogue import Dialogue, ToolCall, Turn, clean_turn
 from dialeval.dialogues.formats.records import (
     Joined,
@@ -28,6 +29,7 @@ from dialeval.dialogues.formats.records import (
 from dialeval.dialogues.formats.rows import join_rows
 from dialeval.dialogues.formats.transcripts import card_text
 from dialeval.dialogues.formats.values import feedback, moment, reactions
+from dialeval.errors import DataError
 
 
 def _said(speaker: str, text: object, when: object = None, name: object = None, **meta: Any) -> Turn:
@@ -230,14 +232,24 @@ def is_slack_export(path: str | Path) -> bool:
 def slack_messages(path: str | Path) -> Iterator[tuple[int, Record]]:
     """Yield the messages of a workspace with their channel and who wrote them, each channel by its days."""
     folder = Path(path)
-    people = {one.get("id"): one for one in msgspec.json.decode((folder / "users.json").read_bytes())}
+    people = {one.get("id"): one for one in _slack_list(folder / "users.json")}
     days = sorted(folder.glob("*/*.json"))
-    said = ((day.parent.name, one) for day in days for one in msgspec.json.decode(day.read_bytes()))
+    said = ((day.parent.name, one) for day in days for one in _slack_list(day))
     for number, (channel, one) in enumerate(said, 1):
         account = people.get(one.get("user"), {})
         known = {"user_profile": account.get("profile"), "bot_id": account.get("id")}
         kept = {key: value for key, value in known.items() if key != "bot_id" or account.get("is_bot")}
         yield number, {"channel_name": channel, **kept, **one}
+
+
+def _slack_list(path: Path) -> list[Record]:
+    """Read one file of an export, a list of objects."""
+    if path.stat().st_size > files.max_record():
+        raise files.too_large(path)
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=list[dict[str, Any]])
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise DataError(f"no list of objects: {error}", file=path) from None
 
 
 def _block_text(blocks: Any) -> str:
