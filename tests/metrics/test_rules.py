@@ -36,8 +36,8 @@ def load(name: str) -> list[dict[str, Any]]:
 
 
 def fires(rule: str, sample: dict[str, Any]) -> bool:
-    found = dict(replies(dialogue(sample["messages"], "d")))
-    return RULES[rule](found[sample["turn"]]) is not None
+    found = dict(replies(dialogue(sample["messages"], "d")))  # a call that is written as text is no reply
+    return sample["turn"] in found and RULES[rule](found[sample["turn"]]) is not None
 
 
 def figures(rule: str) -> tuple[int, int, int, int]:
@@ -87,6 +87,60 @@ def test_what_was_unseen_is_found_as_the_page_says(rule: str) -> None:
         shares = (share(hits, hits + alarms), share(hits, 30))
         cells += [f"{made.value:.2f} [{made.low:.2f}, {made.high:.2f}]" for made in shares]
     assert "| " + " | ".join(cells) + " |" in PAGE.read_text(encoding="utf-8"), cells
+
+
+THIRD = tomllib.loads(Path(__file__).with_name("rules_third.toml").read_text(encoding="utf-8"))
+THIRD_FIRST = {  # hits of 30, alarms of 50 when version 1 met them
+    "refusal": (12, 0),
+    "hand-over": (16, 4),
+    "cut-off": (23, 0),
+    "leak": (23, 2),
+    "error-text": (16, 3),
+    "unanswered-question": (17, 0),
+    "asks-again": (19, 1),
+    "gives-up": (21, 6),
+}
+
+
+def fires_in(rule: str, sample: str | dict[str, Any]) -> bool:
+    """Whether a rule finds something in any reply of a sample."""
+    asked = [("user", "Can you help me with this?")]
+    turns = [*asked, ("assistant", sample)] if isinstance(sample, str) else map(tuple, sample["messages"])
+    return any(RULES[rule](reply) is not None for _, reply in replies(dialogue(list(turns), "d")))
+
+
+@pytest.mark.parametrize("rule", THIRD_FIRST)
+def test_the_half_that_was_not_looked_at_is_found_as_the_page_says(rule: str) -> None:
+    assert list(THIRD) == list(THIRD_FIRST)
+    hits, alarms = ([fires_in(rule, one) for one in THIRD[rule][kind]] for kind in ("positives", "negatives"))
+    assert (len(hits), len(alarms)) == (30, 50)
+    cells = [f"`{rule}`"]
+    counts = [(*THIRD_FIRST[rule], 30), *((sum(hits[at::2]), sum(alarms[at::2]), 15) for at in (1, 0))]
+    for found, false, wanted in counts:  # all of them before, the unseen half, the half that was looked at
+        shares = (share(found, found + false), share(found, wanted))
+        cells += [f"{made.value:.2f} [{made.low:.2f}, {made.high:.2f}]" for made in shares]
+    assert "| " + " | ".join(cells) + " |" in PAGE.read_text(encoding="utf-8"), cells
+
+
+def test_what_somebody_quotes_or_drafts_is_not_their_own() -> None:
+    for text in (
+        'The bot says "I\'m transferring you to a colleague".',
+        "> I can't help with that.\n\nThat is how it declined.",
+        "Here is a draft:\n\nDear Ann,\nI'm afraid I can't help with the move.",
+    ):
+        assert not fires_in("refusal", text) and not fires_in("hand-over", text)
+
+
+def test_a_speaker_who_never_ends_with_a_stop_is_not_cut_off() -> None:
+    said = "We looked at it. It is the best of all the things that we saw in town on our last visit there"
+    chat = [
+        ("user", "Hi"),
+        ("assistant", said),
+        ("user", "Nice"),
+        ("assistant", said.replace("best", "worst")),
+    ]
+    first, second = (RULES["cut-off"](reply) for _, reply in replies(dialogue(chat, "d")))
+    assert first is not None and second is None
 
 
 def test_explanations_show_the_evidence() -> None:

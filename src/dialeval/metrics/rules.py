@@ -37,14 +37,15 @@ _USERS = 6  # turns of the user that a repeated question is looked for in
 _AROUND = 60  # turns that are looked at for these
 _SHOWN = 60  # characters of evidence
 _LONGEST = 20_000  # characters of a text that are looked at
-_WORDS: dict[str, Any] = tomllib.loads(
-    (resources("dialeval.metrics") / "rules.toml").read_text(encoding="utf-8")
-)
+_FILE = tomllib.loads((resources("dialeval.metrics") / "rules.toml").read_text(encoding="utf-8"))
+_WORDS: dict[str, Any] = _FILE["words"]
 _OPEN_ENDS, _COMMON = (frozenset(_WORDS[name].split()) for name in ("open-ends", "common"))
 
 
 def _any_of(name: str, flags: int = re.IGNORECASE | re.MULTILINE) -> re.Pattern[str]:
-    return re.compile("|".join(_WORDS[name]).replace("WHO", _WORDS["who"]), flags)
+    """Return one pattern for a list of words, with the classes of words in it filled in."""
+    classes: dict[str, str] = _FILE["classes"]
+    return re.compile(re.sub(r"<(\w+)>", lambda found: classes[found[1]], "|".join(_WORDS[name])), flags)
 
 
 @dataclass(slots=True)
@@ -106,6 +107,16 @@ def _found(pattern: re.Pattern[str], text: str) -> str | None:
     return _shown(match[0]) if match else None
 
 
+_CODE = re.compile(r"```.*?(?:```|\Z)|`[^`]*`", re.DOTALL)
+_QUOTED = re.compile(r"\"[^\"\n]*\"|\u201c[^\u201d\n]*\u201d|^>.*$", re.MULTILINE)
+_LETTER = re.compile(r"^\W*(?:subject:|dear \w).*", re.IGNORECASE | re.MULTILINE | re.DOTALL)
+
+
+def _own(text: str) -> str:
+    """Return what a speaker says in person: without code, quotations and the letter drafted for another."""
+    return _LETTER.sub(" ", _QUOTED.sub(" ", _CODE.sub(" ", _straight(text))))
+
+
 _INVISIBLE = " \t\r\n\f\v\u00a0\u2002\u2003\u2009\u200b\u200c\u200d\u2060\u3000\ufeff"
 
 
@@ -135,10 +146,22 @@ def _cut_off(reply: Reply) -> str | None:
     ending = f"ends with “{_shown(' '.join(words[-4:]))}”"
     if words[-1].strip(".,;:!?()[]\"'").lower() in _OPEN_ENDS or text[-1] in ",;([":
         return ending
-    line = text.splitlines()[-1].strip()
-    listed = re.match(r"([-*•#>|]|\d+[.)])", line) or "://" in words[-1]
-    ended = len(re.findall(r"[.!?](?:\s|$)", text)) >= 3
-    return ending if len(words) >= 40 and ended and not listed and len(line.split()) >= 8 else None
+    careless = any(re.search(r"\w\s*$", other) for other in reply.recent if len(other.split()) >= 8)
+    known = careless or "://" in words[-1]
+    return ending if not known and _mid_sentence(text.splitlines()) else None
+
+
+_ITEM = re.compile(r"([-*•#>|]|\d+[.)])\s*")
+
+
+def _mid_sentence(lines: list[str]) -> bool:
+    """Whether the last line is long prose after prose, or an item after others that end with a stop."""
+    *before, last = (line.strip() for line in lines if line.strip())
+    *ended, rest = re.split(r"(?<=[.!?])\s+(?=[A-Z])", last)
+    if item := _ITEM.match(last):
+        stops = [line[-1] in ".!?" for line in before if line[0].isdigit() and _ITEM.match(line)]
+        return item[1][0].isdigit() and len(stops) > 1 and all(stops) and len(last.split()) > 5
+    return len(rest.split()) >= 12 and (bool(ended) or any(line[-1] in ".!?" for line in before))
 
 
 def _broken_off(text: str) -> str | None:
@@ -160,7 +183,6 @@ def _broken_off(text: str) -> str | None:
     return None
 
 
-_QUOTED = re.compile(r"\"[^\"\n]*\"|\u201c[^\u201d\n]*\u201d")  # not what the reply itself says
 _FILTERED, _REFUSAL, _NO_REFUSAL = map(_any_of, ("filtered", "refusal", "no-refusal"))
 
 
@@ -168,27 +190,34 @@ _FILTERED, _REFUSAL, _NO_REFUSAL = map(_any_of, ("filtered", "refusal", "no-refu
 def _refusal(reply: Reply) -> str | None:
     if reply.turn.finish_reason and _FILTERED.search(reply.turn.finish_reason):
         return f"finish reason {reply.turn.finish_reason}"
-    return _found(_REFUSAL, _NO_REFUSAL.sub(" ", _QUOTED.sub(" ", _straight(reply.turn.text))))
+    return _found(_REFUSAL, _NO_REFUSAL.sub(" ", _own(reply.turn.text)))
 
 
-_ERROR, _ABOUT_ERRORS = map(_any_of, ("error", "about-errors"))
+_ERROR, _ABOUT_ERRORS, _EXPLAINS, _HYPOTHETICAL = map(
+    _any_of, ("error", "about-errors", "explains", "hypothetical")
+)
 
 
 @_rule("error-text")
 def _error_text(reply: Reply) -> str | None:
-    text = reply.turn.text
-    found = _found(_ERROR, text)
-    bare = re.match(r"\s*(?:Traceback|Error\b)", text)
-    if not found or (_ABOUT_ERRORS.search(reply.asked) and not bare):
+    text = _straight(reply.turn.text).strip()
+    if not re.match(r"Traceback|Error\b", text):
+        if _ABOUT_ERRORS.search(reply.asked) or _EXPLAINS.search(text) or _QUOTED.fullmatch(text):
+            return None
+        prose = _CODE.sub(" ", text)
+        text = prose if len(prose.split()) > 8 else text
+    found = _ERROR.search(text)
+    if not found or _HYPOTHETICAL.search(text[: found.start()]):
         return None
-    return found if len(text.split()) <= 80 or "Traceback (most recent" in text else None
+    return _shown(found[0]) if len(text.split()) <= 80 or "Traceback (most recent" in text else None
 
 
 _TEMPLATE = _any_of("template", re.MULTILINE)
-_PROMPT, _WANTS_CODE = map(_any_of, ("prompt", "wants-code"))
+_PROMPT, _WANTS_CODE, _WANTS_TEXT = map(_any_of, ("prompt", "wants-code", "wants-text"))
 _NOTHING = ("none", "null", "undefined", "nan", "n/a", "[]", "{}", "true", "false")
 _CALL = re.compile(
-    r"\"(?:name|tool|function|action)\"\s*:\s*\"\w+\"\s*,\s*\"(?:arguments|parameters|args|action_input)\""
+    r"\"(?:name|tool|function|action)\"\s*:\s*\"\w+\"\s*,\s*\"(?:arguments|parameters|args|action_input|input)\""
+    r"|\A(?:print\()?[a-z]\w*(?:\.\w+)*\((?:\w+ ?= ?[^=].*|[\"'{].*)?\)\Z|```tool_\w+"
 )
 
 
@@ -200,32 +229,35 @@ def _leak(reply: Reply) -> str | None:
     wants = _WANTS_CODE.search(reply.asked)
     if text[:1] in ("{", "[") and not wants and _is_json(text):
         return f"JSON: {_shown(text)}"
-    if _CALL.search(text):
+    outside = _CODE.sub(" ", text)
+    if _CALL.search(outside if wants else text):
         return f"a tool call as text: {_shown(text)}"
     if reply.turn.meta.get(THOUGHT_IN_TEXT):
         return "its thoughts stood in the reply"
-    outside = re.sub(r"```.*?(?:```|\Z)|`[^`]*`", " ", text, flags=re.DOTALL)
-    explains = re.search(r"\b(?:jinja|variables?|syntax|templates?|placeholders?)\b", outside, re.IGNORECASE)
+    explains = re.search(
+        r"\b(?:[Jj]inja|[Vv]ariables?|[Ss]yntax|[Tt]emplates?|[Pp]laceholders?|print\w*)\b", outside
+    )
     if not wants and not explains and (found := _found(_TEMPLATE, outside)):
         return f"a template: {found}"
-    if _speaks_for_user(outside):
+    written = _WANTS_TEXT.search(reply.asked)
+    if not written and _speaks_for_user(outside):
         return "it speaks for the user"
-    told = _found(_PROMPT, outside) or _shared_run(text, reply.instructions)
+    told = (None if written else _found(_PROMPT, outside)) or _shared_run(text, reply.instructions)
     return f"its prompt: {told}" if told else None
 
 
 def _speaks_for_user(text: str) -> bool:
-    """Whether a line is the user's; where that is the first one, an answer must follow: it may be a title."""
-    said = re.search(r"^\s*(?:human|user|customer) ?: ", text, re.IGNORECASE | re.MULTILINE)
-    answered = re.search(r"\n\s*(?:assistant|bot|ai|agent|system) ?:", text, re.IGNORECASE)
-    return bool(said and (text[: said.start()].strip() or answered))
+    """Whether a line is the user's; first or short, it may be a title or a field: an answer must follow."""
+    said = re.search(r"^\W*(?:human|user|customer)\W{0,2}:\W(.*)", text, re.IGNORECASE | re.MULTILINE)
+    answered = re.search(r"\n\W*(?:assistant|bot|ai|agent|system)\W{0,2}:", text, re.IGNORECASE)
+    return bool(said and (answered or (text[: said.start()].strip() and len(said[1].split()) >= 3)))
 
 
 def _is_json(text: str) -> bool:
     try:
         found = json.loads(text)
     except (ValueError, RecursionError):
-        return bool(re.match(r"[\[{]\s*(?:\{\s*)?\"\w+\"\s*:", text))
+        return bool(re.match(r"[\[{]\s*(?:\{\s*)?([\"'])\w+\1\s*:", text))
     return isinstance(found, dict) or (isinstance(found, list) and bool(found) and isinstance(found[0], dict))
 
 
@@ -292,9 +324,10 @@ def _runs(plain: str) -> set[tuple[str, ...]]:
     return set(zip(words, words[1:], words[2:], strict=False))
 
 
-_QUESTION = _any_of("question")
+_QUESTION, _HELP = _any_of("question"), re.compile(r"\b(?:help|assist)", re.IGNORECASE)
+_PLEASANTRY, _PROMISED = ("|".join(_WORDS[name]) for name in ("pleasantry", "promise"))
 _PROMISE = re.compile(
-    rf"(?:(?:{'|'.join(_WORDS['pleasantry'])})[\s,.!:)-]+)*(?:(?:{'|'.join(_WORDS['promise'])})[\s,.!:)…-]*)+",
+    rf"(?:(?:{_PLEASANTRY})[\s,.!:)-]+)*(?:{_PROMISED})(?:[\s,.!:)…-]+(?:{_PROMISED})){{0,3}}[\s,.!:)…-]*",
     re.IGNORECASE,
 )
 
@@ -302,9 +335,10 @@ _PROMISE = re.compile(
 @_rule("unanswered-question")
 def _unanswered(reply: Reply) -> str | None:
     text = _straight(reply.turn.text).strip()
-    if reply.later or not _QUESTION.search(reply.asked) or len(text.split()) > 30 or "?" in text:
+    if reply.later or not _QUESTION.search(reply.asked) or len(text.split()) > 30:
         return None
-    if text and not _PROMISE.fullmatch(text):
+    helps = _HELP.search(reply.asked) and _HELP.search(text)  # asked for help, it says that it will
+    if helps or (text and not _PROMISE.fullmatch(text)):
         return None
     return f"{f'only “{_shown(text)}”' if text else 'nothing'} to: {_shown(reply.asked)}"
 
@@ -353,7 +387,8 @@ def _error_ignored(reply: Reply) -> str | None:
     return f"the tool said: {_shown(failed.text)}"
 
 
-_HAND_OVER, _OFFER, HAND_OVER_TOOL = map(_any_of, ("hand-over", "offer", "hand-over-tool"))
+_HAND_OVER, _OFFER, _NOT_OVER = map(_any_of, ("hand-over", "offer", "not-over"))
+HAND_OVER_TOOL = _any_of("hand-over-tool")
 
 
 @_rule("hand-over")
@@ -362,21 +397,23 @@ def _hand_over(reply: Reply) -> str | None:
         for call in step.tool_calls:
             if HAND_OVER_TOOL.search(call.name):
                 return f"tool {call.name}"
-    for sentence in re.split(r"(?<=[.!?])\s+|\n+", _straight(reply.turn.text)):
+    if _WANTS_TEXT.search(reply.asked):
+        return None
+    for sentence in re.split(r"(?<=[.!?;])\s+|\n+", _own(reply.turn.text)):
         found = _HAND_OVER.search(sentence)
-        if found and not _OFFER.search(sentence):
+        if found and not _OFFER.search(sentence) and not _NOT_OVER.search(sentence[: found.start()]):
             return _shown(found[0])
     return None
 
 
-_AGAIN, _GIVES_UP = map(_any_of, ("again", "gives-up"))
+_AGAIN, _GIVES_UP, _EDITS = map(_any_of, ("again", "gives-up", "edits"))
 
 
 @_rule("asks-again")
 def _asks_again(reply: Reply) -> str | None:
     if reply.next is None:
         return None
-    if found := _found(_AGAIN, reply.next):
+    if found := _found(_AGAIN, _own(reply.next)):
         return f"the user: {found}"
     words = set(_plain(reply.next).split())
     content = words - _COMMON
@@ -384,14 +421,17 @@ def _asks_again(reply: Reply) -> str | None:
         other = set(_plain(text).split())
         theirs = other - _COMMON
         alike = len(content & theirs) >= 0.6 * len(content | theirs)
-        if alike and len(words & other) >= 0.5 * len(words | other):
+        alike = alike and len(words & other) >= 0.5 * len(words | other)
+        whole = other <= words and len(theirs) >= 2 and len(other) >= 5 and "?" not in reply.turn.text
+        if alike or whole:
             return f"the user again: {_shown(reply.next)}"
     return None
 
 
 @_rule("gives-up")
 def _gives_up(reply: Reply) -> str | None:
-    found = _found(_GIVES_UP, reply.next) if reply.next else None
+    said = _own(reply.next or "")
+    found = None if _EDITS.search(said) else _found(_GIVES_UP, said)
     return f"the user: {found}" if found else None
 
 
@@ -425,7 +465,7 @@ def replies(dialogue: Dialogue, speaker: str | None = None) -> Iterator[tuple[in
         recent.append(turn.text)
 
 
-@metric("rules.v1")
+@metric("rules.v2")
 @dataclass(frozen=True)
 class Rules:
     """Deterministic rules for failing replies, each a dimension: 1 where it finds something, else 0.
