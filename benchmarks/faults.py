@@ -1,8 +1,9 @@
 """`faults` and `quality` on replies whose faults are known.
 
-    python benchmarks/faults.py [--parts own abceval mtrag crsarena demo]
+    python benchmarks/faults.py [--model FOLDER] [--parts unseen own abceval mtrag crsarena demo]
 
-own: the dialogues of tests/metrics/faults.jsonl, which nothing learned from. For each fault the area under
+unseen, own: the dialogues of tests/metrics/unseen_faults.jsonl and of tests/metrics/faults.jsonl, by two
+hands that wrote nothing of what was learned from. For each fault the area under
 the ROC curve against good replies, recall where 5 % of those are accused, and for `quality` the share of
 faulty replies below the good one in the same place, and the mean percentile among all good ones. abceval:
 the visible half of ABC-Eval, balanced accuracy against the first annotator at the default and at the
@@ -17,14 +18,15 @@ import numpy as np
 
 from dialeval.dialogues import formats
 from dialeval.dialogues.datasets import public_set
-from dialeval.metrics.faults import FAULTLESS, Faults
+from dialeval.metrics.faults import COUNT, DEFAULT, FAULTLESS, Faults
 from dialeval.metrics.quality import Quality
+from dialeval.models.fault_reader import FaultReader
 from dialeval.models.fault_weights import FAULTS
 from dialeval.scores import is_human
 from dialeval.statistics import spearman
 from dialeval.training.fault_examples import marked
 
-OWN = Path(__file__).parents[1] / "tests" / "metrics" / "faults.jsonl"
+TESTS = Path(__file__).parents[1] / "tests" / "metrics"
 LABELLED = {
     "contradicts-itself": "no-self-contradiction",
     "contradicts-user": "no-partner-contradiction",
@@ -45,11 +47,12 @@ def table(scores) -> dict[tuple[str, int | None, str], float]:
     return {(row.dialogue_id, row.turn, row.dimension): row.value for row in scores if row.value is not None}
 
 
-def own() -> None:
-    scenarios = list(formats.read(OWN))
+def written(title: str, name: str, model: str) -> None:
+    scenarios = list(formats.read(TESTS / name))
     every = [one for scenario in scenarios for one in marked(scenario)]
     dialogues = [one.dialogue for one in every]
-    faults, quality = table(Faults().score(dialogues)), table(Quality().score(dialogues))
+    faults = table(Faults(model).score(dialogues))
+    quality = table(Quality(reader=model).score(dialogues))
     good = [
         (one.dialogue.id, turn)
         for one in every
@@ -57,31 +60,40 @@ def own() -> None:
         for turn, said in enumerate(one.dialogue.turns)
         if (one.dialogue.id, turn, FAULTLESS) in faults and said.speaker == "assistant"
     ]
-    usual = sorted(quality[(*place, "quality")] for place in good)
-    print("## own\nfault\tn\tAUC\trecall at 5 %\tquality below the good reply\tpercentile among good replies")
-    below, names = [], [*FAULTS, "any"]
-    for fault in names:
+    limits = {fault: one.threshold for fault, one in FaultReader.load(model).weights.items()}
+    usual = sorted(quality[(*place, "quality")] for place in good if (*place, "quality") in quality)
+    print(f"## {title}, {len(good)} good replies")
+    print("fault\tn\tAUC\trecall at 5 %\tfound\tfalse\tquality below good\tpercentile among good replies")
+    for fault in [*FAULTS, "any"]:
         places = [one for one in every if one.fault and fault in (one.fault.name, "any")]
-        column = FAULTLESS if fault == "any" else fault
-        sign = -1 if fault == "any" else 1
-        wrong = [sign * faults[one.dialogue.id, one.fault.turn, column] for one in places]
+        column, sign = (FAULTLESS, -1) if fault == "any" else (fault, 1)
+        bad = [sign * faults[one.dialogue.id, one.fault.turn, column] for one in places]
         sound = [sign * faults[(*place, column)] for place in good if (*place, column) in faults]
-        recall = float(np.mean(np.array(wrong) > np.quantile(sound, 0.95)))
-        got = [quality[one.dialogue.id, one.fault.turn, "quality"] for one in places]
-        twin = [quality[one.dialogue.id.rpartition("-")[0], one.fault.turn, "quality"] for one in places]
+        recall = float(np.mean(np.array(bad) > np.quantile(sound, 0.95)))
+        twins = [
+            (quality[wrong], quality[right])
+            for one in places
+            if (wrong := (one.dialogue.id, one.fault.turn, "quality")) in quality
+            and (right := (one.dialogue.id.rpartition("-")[0], one.fault.turn, "quality")) in quality
+        ]
+        got, twin = zip(*twins, strict=True)
         below = float(np.mean([a < b for a, b in zip(got, twin, strict=True)]))
         rank = float(np.mean(np.searchsorted(usual, got) / len(usual)))
-        print(f"{fault}\t{len(places)}\t{auc(wrong, sound):.3f}\t{recall:.2f}\t{below:.2f}\t{rank:.2f}")
+        counted, least = (COUNT, 1.0) if fault == "any" else (fault, limits[fault])
+        found = np.mean([faults[one.dialogue.id, one.fault.turn, counted] >= least for one in places])
+        false = np.mean([faults[(*place, counted)] >= least for place in good if (*place, counted) in faults])
+        told = f"{fault}\t{len(places)}\t{auc(bad, sound):.3f}\t{recall:.2f}\t{found:.2f}\t{false:.3f}"
+        print(f"{told}\t{below:.2f}\t{rank:.2f}")
 
 
 def balanced(said: np.ndarray, truth: np.ndarray) -> float:
     return float((said[truth].mean() + (~said[~truth]).mean()) / 2)
 
 
-def abceval() -> None:
+def abceval(model: str) -> None:
     chosen = public_set("abceval")
-    found = table(Faults().score(chosen.dialogues()))
-    limits = dict(zip(FAULTS, Faults().thresholds, strict=True))
+    found = table(Faults(model).score(chosen.dialogues()))
+    limits = {fault: one.threshold for fault, one in FaultReader.load(model).weights.items()}
     labels: dict[tuple[str, int | None, str], list[float]] = {}
     for row in chosen.ratings():
         if is_human(row.source) and row.value is not None:
@@ -113,9 +125,9 @@ def calibration_error(values: np.ndarray, truth: np.ndarray, bins: int = 10) -> 
     )
 
 
-def against(name: str, dimension: str, column: str) -> None:
+def against(name: str, dimension: str, column: str, model: str) -> None:
     chosen = public_set(name)
-    found = table(Faults().score(chosen.dialogues()))
+    found = table(Faults(model).score(chosen.dialogues()))
     gold: dict[tuple[str, int | None], list[float]] = {}
     for row in chosen.ratings().where(dimension=dimension, level="turn"):
         if is_human(row.source) and row.value is not None:
@@ -127,13 +139,13 @@ def against(name: str, dimension: str, column: str) -> None:
     print(f"\n## {name}: {column} against {dimension}, n = {len(keys)}: Spearman {value:.3f}")
 
 
-def demo() -> None:
+def demo(model: str) -> None:
     from importlib.resources import files
 
     from scipy.stats import ttest_rel
 
     chats = list(formats.read(Path(str(files("dialeval.dialogues") / "examples" / "dialogues.jsonl"))))
-    for metric, column in ((Faults(), FAULTLESS), (Quality(), "quality")):
+    for metric, column in ((Faults(model), FAULTLESS), (Quality(reader=model), "quality")):
         rows = [row for row in metric.score(chats) if row.turn is None and row.dimension == column]
         means: dict[str, dict[str, float]] = {}
         for row in rows:
@@ -152,16 +164,19 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    every = ["own", "abceval", "mtrag", "crsarena", "demo"]
-    parser.add_argument("--parts", nargs="*", default=every, choices=every)
+    parts = {
+        "unseen": lambda model: written("unseen", "unseen_faults.jsonl", model),
+        "own": lambda model: written("own", "faults.jsonl", model),
+        "abceval": abceval,
+        "mtrag": lambda model: against("mtrag", "faithfulness", "unsupported", model),
+        "crsarena": lambda model: against("crsarena", "relevance", FAULTLESS, model),
+        "demo": demo,
+    }
+    parser.add_argument("--model", default=DEFAULT)
+    parser.add_argument("--parts", nargs="*", default=list(parts), choices=list(parts))
     options = parser.parse_args()
     for part in options.parts:
-        if part == "mtrag":
-            against("mtrag", "faithfulness", "unsupported")
-        elif part == "crsarena":
-            against("crsarena", "relevance", FAULTLESS)
-        else:
-            {"own": own, "abceval": abceval, "demo": demo}[part]()
+        parts[part](options.model)
 
 
 if __name__ == "__main__":

@@ -35,7 +35,7 @@ from dialeval.models.language_model import is_here
 from dialeval.scores import Score, Scores
 from dialeval.statistics import spearman
 from dialeval.studies import study
-from dialeval.training.blending import chosen_dialogues, rated, rated_parts, rated_sets
+from dialeval.training.blending import SCENARIOS, chosen_dialogues, rated, rated_parts, rated_sets
 
 LESSONS = [
     *("set:dailydialog/dev", "set:topicalchat/dev", "set:blended-skill-talk/dev", "set:empathetic/dev"),
@@ -49,7 +49,7 @@ class Lab:
     """The parts of every set, by each variant of the models that learned from some of them."""
 
     def __init__(self, names: list[str], folder: Path) -> None:
-        self.folder, self.sets = folder, {name: rated(name) for name in names}
+        self.folder, self.sets = folder, {name: rated(name) for name in (*names, SCENARIOS)}
         self._parts: dict[tuple[str, PartReader], list[DialogueParts]] = {}
         self._models: dict[tuple[str, ...], str] = {}
 
@@ -272,7 +272,7 @@ def main() -> None:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         lab = Lab(rated_sets(), Path(folder))
-        for name in options.sets or list(lab.sets):
+        for name in options.sets or rated_sets():
             for level in LEVELS:
                 if lab.sets[name].ratings.get(level):
                     if options.ablation:

@@ -75,6 +75,7 @@ def here(place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFix
     return call
 
 
+@pytest.mark.soak
 def test_a_killed_run_goes_on_with_the_same_command(place: Path, here: Here) -> None:
     """SIGKILL after some epochs; the end is the one of a run that nobody disturbed."""
     words = ["toy", "chats.jsonl", "-o", "killed", "--json"]

@@ -11,8 +11,8 @@ from dialeval.metrics.faults import COUNT, FAULTLESS, Faults
 from dialeval.models.fault_weights import FAULTS
 from dialeval.training.fault_examples import marked
 
-SCENARIOS = list(formats.read(Path(__file__).with_name("faults.jsonl")))
-MARKED = [one for scenario in SCENARIOS for one in marked(scenario)]
+FILES = [Path(__file__).with_name(name) for name in ("faults.jsonl", "unseen_faults.jsonl")]
+MARKED = [one for file in FILES for scenario in formats.read(file) for one in marked(scenario)]
 
 
 @pytest.fixture(scope="module")
@@ -88,31 +88,35 @@ def test_another_script_is_unscored_with_a_reason() -> None:
     assert found[None, COUNT] == "no reply to score"
 
 
-def test_thresholds_count_faults_and_are_in_the_signature() -> None:
+def test_a_threshold_counts_faults_and_is_in_the_signature() -> None:
     turns = [("user", "Do you like tea?"), ("assistant", "Shut up, you idiot.")]
-    all_of_them = build("faults:thresholds=" + "+".join(["0.0"] * len(FAULTS)))
-    assert rows(all_of_them, *turns)[None, COUNT] == 700.0  # all but unsupported, in one reply
-    assert rows(Faults(thresholds=(1.1,) * len(FAULTS)), *turns)[None, COUNT] == 0.0
+    assert (
+        rows(build("faults:threshold=0"), *turns)[None, COUNT] == 700.0
+    )  # all but unsupported, in one reply
+    assert rows(Faults(threshold=1.1), *turns)[None, COUNT] == 0.0
     signature = Faults().score([]).signatures["faults"]
-    assert "thresholds:" in str(signature)
+    assert "|threshold:contradicts-itself=0." in str(signature)
+    assert "unkind=0.7" in str(Faults(threshold=0.7).score([]).signatures["faults"])
 
 
 def test_explanation_has_reply_fault_and_proof_side_by_side() -> None:
     chat = dialogue(
         [
             ("user", "My rabbit is ill."),
-            ("assistant", "Oh no, poor rabbit."),
-            ("user", "What can I do?"),
+            ("assistant", "I'm so sorry to hear that. How long has it been ill?"),
+            ("user", "Two days. What can I do?"),
             ("assistant", "Shut up, you idiot."),
         ],
         "d",
     )
-    (found,) = Faults(thresholds=(1.1,) * 7 + (0.85,)).explain([chat])
+    (found,) = Faults().explain([chat])
     assert found.reference is not None
-    assert [turn.number for turn in found.own.turns] == [3]
-    assert found.own.labels[0].startswith("unkind 0.")
-    assert found.aligned == ((0, 0),)
-    (sound,) = Faults(thresholds=(1.1,) * 8).explain([chat])
+    told = {
+        (turn.number, label.split()[0]) for turn, label in zip(found.own.turns, found.own.labels, strict=True)
+    }
+    assert (3, "unkind") in told and (1, "unkind") not in told
+    assert found.aligned[0] == (0, 0)
+    (sound,) = Faults(threshold=1.1).explain([chat])
     assert sound.reference is None
     assert sound.note == "no fault was found"
 
@@ -127,6 +131,11 @@ def test_proof_of_a_contradiction_is_an_earlier_turn() -> None:
         ],
         "d",
     )
-    (found,) = Faults(thresholds=(0.0,) + (1.1,) * 7).explain([chat])
+    (found,) = Faults(threshold=0.0).explain([chat])
     assert found.reference is not None
-    assert found.reference.turns[-1].number == 1
+    proofs = zip(found.own.turns, found.own.labels, found.reference.turns, strict=True)
+    assert [
+        proof.number
+        for turn, label, proof in proofs
+        if turn.number == 3 and label.startswith("contradicts-itself")
+    ] == [1]

@@ -156,7 +156,7 @@ def test_faults_are_looked_for_in_chunks_and_only_where_the_scores_have_none() -
 
 
 def test_faults_that_a_metric_found_take_the_place_of_the_rules() -> None:
-    """Counted by system in a hundred replies; a probability counts as such, and as found from one half on."""
+    """Counted by system in a hundred replies; a probability counts from its threshold on."""
     values = {"x": [1.0, 0.0, 0.0, 1.0], "y": [0.6, 0.2, 0.0, 0.0]}
     talked = [chat(f"{s}{n}", "Hi", "Hello there.", system=s) for s in values for n in range(4)]
     rows = [
@@ -170,11 +170,11 @@ def test_faults_that_a_metric_found_take_the_place_of_the_rules() -> None:
     assert result is not None and result.score.label == "mine / quality"
     (loop,) = result.failures
     assert (loop.name, loop.found, loop.read) == ("rules/loop", 3, 8)
-    assert {name: one.value for name, one in loop.by_system.items()} == pytest.approx({"x": 50.0, "y": 20.0})
+    assert {name: one.value for name, one in loop.by_system.items()} == pytest.approx({"x": 50.0, "y": 25.0})
     assert [bad.faults for bad in result.worst[:4]] == [("rules/loop",)] * 3 + [()]
     assert loop.example is not None and loop.example[0] in ("x0", "x3")
     table = fault_table(result)
-    assert table is not None and [cell.text for cell in table.rows[0]] == ["loop", "50.0", "20.0"]
+    assert table is not None and [cell.text for cell in table.rows[0]] == ["loop", "50.0", "25.0"]
 
 
 def test_of_many_dialogues_faults_are_looked_for_in_some(monkeypatch: pytest.MonkeyPatch) -> None:

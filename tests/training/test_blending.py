@@ -15,7 +15,7 @@ from dialeval.jobs.scoring import score_to
 from dialeval.models.blend import Blend
 from dialeval.scores import Score, Scores
 from dialeval.studies import study
-from dialeval.training.blending import RATED, Rated, blend_to
+from dialeval.training.blending import RATED, SCENARIOS, Rated, blend_to
 
 HAS_FED = (data_folder() / "fed").is_dir()
 GOOD, BAD = "Yes, I love jazz! Do you play?", "The bus leaves at nine."
@@ -89,4 +89,4 @@ def test_the_shipped_weights_come_from_all_rated_sets() -> None:
     from dialeval.models.artefact import load, resolve
 
     counts = load(resolve("dialeval-quality")).config["rated"]
-    assert set(counts["dialogue"]) == set(RATED)
+    assert set(counts["dialogue"]) == {*RATED, SCENARIOS}

@@ -306,6 +306,7 @@ def test_what_a_test_set_holds_is_left_out(tmp_path: Path, monkeypatch: pytest.M
     assert (found.n_dropped, found.n_dialogues) == (1, 30)
 
 
+@pytest.mark.soak
 def test_the_tuning_part_of_controllable(data_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DIALEVAL_DATA", str(data_folder))
     dialogues, ratings, level, dimension = tuning_part("controllable")

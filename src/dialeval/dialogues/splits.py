@@ -33,6 +33,7 @@ from dialeval.errors import UsageError
 Role = Literal["train", "dev", "test"]
 ROLES: tuple[Role, ...] = ("train", "dev", "test")
 BUCKETS = 10
+DEV_BUCKET = 0  # held out of training where a source names no dev set of its own
 _MANIFEST = Path(__file__).with_name("splits.toml")
 _RUNS = ((3, 45), (2, 100))  # turns in a row, letters and digits in all: what two dialogues must share
 _SHORT = 45  # letters and digits of a dialogue of one or two turns that is looked for inside others

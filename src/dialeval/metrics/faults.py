@@ -42,15 +42,15 @@ class JudgedReply(NamedTuple):
         return None if found and not any(fault in self.values for fault in FAULTS) else found
 
 
-@metric("faults.v1")
+@metric("faults.v2")
 @dataclass(frozen=True)
 class Faults:
     """What is wrong with each reply: the probability of each named fault, and which turn proves it.
 
-    `faultless` is the probability that a reply has none of them. A probability at or above its threshold
-    counts as a fault; at dialogue level stand faults per hundred replies. `thresholds` are in the order of
-    the dimensions; what rules find (`empty`, `cut-off`, …) is 0 or 1. Without evidence (passages, tool
-    results) `unsupported` is unscored. `reactions` names the model that reads what the user says next.
+    `faultless` is the probability that a reply has none of them. A fault counts from a probability that the
+    model has for it, or from `threshold`; at dialogue level stand faults per hundred replies. What rules find
+    (`empty`, `cut-off`, …) is 0 or 1. Without evidence (passages, tool results) `unsupported` is unscored.
+    `reactions` names the model that reads what the user says next.
 
     >>> from dialeval.dialogues import dialogue
     >>> chat = [("user", "I have a cat."), ("assistant", "Lovely, cats are great."), ("user", "She is ill.")]
@@ -64,7 +64,7 @@ class Faults:
 
     model: str = DEFAULT
     reactions: str = reactions.DEFAULT
-    thresholds: tuple[float, ...] = (0.39, 0.39, 0.05, 0.11, 0.1, 0.5, 0.3, 0.29)
+    threshold: float | None = None
     speaker: str | None = None
     dimensions: ClassVar[tuple[str, ...]] = (*FAULTS, *RULED, FAULTLESS, COUNT)
     better: ClassVar[Mapping[str, Better]] = dict.fromkeys((*FAULTS, *RULED, COUNT), "lower")
@@ -100,8 +100,13 @@ class Faults:
         rows.add(dialogue, None, COUNT, count, none)
 
     def _faults(self, reply: JudgedReply) -> list[str]:
-        limits = dict(zip(FAULTS, self.thresholds, strict=True))
+        limits = self._thresholds()
         return [fault for fault, value in reply.values.items() if value >= limits.get(fault, 1.0)]
+
+    def _thresholds(self) -> dict[str, float]:
+        if self.threshold is not None:
+            return dict.fromkeys(FAULTS, self.threshold)
+        return {fault: found.threshold for fault, found in FaultReader.load(self.model).weights.items()}
 
     def replies(
         self, dialogues: Iterable[Dialogue], prove: bool = False
@@ -153,11 +158,11 @@ class Faults:
         heard = Reactions.load(self.reactions).needs()
         return [Need(reader.encoder, spoken_turns, reader.readings()), *heard]
 
-    def provenance(self) -> dict[str, str]:
-        """Name the model by its content, not by where it lies."""
+    def provenance(self) -> dict[str, object]:
+        """Name the model by its content, not by where it lies, and from where on each fault counts."""
         try:
-            heard = Reactions.load(self.reactions).sha[:12]
-            return {"model": FaultReader.load(self.model).sha[:12], "reactions": heard}
+            heard, model = Reactions.load(self.reactions).sha[:12], FaultReader.load(self.model).sha[:12]
+            return {"model": model, "reactions": heard, "threshold": self._thresholds()}
         except DialevalError:  # what is not there keeps its name: nothing is scored
             return {}
 

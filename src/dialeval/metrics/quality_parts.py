@@ -37,8 +37,8 @@ WHAT: Mapping[str, str] = {
     "reaction": "how pleased the user sounds with the reply, -3 to 3: the metric `user-reaction`",
     "answers": "whether replies take up what was just said: `ignores` of the metric `faults`, as a logarithm",
     "civility": "whether replies are kind: `unkind` of `faults`, as a logarithm",
-    "consistency": "whether replies contradict neither themselves nor the user, repeat nothing, make sense "
-    "and break no rule: the other faults, as a logarithm",
+    "consistency": "whether replies contradict neither themselves, the user nor the evidence, repeat "
+    "nothing, make sense and break no rule: the other faults, as a logarithm",
     "grounding": "the share of a reply's words that the evidence at hand or the dialogue has",
     "mood": "how pleased the user sounds over the dialogue, -3 to 3",
     "ending": "how pleased the user sounds at the end, -3 to 3",
@@ -64,7 +64,8 @@ _LEANS: Mapping[Level, Mapping[Kind, Mapping[str, float]]] = {
     "turn": {
         "information": {"grounding": 0.5, "answers": 0.2, "followup": 0.0, "novelty": 0.0}
         | {"turn-quality": 0.05, "coherence": 0.05, "consistency": 0.05},
-        "task": {"followup": 0.05},
+        "support": {"consistency": 0.3, "answers": 0.2, "civility": 0.2},
+        "task": {"followup": 0.05, "consistency": 0.2},
         "tutoring": {"tone": 0.0, "followup": 0.0, "consistency": 0.05},
     },
     "dialogue": {
@@ -76,9 +77,10 @@ _LEANS: Mapping[Level, Mapping[Kind, Mapping[str, float]]] = {
         "recommendation": {"tone": 0.0, "novelty": 0.05, "substance": _SAME},
     },
 }
-"""What is known before any rating: in support the user's reaction says nearly all; a reply that has evidence
-is judged by it; where people want something done or known, long talk is no sign of quality, and novelty and
-small talk matter less."""
+"""What is known before any rating: in support the user's reaction says nearly all of a dialogue, and a reply
+there, or where something is to be done, fails by its faults; a reply that has evidence is judged by it; where
+people want something done or known, long talk is no sign of quality, and novelty and small talk matter
+less."""
 _SMALL_TALK = ("engagement", "staying", "substance")
 SCALES: Mapping[str, tuple[float, float]] = {"grounding": (0.7, 0.2)}
 """Mean and scale of parts that the rated sets may lack."""
@@ -284,7 +286,7 @@ def _soundness(reply: JudgedReply) -> dict[str, float | None]:
         sound = math.log1p(-min(probability, _RULE))
         if fault in _SAID:
             found[_SAID[fault]] = sound
-        elif fault not in ("unsupported", "off-topic"):
+        elif fault != "off-topic":
             consistency += sound
     if found:
         found["consistency"] = consistency

@@ -3,8 +3,9 @@
 A reply is read with what it answers, with the two earlier turns of its own speaker that are most like it, and
 with two of the other's: the last one and the one most like it. Turns are alike by vectors that the run has
 anyway; only the last hundred are looked at, so that time grows with the number of turns. A long reply is read
-in parts of whole sentences: for a contradiction the worst part counts, for an answer the best. Evidence is
-not read but looked up: which words and numbers of the reply are neither in it nor in the dialogue.
+in parts of whole sentences: for a contradiction the worst part counts, for an answer the best. Of the
+evidence a part is read with the two stretches that share most words with it, which counts as far as they are
+all of it; words that neither the evidence nor the dialogue has count the more, the longer the evidence is.
 """
 
 import re
@@ -19,6 +20,8 @@ import numpy as np
 from dialeval.dialogues import Dialogue, scored_turns
 from dialeval.dialogues.dialogue import evidence_before
 from dialeval.dialogues.segments import split
+from dialeval.models.encoder import Encoder
+from dialeval.models.evidence_windows import WindowChooser, content_words
 from dialeval.models.fault_reader import LONGEST_REPLY, FaultReader, Memory, Part, Question
 from dialeval.models.reactions import REACTIONS, Reactions, exchanges
 from dialeval.models.turn_vectors import TurnVectors, turn_vectors
@@ -34,13 +37,14 @@ FEATURES = (
     "misfit",
     "nonsense",
     "unkind",
+    "unknown",
     "new-words",
     "new-numbers",
+    "denied",
     "displeased",
 )
 _OWN, _OTHERS = 2, 1  # earlier turns that a reply is read with
 _LOOK_BACK = 100
-_WINDOW_WORDS, _MOST_WINDOWS = 80, 400
 _LONGEST_PASSAGE = 200_000  # characters
 _PART_TOKENS = 48
 _WORD = re.compile(r"\w+")
@@ -112,6 +116,7 @@ class _Plan:
         self.questions: list[Question] = []
         self._asked: list[_Asked] = []
         self._bags: dict[str, frozenset[str]] = {}
+        self._covered: dict[int, float] = {}
         turns = [turn for turn in scored_turns(found.dialogue, speaker) if found.spoken[turn]]
         self.replies = [ReplyFeatures(turn, cut=found.cut[turn]) for turn in turns]
         self._texts = [turn.text for turn in found.dialogue.turns]
@@ -123,7 +128,8 @@ class _Plan:
         said = [one for one in range(max(0, turn - _LOOK_BACK), turn) if spoken[one]]
         own = [one for one in said if turns[one].speaker == turns[turn].speaker]
         others = [one for one in said if turns[one].speaker != turns[turn].speaker]
-        parts = _parts(self._texts[turn], self._reader)
+        cut = reply_parts(self._texts[turn], self._reader.encoder)
+        parts = [part for part, _ in cut]
         last = others[-1] if others else None
         context = []
         if last is not None:
@@ -145,8 +151,16 @@ class _Plan:
                     self._ask(number, f"{kind}-proof", place, Proof(one, ""), question)
         self._repeat(number, turn, own)
         if passages := evidence_before(self.dialogue, turn):
-            texts = [self._texts[one] for one in said]
-            self._weigh(number, self._texts[turn], [one.text for one in passages], texts)
+            texts = [one.text for one in passages[-_LOOK_BACK:]]
+            chooser = WindowChooser(texts)
+            self._look_up(number, self._texts[turn], [*texts, *(self._texts[one] for one in said)])
+            values = self.replies[number].values
+            self._covered[number] = chooser.covered
+            values["unknown"] = values["new-words"] * (1.0 - chooser.covered)
+            for place, (part, words) in enumerate(cut):
+                memory = tuple(Memory("evidence", one) for one in chooser.nearest(words))
+                proof = Proof(None, next(iter(chooser.nearest(words, 1)), ""))
+                self._ask(number, "evidence", place, proof, Question(part, memory))
 
     def _ask(self, reply: int, what: str, part: int, proof: Proof, question: Question) -> None:
         self.questions.append(question)
@@ -170,25 +184,19 @@ class _Plan:
             like = self._like(own, turn, _OWN)
             values["overlap"] = max(_overlap(self._texts[one], self._texts[turn]) for one in like)
 
-    def _weigh(self, number: int, text: str, passages: Sequence[str], said: Sequence[str]) -> None:
+    def _look_up(self, number: int, text: str, known_texts: Sequence[str]) -> None:
         """Count the words and numbers of a reply that neither the evidence nor the dialogue has."""
-        known = set[str]().union(*map(self._bag, (*passages[-_LOOK_BACK:], *said)))
-        words = _words(text)
+        known = set[str]().union(*map(self._bag, known_texts))
+        words = content_words(text)
         fresh = [word for word in words if word not in known]
         values = self.replies[number].values
         values["new-words"] = len(fresh) / max(1, len(words))
         values["new-numbers"] = min(1.0, 0.5 * sum(word[0].isdigit() for word in fresh))
-        if self._prove:
-            windows = [one for passage in passages for one in _windows(passage)][:_MOST_WINDOWS]
-            if windows:
-                encoder = self._reader.encoder
-                alike = encoder.vectors(windows) @ encoder.vectors([text])[0]
-                self.replies[number].proofs["unsupported"] = Proof(None, windows[int(alike.argmax())])
 
     def _bag(self, text: str) -> frozenset[str]:
         """Return the different words of a text; each is looked at once in a dialogue."""
         if text not in self._bags:
-            self._bags[text] = frozenset(_words(text[:_LONGEST_PASSAGE]))
+            self._bags[text] = frozenset(content_words(text[:_LONGEST_PASSAGE]))
         return self._bags[text]
 
     def answer(self, answers: dict[str, np.ndarray[tuple[int], np.dtype[np.float64]]]) -> None:
@@ -205,6 +213,10 @@ class _Plan:
                     for name in ("ignores", "off-topic"):
                         _least(values, name, answers[name][place])
                         proofs[name] = one.proof
+                continue
+            if kind == "evidence":
+                if _most(values, "denied", -answers["supported"][place] * self._covered[one.reply]):
+                    proofs["unsupported"] = one.proof
                 continue
             for head in heads:
                 name = head if head == "repeats" else f"{kind}-contradicts"
@@ -227,44 +239,30 @@ def _least(values: dict[str, float], name: str, value: float) -> None:
     values[name] = min(values.get(name, np.inf), float(value))
 
 
-def _parts(text: str, reader: FaultReader) -> list[Part]:
-    """Cut a reply into stretches of whole sentences, by tokens; a short one is one part."""
+def sentences_of(text: str) -> list[str]:
+    """Return the sentences of a text, a line being one at least."""
+    return [sentence for line in text.splitlines() for sentence in split(line, "punkt")]
+
+
+def reply_parts(text: str, encoder: Encoder) -> list[tuple[Part, str]]:
+    """Cut a reply into stretches of whole sentences, each with its text; a short one is one part."""
     if len(text) <= 2 * LONGEST_REPLY:  # a token has more than two letters, but for odd texts, which are cut
-        return [Part(text, 0, LONGEST_REPLY)]
-    sentences = [line for block in text.splitlines() for line in split(block, "punkt")]
-    counts = [len(ids) for ids in reader.encoder.tokenizer.bare(sentences)]
+        return [(Part(text, 0, LONGEST_REPLY), text)]
+    sentences = sentences_of(text)
+    counts = [len(ids) for ids in encoder.tokenizer.bare(sentences)]
     if sum(counts) + 2 <= LONGEST_REPLY:
-        return [Part(text, 0, LONGEST_REPLY)]
-    parts: list[Part] = []
+        return [(Part(text, 0, LONGEST_REPLY), text)]
+    parts: list[tuple[Part, str]] = []
     start, held, size = 1, list[str](), 0
     for sentence, count in zip([*sentences, ""], [*counts, 0], strict=True):
         if held and (size + count > _PART_TOKENS or not sentence):
-            if start < reader.encoder.limit - 1:
-                parts.append(Part(text, start, min(start + size, start + LONGEST_REPLY)))
+            if start < encoder.limit - 1:
+                part = Part(text, start, min(start + size, start + LONGEST_REPLY))
+                parts.append((part, " ".join(held)))
             start, held, size = start + size, [], 0
         held.append(sentence)
         size += count
-    return parts or [Part(text, 0, LONGEST_REPLY)]
-
-
-def _windows(passage: str) -> Iterator[str]:
-    """Cut a passage into stretches of whole sentences of at most about eighty words."""
-    held: list[str] = []
-    for block in passage.splitlines():
-        for sentence in split(block, "punkt"):
-            words = sentence.split()
-            for start in range(0, len(words), _WINDOW_WORDS):
-                some = words[start : start + _WINDOW_WORDS]
-                if held and len(held) + len(some) > _WINDOW_WORDS:
-                    yield " ".join(held)
-                    held = []
-                held += some
-    if held:
-        yield " ".join(held)
-
-
-def _words(text: str) -> list[str]:
-    return [word for word in _WORD.findall(text.lower()) if len(word) > 3 or word[0].isdigit()]
+    return parts or [(Part(text, 0, LONGEST_REPLY), text)]
 
 
 def _overlap(earlier: str, reply: str) -> float:

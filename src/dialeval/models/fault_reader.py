@@ -106,7 +106,10 @@ class FaultReader:
         )
         states = dict(zip(texts, self.encoder.tokens(texts, layer=LAYER, half=True), strict=True))
         sizes = [
-            (_size(one.reply, states), sum(min(len(states[m.text]), LONGEST_MEMORY) for m in one.memory))
+            (
+                part_size(one.reply, states[one.reply.text]),
+                sum(min(len(states[m.text]), LONGEST_MEMORY) for m in one.memory),
+            )
             for one in questions
         ]
         pooled = np.zeros((len(questions), 3 * self.encoder.width), np.float32)
@@ -127,7 +130,7 @@ class FaultReader:
         memory = np.zeros((len(questions), deep, self.encoder.width), np.float32)
         inside = np.zeros((len(questions), deep + wide), np.int32)
         for row, (one, (size, _)) in enumerate(zip(questions, sizes, strict=True)):
-            reply[row, :size] = _part(one.reply, states)
+            reply[row, :size] = part_states(one.reply, states[one.reply.text])
             inside[row, deep : deep + size] = 1
             at = 0
             for kind, text in one.memory:
@@ -141,16 +144,15 @@ class FaultReader:
         return np.concatenate([found[:, 0], mean, np.where(mask, found, -1e4).max(1)], axis=1)
 
 
-def _size(part: Part, states: Mapping[str, Floats]) -> int:
-    whole = len(states[part.text])
-    return min(whole, part.end) - part.start + (part.start > 0)
+def part_size(part: Part, states: Floats) -> int:
+    """Return how many states a part has; `states` are those of its text."""
+    return min(len(states), part.end) - part.start + (part.start > 0)
 
 
-def _part(part: Part, states: Mapping[str, Floats]) -> Floats:
+def part_states(part: Part, states: Floats) -> Floats:
     """Return the states of a part, behind the first state of its text, which stands for the whole."""
-    whole = states[part.text]
-    some = whole[part.start : part.end]
-    return np.concatenate([whole[:1], some]) if part.start else some
+    some = states[part.start : part.end]
+    return np.concatenate([states[:1], some]) if part.start else some
 
 
 def _weights(path: Path, shape: EncoderShape) -> dict[str, Floats]:

@@ -1,12 +1,13 @@
 """The probability of each fault, from a few features of a reply, weighed by logistic regression.
 
 Weights are never below zero, so more of what speaks for a fault never makes it less likely. They were fitted
-on replies that the reader had not seen, as if one reply in ten had the fault.
+on replies that the reader had not seen, as if one reply in ten had the fault. From a fault's threshold on, it
+counts: one in fifty of the good replies among them gets there.
 """
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ FAULTS: Mapping[str, tuple[str, ...]] = {
     "ignores": ("ignores", "off-topic", "misfit", "displeased"),
     "off-topic": ("off-topic", "ignores", "misfit", "displeased"),
     "repeats": ("repeats", "alike", "overlap", "displeased"),
-    "unsupported": ("new-words", "new-numbers"),
+    "unsupported": ("unknown", "new-words", "new-numbers", "denied"),
     "nonsense": ("nonsense", "displeased"),
     "unkind": ("unkind", "displeased"),
 }
@@ -32,19 +33,29 @@ _ABSENT = {
     "user-contradicts": -5.0,
     "displeased": 0.25,
 }
-_BOUNDS = {"displeased": (0.0, 3.0), "new-numbers": (0.5, None), "misfit": (4.0, None)}
+_BOUNDS = {
+    "displeased": (0.0, 3.0),
+    "new-numbers": (0.5, None),
+    "misfit": (4.0, None),
+    "unknown": (5.0, None),
+    "new-words": (2.0, None),
+    "denied": (0.0, 0.6),
+}
 """Limits of weights: a displeased user speaks for a fault, but hardly for which; a number that is nowhere at
 hand speaks for an invention, though most of the pairs that weights are fitted on have none; and a reply far
 from what it answers is suspect whatever the reader says, which knows fewer kinds of bots than there are."""
-PRIOR = 0.1  # the share of faulty replies that probabilities are meant for
+PRIOR = 0.1  # the share of faulty replies that weights are fitted for
+FALSE_ALARMS = 0.02  # the share of good replies that count as faulty
+_ENOUGH = 50  # good replies to set a threshold by
 
 
 @dataclass(frozen=True)
 class Weights:
-    """The weights of one fault's features, and the constant."""
+    """The weights of one fault's features, the constant, and the probability from which the fault counts."""
 
     features: Mapping[str, float]
     constant: float
+    threshold: float = 0.5
 
     def probability(self, values: Mapping[str, float]) -> float:
         """Return the probability of the fault.
@@ -57,6 +68,18 @@ class Weights:
         )
         return 1.0 / (1.0 + math.exp(-max(-60.0, min(60.0, total))))
 
+    def counting(self, good: Sequence[Mapping[str, float]]) -> "Weights":
+        """Set the threshold so that few of these good replies count as faulty; few replies set nothing.
+
+        >>> good = [{"nonsense": n / 50 - 1} for n in range(101)]
+        >>> Weights({"nonsense": 1.0}, 0.0).counting(good).threshold
+        0.7231
+        """
+        if len(good) < _ENOUGH:
+            return self
+        limit = float(np.quantile([self.probability(values) for values in good], 1.0 - FALSE_ALARMS))
+        return replace(self, threshold=round(limit, 4))
+
 
 def read_weights(config: Mapping[str, Any], file: Path) -> dict[str, Weights]:
     """Read the weights of all faults from an artefact's configuration, refusing anything else."""
@@ -66,14 +89,16 @@ def read_weights(config: Mapping[str, Any], file: Path) -> dict[str, Weights]:
     made = {}
     for fault, features in FAULTS.items():
         given = found[fault]
-        numbers = [given.get(name) for name in (*features, "constant")] if isinstance(given, dict) else [None]
+        named = (*features, "constant", "threshold")
+        numbers = [given.get(name) for name in named] if isinstance(given, dict) else [None]
         if not all(isinstance(one, int | float) and math.isfinite(one) for one in numbers):
             raise DataError(
-                f"needs finite numbers for {', '.join(features)}, constant",
+                f"needs finite numbers for {', '.join(named)}",
                 file=file,
                 field=f"weights.{fault}",
             )
-        made[fault] = Weights({name: float(given[name]) for name in features}, float(given["constant"]))
+        *weights, constant, threshold = (float(given[name]) for name in named)
+        made[fault] = Weights(dict(zip(features, weights, strict=True)), constant, threshold)
     return made
 
 
@@ -86,7 +111,10 @@ def plain_weights() -> dict[str, Weights]:
 
 def weight_fields(weights: Mapping[str, Weights]) -> dict[str, dict[str, float]]:
     """Return weights as a configuration keeps them."""
-    return {fault: {**found.features, "constant": found.constant} for fault, found in weights.items()}
+    return {
+        fault: {**found.features, "constant": found.constant, "threshold": found.threshold}
+        for fault, found in weights.items()
+    }
 
 
 def fit_weights(

@@ -86,10 +86,10 @@ def compared_tables(comparison: Comparison) -> list[Table]:
             rows,
             named("Score", lambda one: TableCell(one.short, small=_direction(one)), strong=True),
             named("Verdict", lambda one: TableCell(one.verdict, tone=_TONES[one.verdict])),
-            number("Old", lambda one: estimate_cell(one.old, figure)),
-            number("New", lambda one: estimate_cell(one.new, figure)),
             number("Difference", lambda one: estimate_cell(one.difference, figure)),
             number("p (Holm)", lambda one: p_cell(one.p_holm, one.difference.reason)),
+            number("Old", lambda one: estimate_cell(one.old, figure)),
+            number("New", lambda one: estimate_cell(one.new, figure)),
             number("Dialogues to see half", lambda one: one.dialogues_for_half),
             notes=(
                 f"{paired}Items are {comparison.level}s. Difference: new minus old, with a 95 % interval. p: "

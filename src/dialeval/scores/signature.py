@@ -64,11 +64,16 @@ class Signature:
         >>> Signature.parse("repetition.v1|better:lower").better("repetition")
         'lower'
         """
-        said = dict(self.fields).get("better", "higher")
-        if "=" not in said:
+        found = self.of_dimension("better", dimension)
+        return "higher" if found is None else found
+
+    def of_dimension(self, field: str, dimension: str) -> str | None:
+        """Return what a field says of a dimension: one value for all, or one for each that it names."""
+        said = dict(self.fields).get(field)
+        if said is None or "=" not in said:
             return said
-        ways = {key: way for key, _, way in (part.partition("=") for part in said.split(","))}
-        return ways.get(render(dimension), "higher")
+        named = {key: value for key, _, value in (part.partition("=") for part in said.split(","))}
+        return named.get(render(dimension))
 
     def joined(self, other: "Signature") -> "Signature":
         """Return what two ways of collecting have in common, and both values where they differ.
@@ -119,6 +124,23 @@ def better(signatures: Mapping[str, Signature | str], source: str, dimension: st
         return (Signature.parse(made) if isinstance(made, str) else made).better(dimension)
     except DataError:
         return "higher"
+
+
+def threshold(signatures: Mapping[str, Signature | str], source: str, dimension: str) -> float:
+    """From which value on a column of faults counts one: one half unless its signature says otherwise.
+
+    >>> made = {"faults": "faults.v2|threshold:ignores=0.3"}
+    >>> threshold(made, "faults", "ignores"), threshold(made, "rules", "empty")
+    (0.3, 0.5)
+    """
+    made = signatures.get(source, "")
+    try:
+        found = (Signature.parse(made) if isinstance(made, str) else made).of_dimension(
+            "threshold", dimension
+        )
+        return float(found) if found else 0.5
+    except (DataError, ValueError):
+        return 0.5
 
 
 def render(value: object) -> str:

@@ -9,6 +9,7 @@ import numpy as np
 from dialeval.dialogues import Dialogue, takes_part
 from dialeval.dialogues.signals import next_turns
 from dialeval.scores import Scores, is_fault
+from dialeval.scores.signature import threshold
 from dialeval.studies.excerpts import Excerpt, ShownTurn, TurnValue, turns_around
 from dialeval.studies.turn_scores import TurnScale, choose_score, turn_values
 
@@ -128,7 +129,8 @@ def _mean(values: Iterable[TurnValue]) -> float | None:
 def _faults(scores: Scores) -> dict[tuple[str, int | None], list[str]]:
     found: dict[tuple[str, int | None], list[str]] = defaultdict(list)
     for row in scores.where(level="turn"):
-        if is_fault(row.source, row.dimension) and (row.value or 0) >= 0.5:
+        limit = threshold(scores.signatures, row.source, row.dimension)
+        if is_fault(row.source, row.dimension) and row.value is not None and row.value >= limit:
             found[row.dialogue_id, row.turn].append(f"{row.source}/{row.dimension}")
     return found
 

@@ -16,6 +16,7 @@ import numpy as np
 from dialeval.dialogues import Dialogue, takes_part
 from dialeval.dialogues.signals import Next, next_turns
 from dialeval.scores import FAULT_SOURCES, Scores, is_fault
+from dialeval.scores.signature import threshold
 from dialeval.statistics import Estimate
 from dialeval.studies.excerpts import Excerpt, TurnValue, turns_around
 from dialeval.studies.turn_scores import (
@@ -75,7 +76,7 @@ class Failure:
 
     Attributes:
         name: The source and dimension that found it.
-        found: Replies it was found in; of a probability, those with one half or more.
+        found: Replies it was found in; of a probability, those with its threshold or more.
         read: Replies it was looked for in.
         by_system: For each system how many in a hundred of its replies have it, with an interval.
         here: Mean score where it was found.
@@ -151,7 +152,7 @@ class TriageReader:
         self._examples: dict[str, tuple[float, FailureExample]] = {}
         self._dialogues = 0
         self._opened: set[int] = set()
-        self._marks: dict[str, Floats] = {}  # 1 or a probability where there is a fault, NaN: not looked for
+        self._marks: dict[str, Floats] = {}  # 1 where there is a fault, else 0; NaN: not looked for
         if self._score is not None:
             self._prepare(scores, self._score)
         self._find_faults = None if self._marks else find_faults
@@ -162,9 +163,7 @@ class TriageReader:
         self._units = align(scores.where(source=wanted.__contains__, level="turn"), "turn")
         self._value = self._units.columns[Column(score.source, score.dimension)]
         self._badness = self._value * (-1.0 if score.lower_is_better else 1.0)
-        self._marks = {
-            "/".join(column): values for column, values in self._units.columns.items() if is_fault(*column)
-        }
+        self._marks = _marks(self._units, scores)
         self._places = places_of(self._units)
 
     def reading(self, dialogues: Iterable[Dialogue]) -> Iterator[Dialogue]:
@@ -203,10 +202,9 @@ class TriageReader:
             if (key := Key(dialogue.id, dialogue.system, self._units.keys[row].turn)) in places
         ]
         rows, own = np.array(pairs, np.intp).reshape(-1, 2).T
-        for column, values in units.columns.items():
-            if is_fault(*column):
-                marks = self._marks.setdefault("/".join(column), np.full(len(self._units), np.nan))
-                marks[rows] = values[own]
+        for name, values in _marks(units, faults).items():
+            marks = self._marks.setdefault(name, np.full(len(self._units), np.nan))
+            marks[rows] = values[own]
 
     def _read(self, dialogue: Dialogue, start: int, stop: int) -> None:
         numbers = [key.turn or 0 for key in self._units.keys[start:stop]]
@@ -222,7 +220,7 @@ class TriageReader:
         self._pick(dialogue, wanted, faults)
 
     def _faults(self, row: int) -> tuple[str, ...]:
-        return tuple(name for name, marks in self._marks.items() if marks[row] >= 0.5)
+        return tuple(name for name, marks in self._marks.items() if marks[row] == 1)
 
     def _pick(self, dialogue: Dialogue, wanted: dict[int, int], faults: dict[int, tuple[str, ...]]) -> None:
         """Offer the worst replies of a dialogue to the list."""
@@ -261,7 +259,7 @@ class TriageReader:
     def _failure(self, name: str) -> Failure:
         marks = self._marks[name]
         read = ~np.isnan(marks)
-        here, values, clusters = marks[read] >= 0.5, self._value[read], self._units.clusters[read]
+        here, values, clusters = marks[read] == 1, self._value[read], self._units.clusters[read]
         example = self._examples.get(name)
         groups: list[tuple[str | None, Any]] = [*self._units.by_system().items()] or [(None, slice(None))]
         return Failure(
@@ -274,6 +272,15 @@ class TriageReader:
             clustered_difference(values, here, clusters),
             None if example is None else example[1],
         )
+
+
+def _marks(units: Units, scores: Scores) -> dict[str, Floats]:
+    """Return 1 for each reply in which a fault counts, 0 for others, NaN where it was not looked for."""
+    return {
+        "/".join(column): np.where(np.isnan(values), np.nan, values >= threshold(scores.signatures, *column))
+        for column, values in units.columns.items()
+        if is_fault(*column)
+    }
 
 
 Spans = dict[str, list[tuple[str | None, int, int]]]

@@ -11,7 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dialeval.dialogues import Dialogue
+import msgspec
+
+from dialeval.dialogues import Dialogue, scored_turns
 from dialeval.dialogues.datasets import NAMES, PublicSet, public_set
 from dialeval.dialogues.splits import overlap_group
 from dialeval.errors import DataError, UsageError
@@ -34,12 +36,16 @@ from dialeval.models.blend import (
 from dialeval.models.card import Card
 from dialeval.models.kinds import KINDS, Kind
 from dialeval.scores import Scores, is_human
+from dialeval.training.fault_examples import held_out_scenarios, marked
 
 RATED = (
     *("abceval", "controllable", "conture", "convai2-wild", "crsarena", "dbdc3", "dstc9", "fed"),
     *("mrbench", "mtrag", "stc3", "tau-retail", "uss"),
 )
 """Sets whose raters judged replies or dialogues as a whole; others rated safety, or facts."""
+SCENARIOS = "scenarios"
+"""Our own good dialogues with replies that would be faulty in them: those the reader of faults did not learn
+from. They teach what a fault costs in kinds of dialogue that nobody rated turn by turn."""
 MOST = 500
 """Dialogues of a set whose parts are read: each set counts alike, however large it is."""
 Watch = Callable[[int], None]
@@ -77,6 +83,17 @@ def rated_sets() -> list[str]:
     return [name for name in RATED if _is_here(public_set(name))]
 
 
+def rated_scenarios() -> Rated:
+    """Return the scenarios: 1 for each good reply, 0 for one with a marked fault."""
+    dialogues, ratings = list[Dialogue](), dict[tuple[str, int | None], float]()
+    for one in held_out_scenarios():
+        for dialogue, fault in marked(one):
+            dialogues.append(msgspec.structs.replace(dialogue, meta={}))
+            judged = scored_turns(dialogue) if fault is None else [fault.turn]
+            ratings |= {(dialogue.id, turn): float(fault is None) for turn in judged}
+    return Rated(SCENARIOS, "our own", dialogues, {"turn": ratings}, SCENARIOS)
+
+
 def _is_here(chosen: PublicSet) -> bool:
     try:
         return chosen.path().is_dir()
@@ -86,6 +103,8 @@ def _is_here(chosen: PublicSet) -> bool:
 
 def rated(name: str) -> Rated:
     """Read a public set by its name, with its ratings."""
+    if name == SCENARIOS:
+        return rated_scenarios()
     if name not in NAMES:
         known = ", ".join(rated_sets()) or "none is here"
         raise UsageError(f"{name}: neither a run folder nor a public set that people rated; known: {known}")
@@ -142,7 +161,8 @@ def blend_to(
     """
     reader = reader or PartReader()
     hidden = {other for name in without for other in (name, *overlap_group(name))}
-    kept = [one for one in sources or rated_sets() if isinstance(one, Rated) or one not in hidden]
+    every = sources or [*rated_sets(), SCENARIOS]
+    kept = [one for one in every if isinstance(one, Rated) or one not in hidden]
     if not kept:
         raise UsageError("no set is left to fit to")
     sets = [one if isinstance(one, Rated) else rated(one) for one in kept]
@@ -154,7 +174,8 @@ def blend_to(
         level: {one.name: len(table[level].ratings) for one, table in zip(sets, tables, strict=True)}
         for level in LEVELS
     }
-    made = Blend(terms, {level: _rated_kinds(terms, level, tables) for level in LEVELS})
+    people = [table for one, table in zip(sets, tables, strict=True) if one.name != SCENARIOS]
+    made = Blend(terms, {level: _rated_kinds(terms, level, people) for level in LEVELS})
     named = [one.source if isinstance(one, Rated) else one for one in sources]
     card = _card(sets, counts, made, _command(named, without, reader, licence, out), licence)
     fields = {"name": "quality", **made.fields(), "rated": counts}
@@ -165,8 +186,8 @@ def blend_to(
 def chosen_dialogues(given: Rated) -> list[Dialogue]:
     """Return the rated dialogues of a set, at most `MOST` of them, evenly spread."""
     wanted = {dialogue_id for some in given.ratings.values() for dialogue_id, _ in some}
-    rated = [one for one in given.dialogues if one.id in wanted]
-    return rated[:: max(1, -(-len(rated) // MOST))]
+    found = [one for one in given.dialogues if one.id in wanted]
+    return found[:: max(1, -(-len(found) // MOST))]
 
 
 def _tables(given: Rated, reader: PartReader, watch: Watch | None) -> dict[Level, RatedParts]:

@@ -11,12 +11,16 @@ import random
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from importlib.resources import as_file, files
 from typing import Annotated, Literal, NamedTuple
 
 import msgspec
 
-from dialeval.dialogues import Dialogue, Turn, takes_part
+from dialeval.dialogues import Dialogue, Turn, formats, takes_part
+from dialeval.dialogues.splits import DEV_BUCKET, bucket
 from dialeval.errors import DataError
+from dialeval.models.evidence_windows import content_words, nearest_windows
+from dialeval.models.fault_features import sentences_of
 from dialeval.models.fault_reader import Memory
 from dialeval.training.examples import Targets, digest_of, labels_of
 from dialeval.training.fault_injections import (
@@ -61,7 +65,7 @@ _MARKED = {
     "contradicts-itself": ("own", {"contradicts": 1.0}),
     "contradicts-user": ("user", {"contradicts": 1.0}),
     "repeats": ("own", {"repeats": 1.0, "contradicts": 0.0}),
-    "unsupported": ("evidence", {"supported": 0.0}),
+    "unsupported": ("evidence", {}),
     "ignores": ("", {"ignores": 1.0}),
     "off-topic": ("", {"ignores": 1.0, "off-topic": 1.0}),
     "nonsense": ("", {"nonsense": 1.0}),
@@ -83,24 +87,31 @@ _SOUND: Mapping[str, Targets] = {
     "evidence": {"supported": 1.0, "contradicts": 0.0},
 }
 """What holds for a good reply that is read with an earlier turn of that kind."""
-_TIMES = 2
+_TIMES = 3
 _WEIGHT = 3.0  # of what was written or rated by hand in dialogues, which is scarce
 
 
 @dataclass(frozen=True)
 class FaultExample:
-    """A reply, what is read with it, and what is known of the two."""
+    """A reply, what is read with it, and what is known of the two.
+
+    A long reply is read in parts; `focus` are words of the part that is meant, by default the first.
+    """
 
     memory: tuple[Memory, ...]
     reply: str
     targets: Targets
     weight: float = 1.0
+    focus: str = ""
 
     def digest(self) -> bytes:
         """Return bytes that differ whenever examples do."""
         texts = [part for one in self.memory for part in one]
         return digest_of(
-            [*(text.encode("utf-8", "surrogatepass") for text in (*texts, self.reply)), labels_of(self)]
+            [
+                *(text.encode("utf-8", "surrogatepass") for text in (*texts, self.reply, self.focus)),
+                labels_of(self),
+            ]
         )
 
 
@@ -184,6 +195,12 @@ class Fault(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     next: str | None = None
 
 
+def held_out_scenarios() -> list[Dialogue]:
+    """Return the scenarios that come with dialeval and that the shipped reader was not trained on."""
+    with as_file(files("dialeval.training") / "faults.jsonl") as path:
+        return [one for one in formats.read(path) if bucket(one.id) == DEV_BUCKET]
+
+
 class Marked(NamedTuple):
     """A dialogue whose replies are all good (`fault` is None), or one that ends with a marked fault."""
 
@@ -227,36 +244,63 @@ def _marked(scenario: Dialogue, chance: Chance) -> Iterator[FaultExample]:
             if place and turn.speaker == "assistant" and turn.text.strip()
         ]
         for place in replies if fault is None else [fault.turn]:
-            yield from _of_reply(dialogue, min(place, last), fault, chance)
+            good = scenario.turns[place].text
+            yield from _of_reply(dialogue, min(place, last), fault, good, chance)
 
 
-def _of_reply(dialogue: Dialogue, place: int, fault: Fault | None, chance: Chance) -> Iterator[FaultExample]:
+def _of_reply(
+    dialogue: Dialogue, place: int, fault: Fault | None, good: str, chance: Chance
+) -> Iterator[FaultExample]:
     """Read a reply with what it answers, and with earlier turns: of a fault with the one that proves it."""
     texts, reply = [turn.text for turn in dialogue.turns], dialogue.turns[place].text
     said = [texts[one] for one in range(place) if takes_part(dialogue.turns[one]) and texts[one].strip()]
     kind, known = _MARKED[fault.name] if fault else ("", _FINE)
-    in_context = known if not kind else {"unkind": 0.0}
+    proved = texts[fault.evidence] if fault and fault.evidence is not None else ""
+    focus = _wrong(reply, good, proved) if fault else chance.choice(sentences_of(reply) or [""])
+
+    def example(memory: Sequence[Memory], targets: Targets, about: str = focus) -> FaultExample:
+        return FaultExample(tuple(memory), reply, targets, _WEIGHT, about)
+
     if said:
-        yield FaultExample(context([*said, reply], len(said)), reply, in_context, _WEIGHT)
-    for who, what in (("assistant", "own"), ("user", "user"), ("tool", "evidence")):
+        whole = not fault or fault.name in ("ignores", "off-topic")
+        in_context = {"unkind": 0.0} if kind else known
+        yield example(context([*said, reply], len(said)), in_context, "" if whole else focus)
+    if passages := _passages(dialogue, place, fault):
+        memory = [Memory("evidence", one) for one in nearest_windows(passages, focus or reply)]
+        yield example(memory, {"supported": 0.0} if fault else _SOUND["evidence"])
+    for who, what in (("assistant", "own"), ("user", "user")):
         turns = [one for one in range(place) if dialogue.turns[one].speaker == who and texts[one].strip()]
         if fault and kind == what and fault.evidence in turns:
             proof = fault.evidence
-            yield FaultExample((Memory(what, texts[proof]),), reply, known, _WEIGHT)
+            yield example([Memory(what, texts[proof])], known)
             others = [one for one in turns if one != proof]
-            if others and what != "evidence":
+            if others:
                 both = sorted([proof, chance.choice(others)])
-                yield FaultExample(tuple(Memory(what, texts[one]) for one in both), reply, known, _WEIGHT)
+                yield example([Memory(what, texts[one]) for one in both], known)
         elif not fault and turns:
-            fine = _SOUND[what]
-            if what == "evidence":
-                if turns[-1] == place - 1:
-                    yield FaultExample((Memory(what, texts[turns[-1]]),), reply, fine, _WEIGHT)
-            else:
-                some = chance.sample(turns, min(2, len(turns)))
-                yield FaultExample((Memory(what, texts[some[0]]),), reply, fine, _WEIGHT)
-                pair = tuple(Memory(what, texts[one]) for one in sorted(some))
-                yield FaultExample(pair, reply, fine, _WEIGHT)
+            some = chance.sample(turns, min(2, len(turns)))
+            yield example([Memory(what, texts[some[0]])], _SOUND[what])
+            yield example([Memory(what, texts[one]) for one in sorted(some)], _SOUND[what])
+
+
+def _wrong(reply: str, good: str, proof: str) -> str:
+    """Return the sentence of a faulty reply that is at fault.
+
+    One that the good reply has not; of several the one that shares most words with what proves the fault.
+    """
+    right = set(sentences_of(good))
+    new = [one for one in sentences_of(reply) if one not in right] or [reply]
+    wanted = set(content_words(proof))
+    return max(new, key=lambda one: len(wanted & set(content_words(one))))
+
+
+def _passages(dialogue: Dialogue, place: int, fault: Fault | None) -> list[str]:
+    """Return the tool results before a reply that was made of them, or is marked as not supported."""
+    found = [turn.text for turn in dialogue.turns[:place] if turn.speaker == "tool" and turn.text.strip()]
+    if fault:
+        return found if fault.name == "unsupported" else []
+    shared = found and set(content_words(dialogue.turns[place].text)) & set(content_words(found[-1]))
+    return found if shared or (found and dialogue.turns[place - 1].speaker == "tool") else []
 
 
 def _varied(dialogue: Dialogue, chance: Chance, others: deque[str]) -> Iterator[FaultExample]:

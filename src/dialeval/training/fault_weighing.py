@@ -32,7 +32,7 @@ from dialeval.training.fault_injections import (
 Known = Mapping[str, float]
 _SOUND: Known = dict.fromkeys(FAULTS, 0.0)
 _TOGETHER = 64
-_MOST = 1600  # cases: the weights are two dozen numbers
+_MOST = 1600  # other cases: the weights are two dozen numbers
 _BY_HAND = 15.0
 _REPLIES = ("fault-pairs-begin", "fault-pairs-faithdial")  # with evidence; the others are sentences
 
@@ -49,8 +49,10 @@ def weigh(reader: FaultReader, dialogues: Sequence[Dialogue]) -> dict[str, Weigh
     """Fit the weights of all faults on dialogues that the reader was not trained on."""
     cases = list(_cases(dialogues))
     random.Random(0).shuffle(cases)  # noqa: S311
+    cases.sort(key=lambda case: -case.weight)  # all that was written by hand
     rows: dict[str, list[tuple[Mapping[str, float], float, float]]] = {fault: [] for fault in FAULTS}
-    for start in range(0, min(len(cases), _MOST), _TOGETHER):
+    by_hand = sum(case.weight == _BY_HAND for case in cases)
+    for start in range(0, min(len(cases), by_hand + _MOST), _TOGETHER):
         some = cases[start : start + _TOGETHER]
         found = reply_features(reader, [case.dialogue for case in some])
         for case, (_, replies) in zip(some, found, strict=True):
@@ -61,7 +63,7 @@ def weigh(reader: FaultReader, dialogues: Sequence[Dialogue]) -> dict[str, Weigh
     return {
         fault: fit_weights(
             fault, [row for row, _, _ in some], [label for _, label, _ in some], [how for *_, how in some]
-        )
+        ).counting([row for row, label, how in some if label == 0.0 and how == _BY_HAND])
         for fault, some in rows.items()
     }
 

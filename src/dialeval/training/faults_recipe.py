@@ -18,7 +18,20 @@ from dialeval.dialogues import Dialogue
 from dialeval.models.artefact import Artefact, load, resolve, save
 from dialeval.models.card import Card
 from dialeval.models.encoder import DEFAULT, Encoder
-from dialeval.models.fault_reader import HEADS, KIND, KINDS, LAYER, LONGEST_MEMORY, LONGEST_REPLY, FaultReader
+from dialeval.models.evidence_windows import content_words
+from dialeval.models.fault_features import reply_parts
+from dialeval.models.fault_reader import (
+    HEADS,
+    KIND,
+    KINDS,
+    LAYER,
+    LONGEST_MEMORY,
+    FaultReader,
+    Memory,
+    Part,
+    part_size,
+    part_states,
+)
 from dialeval.models.fault_weights import plain_weights, weight_fields
 from dialeval.models.tensors import Storage, expand, read_tensors, shrink, write_tensors
 from dialeval.training.checkpoint import module_arrays
@@ -149,30 +162,28 @@ class PreparedReadings:
         for at in range(0, len(listed), 2048):
             some = listed[at : at + 2048]
             for text, states in zip(some, encoder.tokens(some, layer=LAYER, half=True), strict=True):
-                parts.append(states[:LONGEST_MEMORY])
-                self._spans[text] = (start, start + len(parts[-1]))
-                start += len(parts[-1])
+                parts.append(states)
+                self._spans[text] = (start, start + len(states))
+                start += len(states)
         self._states = np.concatenate([self._states, *parts])
-        self._rows = [(one.memory, one.reply) for one in examples]
+        self._rows = [(one.memory, _focused(one, encoder)) for one in examples]
         self._width = encoder.width
-        self.lengths: Lengths = np.array([self._length(*row) for row in self._rows], np.int64)
+        sizes = (self._sizes(*row) for row in self._rows)
+        self.lengths: Lengths = np.array([3 * reply + sum(memory) for reply, memory in sizes], np.int64)
 
-    def _length(self, memory: Sequence[Any], reply: str) -> int:
-        return self._size(reply, LONGEST_REPLY) * 3 + sum(
-            self._size(one.text, LONGEST_MEMORY) for one in memory
-        )
+    def _of(self, text: str) -> Any:
+        return self._states[slice(*self._spans[text])]
 
-    def _size(self, text: str, most: int) -> int:
-        start, end = self._spans[text]
-        return min(end - start, most)
+    def _sizes(self, memory: Sequence[Memory], part: Part) -> tuple[int, list[int]]:
+        spans = [self._spans[one.text] for one in memory]
+        return part_size(part, self._of(part.text)), [min(e - s, LONGEST_MEMORY) for s, e in spans]
 
     def tensors(self, places: Places) -> "dict[str, torch.Tensor]":
         """Return states, masks and kinds of the readings at these places, padded to the longest."""
         import torch
 
-        rows = [self._rows[place] for place in places]
-        wide = max(self._size(reply, LONGEST_REPLY) for _, reply in rows)
-        deep = max(1, *(sum(self._size(one.text, LONGEST_MEMORY) for one in memory) for memory, _ in rows))
+        rows = [(*self._rows[place], *self._sizes(*self._rows[place])) for place in places]
+        wide, deep = max(size for *_, size, _ in rows), max(1, *(sum(sizes) for *_, sizes in rows))
         found = {
             "reply": np.zeros((len(rows), wide, self._width), np.float16),
             "reply_mask": np.zeros((len(rows), wide), bool),
@@ -180,18 +191,22 @@ class PreparedReadings:
             "memory_mask": np.zeros((len(rows), deep), bool),
             "kinds": np.zeros((len(rows), deep), np.int64),
         }
-        for number, (memory, reply) in enumerate(rows):
-            size, start = self._size(reply, LONGEST_REPLY), self._spans[reply][0]
-            found["reply"][number, :size] = self._states[start : start + size]
+        for number, (memory, part, size, sizes) in enumerate(rows):
+            found["reply"][number, :size] = part_states(part, self._of(part.text))
             found["reply_mask"][number, :size] = True
             at = 0
-            for one in memory:
-                size, start = self._size(one.text, LONGEST_MEMORY), self._spans[one.text][0]
-                found["memory"][number, at : at + size] = self._states[start : start + size]
-                found["memory_mask"][number, at : at + size] = True
-                found["kinds"][number, at : at + size] = KINDS.index(one.kind)
-                at += size
+            for one, long in zip(memory, sizes, strict=True):
+                found["memory"][number, at : at + long] = self._of(one.text)[:long]
+                found["memory_mask"][number, at : at + long] = True
+                found["kinds"][number, at : at + long] = KINDS.index(one.kind)
+                at += long
         return {name: torch.from_numpy(values) for name, values in found.items()}
+
+
+def _focused(example: FaultExample, encoder: Encoder) -> Part:
+    """Return the part of a reply that an example is about: the one with most words of its focus."""
+    parts, wanted = reply_parts(example.reply, encoder), set(content_words(example.focus))
+    return max(parts, key=lambda one: len(wanted & set(content_words(one[1]))))[0]
 
 
 def _begin(network: FaultNetwork, artefact: Artefact) -> None:

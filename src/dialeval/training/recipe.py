@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from dialeval.dialogues import Dialogue, scored_turns
-from dialeval.dialogues.splits import Fingerprints, bucket
+from dialeval.dialogues.splits import DEV_BUCKET, Fingerprints, bucket
 from dialeval.errors import DataError, UsageError
 from dialeval.models.artefact import Artefact
 from dialeval.models.auxiliary_features import AuxiliaryModels
@@ -34,7 +34,6 @@ SMALL_HEAD = TrainingSettings(batch=64, learning_rate=1e-3, epochs=20, patience=
 AT_ONCE = 256  # dialogues encoded together
 Watch = Callable[[str, int], None]
 Label = Callable[[Dialogue, int], Targets | None]
-_DEV_BUCKET = 0  # one dialogue in ten, by a hash of its id
 
 
 @dataclass(frozen=True)
@@ -320,7 +319,7 @@ def _parts(
         for dialogue in stream:
             if known.match(dialogue):
                 dropped += 1
-            elif divided and bucket(dialogue.id) == _DEV_BUCKET:
+            elif divided and bucket(dialogue.id) == DEV_BUCKET:
                 chosen.append(dialogue)
             else:
                 kept.append(dialogue)
