@@ -269,3 +269,11 @@ def test_the_interval_of_a_mean_stays_inside_the_data() -> None:
     values[3] = 1 / 3
     found = bootstrap_means(values, resamples=999)
     assert found.low == 0.0
+
+
+@pytest.mark.parametrize("share", [1 / 3, 1 / 7, 100 / 6])
+def test_an_end_of_the_data_is_no_rounding_error(share: float) -> None:
+    values = np.zeros(35)
+    values[:2] = share
+    found = bootstrap_means(values, resamples=999)
+    assert found.low is not None and (found.low == 0.0 or found.low > 1e-3)

@@ -204,8 +204,16 @@ def bootstrap_means(
 
 
 def means_of(data: Floats, draws: Floats, left_out: Floats) -> tuple[Floats, Floats]:
-    """Return the means that deviate so much from that of the data; no mean lies outside the data."""
-    first, second = (np.clip(data.mean() + some, data.min(), data.max()) for some in (draws, left_out))
+    """Return the means that deviate so much from that of the data; no mean lies outside the data.
+
+    What is an end of the data but for rounding is that end: a share of 0 is not 2e-16.
+    """
+    low, high = float(data.min()), float(data.max())
+    rounding = 16 * np.finfo(np.float64).eps * max(abs(low), abs(high))
+    first, second = (data.mean() + some for some in (draws, left_out))
+    for means in (first, second):
+        means[means < low + rounding] = low
+        means[means > high - rounding] = high
     return first, second
 
 
