@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dialeval.dialogues.tasks import SHIPPED, Task, open_schema, open_task
-from dialeval.dialogues.tasks.task import Reader, active_domains
+from dialeval.dialogues.tasks.task import TaskReader, active_domains
 from dialeval.dialogues.tasks.venues import closeness, minutes
 from dialeval.errors import DataError
 
@@ -111,7 +111,7 @@ def test_active_domains_follow_what_changes() -> None:
 
 
 def test_placeholders_in_all_their_spellings() -> None:
-    reader, unknown = Reader(open_task("example")), Counter[str]()
+    reader, unknown = TaskReader(open_task("example")), Counter[str]()
     text = "[Cafe_NAME] [value_telephone] [booking number] [cafe_wifi] [] [name [area]] [[price]]"
     assert reader.placeholders(text, unknown) == {"name", "phone", "reference", "area", "price"}
     assert unknown == {"[cafe_wifi]": 1}
@@ -119,7 +119,7 @@ def test_placeholders_in_all_their_spellings() -> None:
 
 
 def test_text_for_bleu_is_written_in_one_way() -> None:
-    reader = Reader(open_task("example"))
+    reader = TaskReader(open_task("example"))
     written = (
         "There are [value_choice] cafe-s . They do n't open .",
         "there are [count] cafe -s . they don't open .",

@@ -17,7 +17,7 @@ from dialeval import __version__
 from dialeval.dialogues import Dialogue, Turn, formats
 from dialeval.dialogues.datasets.task_oriented import FIGURES, canonical_id, published_figures, system_files
 from dialeval.dialogues.tasks import Task
-from dialeval.dialogues.tasks.task import Reader
+from dialeval.dialogues.tasks.task import TaskReader
 from dialeval.errors import UsageError
 from dialeval.metrics import Rows, build, signature_of
 from dialeval.metrics.multiwoz import INFORM, SUCCESS, MultiWoz
@@ -96,7 +96,7 @@ def task_table(
             raise UsageError(f"there is a system called {both[0]!r} already: --predictions other=FILE")
         given |= {name: str(path) for name, path in known.items()}
     task = made.task()
-    reader = Reader(task)
+    reader = TaskReader(task)
     rows = []
     if task.references is not None and task.states is not None:
         gold = dataclasses.replace(made, states="gold", domains="states")
@@ -136,7 +136,7 @@ def _gold_dialogues(task: Task) -> list[Dialogue]:
 
 
 def _figures(
-    name: str, made: MultiWoz, dialogues: Sequence[Dialogue], reader: Reader, published: dict[str, Any]
+    name: str, made: MultiWoz, dialogues: Sequence[Dialogue], reader: TaskReader, published: dict[str, Any]
 ) -> SystemFigures:
     judged = list(made.judged(dialogues))
     scored = [one for one in judged if one.verdicts]
@@ -190,7 +190,9 @@ def _bleu() -> tuple[Any, str]:
     return bleu, str(bleu.get_signature())
 
 
-def _corpus_bleu(made: MultiWoz, dialogues: Sequence[Dialogue], reader: Reader) -> tuple[float | None, int]:
+def _corpus_bleu(
+    made: MultiWoz, dialogues: Sequence[Dialogue], reader: TaskReader
+) -> tuple[float | None, int]:
     """Compare all replies that have a reference with it, both written in one way."""
     references = reader.task.references or {}
     said, wanted = [], []

@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 from dialeval.dialogues import Dialogue
 from dialeval.dialogues.datasets.task_oriented import canonical_id
 from dialeval.dialogues.tasks import Task, open_schema, open_task
-from dialeval.dialogues.tasks.task import Reader
+from dialeval.dialogues.tasks.task import TaskReader
 from dialeval.errors import DialevalError
 from dialeval.metrics.explanation import ExplainedTurn, Explanation, Piece, Side
 from dialeval.metrics.registry import Rows, metric
@@ -92,7 +92,7 @@ class MultiWoz:
     def explain(self, dialogues: Sequence[Dialogue]) -> list[Explanation]:
         """Return for every domain of the goal what was reached, and what not."""
         judged = [one for one in self.judged(dialogues) if one.verdicts]
-        reader = Reader(self.task()) if judged else None
+        reader = TaskReader(self.task()) if judged else None
         return [_explained(one, reader) for one in judged if reader]
 
     def tally(self) -> "Tally":
@@ -100,7 +100,7 @@ class MultiWoz:
         return Tally(self)
 
 
-def _explained(one: DialogueOutcome, reader: Reader) -> Explanation:
+def _explained(one: DialogueOutcome, reader: TaskReader) -> Explanation:
     parts: dict[str, float | None] = {}
     said = []
     for domain, verdict in one.verdicts.items():
@@ -118,7 +118,7 @@ def _explained(one: DialogueOutcome, reader: Reader) -> Explanation:
     )
 
 
-def _labelled(text: str, reader: Reader) -> tuple[Piece, ...]:
+def _labelled(text: str, reader: TaskReader) -> tuple[Piece, ...]:
     """Take a turn as one piece, labelled by what it gives."""
     given = sorted(reader.placeholders(text, Counter()))
     return (Piece(text, ", ".join(given) or None),) if text.strip() else ()

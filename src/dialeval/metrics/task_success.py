@@ -10,7 +10,7 @@ import msgspec
 from dialeval.dialogues import Dialogue, Turn
 from dialeval.dialogues.datasets.task_oriented import canonical_id
 from dialeval.dialogues.tasks import Domain, Goal, Task
-from dialeval.dialogues.tasks.task import Reader, State, active_domains
+from dialeval.dialogues.tasks.task import State, TaskReader, active_domains
 from dialeval.errors import DataError
 
 States = Literal["auto", "file", "gold"]
@@ -78,7 +78,7 @@ class GoalJudge:
     def __init__(self, task: Task, states: States, domains: Domains, speaker: str | None) -> None:
         self.task, self.states, self.domains = task, states, domains
         self.speaker = speaker or "assistant"
-        self.reader = Reader(task)
+        self.reader = TaskReader(task)
 
     def judge(self, dialogue: Dialogue) -> DialogueOutcome:
         """Return a verdict for each domain of the dialogue's goal."""

@@ -33,7 +33,7 @@ Doubles = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Reader:
+class BaselineReader:
     """What a baseline reads: turns as `sentence` vectors, or as means of `words` without their context."""
 
     encoder: Encoder
@@ -110,7 +110,7 @@ class Baseline(Model):
         for field, known in (("features", get_args(Features)), ("vectors", get_args(Vectors))):
             if config.get(field) not in known:
                 raise DataError(f"expected one of {', '.join(known)}", file=place, field=field)
-        self.reader = Reader(recorded_encoder(config, place), config["features"], config["vectors"])
+        self.reader = BaselineReader(recorded_encoder(config, place), config["features"], config["vectors"])
         self._head = VectorHead(artefact)
         self.head, self.needs = self._head.heads[0].name, self.reader.needs
 

@@ -14,8 +14,8 @@ import numpy as np
 from dialeval.dialogues import Dialogue, scored_turns
 from dialeval.models.baselines import (
     KIND,
+    BaselineReader,
     Features,
-    Reader,
     Vectors,
     exchange_features,
     flow_features,
@@ -41,7 +41,7 @@ MOST_FLOWS = 12_000  # turns that the flow is learned from: each has as many tar
 
 
 def _replies_recipe(
-    name: str, about: str, reader: Reader, hidden: tuple[int, ...], *, chosen: bool = False
+    name: str, about: str, reader: BaselineReader, hidden: tuple[int, ...], *, chosen: bool = False
 ) -> Recipe:
     made, told = functools.partial(_replies, reader=reader, chosen=chosen), reader.fields()
     layers: dict[str, Any] = {"hidden": hidden, "activation": "gelu"}
@@ -51,7 +51,13 @@ def _replies_recipe(
 
 
 def _linear_recipe(
-    name: str, about: str, reader: Reader, heads: Sequence[Head], examples: Any, figure: Any, penalty: float
+    name: str,
+    about: str,
+    reader: BaselineReader,
+    heads: Sequence[Head],
+    examples: Any,
+    figure: Any,
+    penalty: float,
 ) -> Recipe:
     made, told = functools.partial(examples, reader=reader), reader.fields()
     settings = TrainingSettings(epochs=0, weight_decay=penalty)
@@ -60,8 +66,8 @@ def _linear_recipe(
     )
 
 
-def _reader(encoder: str | None, features: Features, vectors: Vectors = "sentence") -> Reader:
-    return Reader(Encoder.load(encoder or DEFAULT), features, vectors)
+def _reader(encoder: str | None, features: Features, vectors: Vectors = "sentence") -> BaselineReader:
+    return BaselineReader(Encoder.load(encoder or DEFAULT), features, vectors)
 
 
 def ruber(encoder: str | None = None) -> Recipe:
@@ -112,28 +118,28 @@ def flow_score(encoder: str | None = None) -> Recipe:
     return _linear_recipe("flow-score", about, reader, heads, made, mean_cosine, 1.0)
 
 
-class _Exchange(NamedTuple):
+class _TaughtExchange(NamedTuple):
     said: Floats
     reply: Floats
     key: str
 
 
-def _read(dialogues: Iterable[Dialogue], reader: Reader) -> Iterator[TurnVectors]:
+def _read(dialogues: Iterable[Dialogue], reader: BaselineReader) -> Iterator[TurnVectors]:
     for some in in_blocks(dialogues, _TOGETHER):
         yield from reader.turns(some)
 
 
-def _exchanges(found: TurnVectors) -> Iterator[tuple[int, _Exchange]]:
+def _exchanges(found: TurnVectors) -> Iterator[tuple[int, _TaughtExchange]]:
     answered = found.answered()
     for turn in scored_turns(found.dialogue):
         before = answered[turn]
         if before is not None and found.spoken[turn]:
             vectors = found.vectors
-            yield turn, _Exchange(vectors[before], vectors[turn], f"{found.dialogue.id}|{turn}")
+            yield turn, _TaughtExchange(vectors[before], vectors[turn], f"{found.dialogue.id}|{turn}")
 
 
 def _replies(
-    dialogues: Iterable[Dialogue], reader: Reader, *, chosen: bool = False
+    dialogues: Iterable[Dialogue], reader: BaselineReader, *, chosen: bool = False
 ) -> Iterator[VectorExample]:
     """Make of every reply an example, and one of a reply that was given elsewhere."""
     known = [one for found in _read(dialogues, reader) for _, one in _exchanges(found)]
@@ -161,7 +167,7 @@ def _example(said: Floats, reply: Floats, fits: float, weight: float = 1.0) -> V
     return VectorExample(exchange_features(said[None], reply[None])[0], {FITS.name: fits}, weight)
 
 
-def _rated(dialogues: Iterable[Dialogue], reader: Reader) -> Iterator[VectorExample]:
+def _rated(dialogues: Iterable[Dialogue], reader: BaselineReader) -> Iterator[VectorExample]:
     """Give every reply of a dialogue the dialogue's rating."""
     for found in _read(dialogues, reader):
         rating = dialogue_rating(found.dialogue)
@@ -185,7 +191,7 @@ def dialogue_rating(dialogue: Dialogue) -> float | None:
     return sum(numbers) / len(numbers) if numbers else None
 
 
-def _graphs(dialogues: Iterable[Dialogue], reader: Reader) -> Iterator[WindowExample]:
+def _graphs(dialogues: Iterable[Dialogue], reader: BaselineReader) -> Iterator[WindowExample]:
     """Make examples of the utterances of every dialogue, as it is and damaged in two ways.
 
     One speaker's utterances are shuffled, or replaced by those of another dialogue and, one in four, by
@@ -237,7 +243,9 @@ def _replaced(own: Sequence[int], places: Sequence[int], other: Sequence[int], n
     return made
 
 
-def _flows(dialogues: Iterable[Dialogue], reader: Reader, heads: Sequence[Head]) -> Iterator[VectorExample]:
+def _flows(
+    dialogues: Iterable[Dialogue], reader: BaselineReader, heads: Sequence[Head]
+) -> Iterator[VectorExample]:
     """Make an example of every turn that follows something."""
     names, chosen = [head.name for head in heads], list[tuple[int, Floats, Floats]]()
     for found in _read(dialogues, reader):

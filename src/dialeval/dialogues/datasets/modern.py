@@ -48,7 +48,7 @@ class _Behaviour(msgspec.Struct):
     specialized: int | None = None
 
 
-class _Exchange(msgspec.Struct):
+class _RatedExchange(msgspec.Struct):
     user: str
     system: str
     behaviors: dict[str, _Behaviour]
@@ -57,8 +57,8 @@ class _Exchange(msgspec.Struct):
 _GOOD_BEHAVIOUR = "empathetic"
 
 
-def _abceval(folder: Path) -> dict[str, list[_Exchange]]:
-    return load(original(folder, "behavior-classification-results.json"), dict[str, list[_Exchange]])
+def _abceval(folder: Path) -> dict[str, list[_RatedExchange]]:
+    return load(original(folder, "behavior-classification-results.json"), dict[str, list[_RatedExchange]])
 
 
 def _read_abceval(folder: Path, part: Part) -> Iterator[Dialogue]:

@@ -140,7 +140,7 @@ def _by_dimension(rows: list[_Row_dstc9]) -> dict[str, list[Cell]]:
     return {"overall" if name == _OVERALL else name: [row.get(name) for row in rows] for name in names}
 
 
-class _Exchange(msgspec.Struct):
+class _LoggedExchange(msgspec.Struct):
     user: str | None = None
     chatbot: str | None = None
     impression: Cell = msgspec.field(name="overall impression", default=None)
@@ -148,7 +148,7 @@ class _Exchange(msgspec.Struct):
 
 class _Dstc9Chat(msgspec.Struct):
     dialog_id: int | str
-    turns: list[_Exchange]
+    turns: list[_LoggedExchange]
     dialog_ratings: list[_Row_dstc9] = []
 
 

@@ -31,7 +31,7 @@ from dialeval.dialogues.formats.records import (
     has_list,
     turns_in,
 )
-from dialeval.dialogues.formats.traces import Call, conversations, dated
+from dialeval.dialogues.formats.traces import TraceCall, conversations, dated
 from dialeval.dialogues.formats.values import (
     EVIDENCE,
     decoded,
@@ -95,7 +95,7 @@ class Logged:
 
     def join(self, records: Iterable[tuple[int, Record]], lost: Lost) -> Joined:
         """Yield the dialogues of all records; those of no session as they come, the others at the end."""
-        kept: list[Call] = []
+        kept: list[TraceCall] = []
         for number, record in records:
             held = _interactions(record)
             for place, one in enumerate(held):
@@ -107,10 +107,10 @@ class Logged:
                     yield from conversations(calls, lost, single=self.single)
         yield from conversations(kept, lost)
 
-    def _calls(self, record: Mapping[str, Any], number: int, trace: str, lost: Lost) -> Iterator[Call]:
+    def _calls(self, record: Mapping[str, Any], number: int, trace: str, lost: Lost) -> Iterator[TraceCall]:
         session, time = found(record, *self.session, *_ABOUT), str(moment(found(record, *TIMES)) or "")
         session = str(session).rpartition("/")[2] if isinstance(session, str | int) else None
-        call = Call("root", number, trace, session, time)
+        call = TraceCall("root", number, trace, session, time)
         call.before = turns_in(found(record, *self.asked), "user")
         answer = found(record, *self.answered)
         failed = found(record, *_ERRORS)
@@ -144,12 +144,12 @@ class Logged:
         yield call
         yield from self._steps(record, call)
 
-    def _steps(self, record: Mapping[str, Any], call: Call) -> Iterator[Call]:
+    def _steps(self, record: Mapping[str, Any], call: TraceCall) -> Iterator[TraceCall]:
         for one in found(record, *self.tools) or ():
             used = first_of(one, "toolUse", "toolCall") if isinstance(one, Mapping) else None
             if isinstance(used, Mapping):
                 name = first_of(used, "action", "displayName", "tool")
-                step = Call("tool", call.line, call.trace, call.session, call.time, name)
+                step = TraceCall("tool", call.line, call.trace, call.session, call.time, name)
                 step.given = used.get("inputActionParameters")
                 step.returned = used.get("outputActionParameters")
                 yield step

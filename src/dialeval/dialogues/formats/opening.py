@@ -408,7 +408,7 @@ def _frame_rows(source: Any) -> tuple[list[str], Callable[[], Iterator[dict[str,
 
 
 def _read_rows(names: list[str], rows: Callable[[], Iterator[dict[str, Any]]], how: _How) -> Numbered:
-    way = tables.Reading(how.columns, shape_named(how.format), how.tell, how.lenient)
+    way = tables.TableReading(how.columns, shape_named(how.format), how.tell, how.lenient)
     return tables.read_rows("the table", names, enumerate(rows(), 1), way)
 
 

@@ -83,7 +83,7 @@ def reread(layout: Layout, start: int, number: int) -> Iterator[Dialogue]:
 
 def _reread(layout: Layout, start: int, number: int) -> Iterator[tuple[int, Dialogue]]:
     if layout.kind == "rows":
-        yield from tables.read_parquet(layout.path, tables.Reading(layout.columns), start)
+        yield from tables.read_parquet(layout.path, tables.TableReading(layout.columns), start)
     elif layout.kind == "items":
         yield from islice(numbered(layout.path, layout.format, layout.columns), start, None)
     else:

@@ -169,7 +169,7 @@ def numbered(
     """
     suffix = ending(path)
     shape = shape_named(format)
-    how = tables.Reading(columns, shape, tell, lenient, took)
+    how = tables.TableReading(columns, shape, tell, lenient, took)
     if tables.is_dataset(path):
         return tables.read_dataset(path, how)
     if suffix == ".parquet":

@@ -1,6 +1,6 @@
 """Spans → conversations: OpenTelemetry GenAI, OpenInference (Phoenix), OpenLLMetry, MLflow traces.
 
-A span is a call of a model, a tool or a retriever (`traces.Call`). Its messages stand in attributes, as JSON
+A span is a call of a model, a tool or a retriever (`TraceCall`). Its messages stand in attributes, as JSON
 or under numbered names, in events (conventions up to 1.36), in log records beside it, or are what went in and
 came out. Looked up in: semantic conventions 1.37, OpenInference 1.x, names of MLflow 3's attributes, as of
 November 2026; log records, Phoenix's annotations and MLflow's assessments are from memory.
@@ -22,7 +22,7 @@ from dialeval.dialogues.formats.records import (
     has_list,
     turns_in,
 )
-from dialeval.dialogues.formats.traces import Call, conversations, dated, rated, retrieved
+from dialeval.dialogues.formats.traces import TraceCall, conversations, dated, rated, retrieved
 from dialeval.dialogues.formats.values import decoded, moment, passages
 
 _PREFIXES = ("gen_ai.", "llm.", "openinference.", "traceloop.", "mlflow.span", "ai.prompt", "ai.response.")
@@ -299,11 +299,11 @@ def _documents(found: dict[str, Any]) -> tuple[Any, ...]:
     )
 
 
-def _span_call(span: Mapping[str, Any], number: int, lost: Lost) -> Call:
+def _span_call(span: Mapping[str, Any], number: int, lost: Lost) -> TraceCall:
     found = _attributes(span)
     trace = next((name for key in _TRACES if (name := at(span, key) or found.get(key))), f"record {number}")
     session, time = first_of(found, *_SESSIONS), str(moment(first_of(span, *_STARTS)) or "")
-    call = Call("other", number, str(trace), session and str(session), time, str(span.get("name") or ""))
+    call = TraceCall("other", number, str(trace), session and str(session), time, str(span.get("name") or ""))
     kind = str(first_of(found, *_KINDS) or span.get("span_kind") or "").upper()
     operation = first_of(found, "gen_ai.operation.name", "llm.request.type", "traceloop.span.kind")
     tools = ("gen_ai.tool.name", "tool.name", "ai.toolCall.name", "traceloop.entity.name")
@@ -336,7 +336,7 @@ def _span_call(span: Mapping[str, Any], number: int, lost: Lost) -> Call:
     return call
 
 
-def _end(call: Call, found: dict[str, Any]) -> None:
+def _end(call: TraceCall, found: dict[str, Any]) -> None:
     """Say which model wrote the replies of a call, when, and why the last one ended."""
     names = ("gen_ai.response.finish_reasons", "llm.finish_reason", "ai.response.finishReason")
     reasons = decoded(first_of(found, *names))

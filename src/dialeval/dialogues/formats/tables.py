@@ -90,7 +90,7 @@ class TurnColumns:
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class TableReading:
     """How a table is read: its columns, the shape of its rows if that is known, and whom to tell."""
 
     columns: TurnColumns | None = None
@@ -105,7 +105,7 @@ class Reading:
             self.took(name)
 
 
-def read_csv(path: str | Path, delimiter: str, how: Reading) -> Numbered:
+def read_csv(path: str | Path, delimiter: str, how: TableReading) -> Numbered:
     """Yield the dialogues of a table: one turn a row, rows of a dialogue together, or one dialogue a row."""
     csv.field_size_limit(files.max_record())
     with files.open_binary(path) as file:
@@ -132,7 +132,7 @@ def _text_lines(path: str | Path, file: BinaryIO) -> Iterator[str]:
             ) from None
 
 
-def read_parquet(path: str | Path, how: Reading, first: int = 0) -> Numbered:
+def read_parquet(path: str | Path, how: TableReading, first: int = 0) -> Numbered:
     """Yield the dialogues of a Parquet file: one a row (`messages`, `conversations`), or one turn a row.
 
     Args:
@@ -173,7 +173,7 @@ def dataset_files(path: str | Path) -> list[Path]:
     return [one for one in found if not one.name.startswith("cache-")]
 
 
-def read_dataset(path: str | Path, how: Reading) -> Numbered:
+def read_dataset(path: str | Path, how: TableReading) -> Numbered:
     """Yield the dialogues of a Hugging Face dataset on disk (`save_to_disk`), read with pyarrow alone."""
     import pyarrow as pa
 
@@ -199,7 +199,7 @@ def read_dataset(path: str | Path, how: Reading) -> Numbered:
 
 
 def read_rows(
-    path: str | Path, header: list[str], rows: Iterable[tuple[int, dict[str, Any]]], how: Reading
+    path: str | Path, header: list[str], rows: Iterable[tuple[int, dict[str, Any]]], how: TableReading
 ) -> Numbered:
     """Yield the dialogues of numbered rows: of the shape that a row has, else one turn a row."""
     refuse_twins(path, header)

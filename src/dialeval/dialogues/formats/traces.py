@@ -50,7 +50,7 @@ _BY_USERS = re.compile(r"user|thumb|feedback|rating|csat|satisf|resolved|helpful
 
 
 @dataclass(slots=True)
-class Call:
+class TraceCall:
     """One call of a trace: of a model, a tool or a retriever, or the trace itself (`root`)."""
 
     kind: str
@@ -70,7 +70,7 @@ class Call:
     meta: dict[str, Any] = field(default_factory=dict)
 
 
-def conversations(calls: Iterable[Call], lost: Lost, *, single: bool = False) -> Joined:
+def conversations(calls: Iterable[TraceCall], lost: Lost, *, single: bool = False) -> Joined:
     """Yield the dialogues that calls make up, each with the line of its first call.
 
     Args:
@@ -78,10 +78,10 @@ def conversations(calls: Iterable[Call], lost: Lost, *, single: bool = False) ->
         lost: Told what is in no dialogue.
         single: Whether it is usual that a trace belongs to no session.
     """
-    traces: dict[str, list[Call]] = defaultdict(list)
+    traces: dict[str, list[TraceCall]] = defaultdict(list)
     for call in calls:
         traces[call.trace].append(call)
-    sessions: dict[str, list[list[Call]]] = defaultdict(list)
+    sessions: dict[str, list[list[TraceCall]]] = defaultdict(list)
     for name, some in traces.items():
         session = next((call.session for call in some if call.session), None)
         sessions[f"session {session}" if session else f"trace {name}"].append(some)
@@ -101,7 +101,7 @@ def conversations(calls: Iterable[Call], lost: Lost, *, single: bool = False) ->
             lost(line, f"no message in {key}")
 
 
-def _conversation(name: str, several: list[list[Call]], lost: Lost) -> Dialogue:
+def _conversation(name: str, several: list[list[TraceCall]], lost: Lost) -> Dialogue:
     turns: list[Turn] = []
     found: dict[str, float] = {}
     meta: dict[str, Any] = {}
@@ -130,7 +130,7 @@ def _of_trace(turn: Turn, name: str) -> Turn:
     return msgspec.structs.replace(turn, meta={**turn.meta, "trace": name})
 
 
-def _answer(calls: list[Call], lost: Lost) -> list[Turn]:
+def _answer(calls: list[TraceCall], lost: Lost) -> list[Turn]:
     """Return what was said in one trace: the chain of its model calls, or what stands at its root."""
     chain: list[Turn] = []
     models = [call for call in calls if call.kind == "model" and (call.before or call.after)]
@@ -157,7 +157,7 @@ def _last_said(turns: list[Turn]) -> str | None:
     return next((turn.text.strip() for turn in reversed(turns) if turn.text.strip()), None)
 
 
-def _with_tools(chain: list[Turn], calls: list[Call]) -> list[Turn]:
+def _with_tools(chain: list[Turn], calls: list[TraceCall]) -> list[Turn]:
     """Put tool spans before the last reply as steps, where the messages hold no tool calls."""
     spans = [call for call in calls if call.kind == "tool"]
     if not spans or any(turn.tool_calls or turn.speaker == "tool" for turn in chain):
@@ -182,7 +182,7 @@ def _json(value: object) -> str:
     return "" if value is None else msgspec.json.encode(value).decode()
 
 
-def _with_evidence(chain: list[Turn], calls: list[Call]) -> list[Turn]:
+def _with_evidence(chain: list[Turn], calls: list[TraceCall]) -> list[Turn]:
     found = tuple(passage for call in calls if call.kind == "retriever" for passage in call.passages)
     last = next((place for place in reversed(range(len(chain))) if chain[place].speaker == "assistant"), None)
     if found and last is not None:
@@ -307,7 +307,7 @@ class Traced:
                 if isinstance(one, Mapping):  # a list of the API has only the ids of what is below
                     yield from self._unfolded({**known, **one})
 
-    def _call(self, record: Mapping[str, Any], number: int) -> Call:
+    def _call(self, record: Mapping[str, Any], number: int) -> TraceCall:
         trace, name = found(record, *self.trace), str(found(record, *_CALLED) or "")
         session, time = found(record, *self.session), str(moment(found(record, *_STARTED)) or "")
         said = str(found(record, *self.kind) or "")
@@ -318,7 +318,7 @@ class Traced:
             kind = "retriever"
         elif kind == "other" and not found(record, *self.parent):
             kind = "root"
-        call = Call(kind, number, str(trace or f"record {number}"), session and str(session), time, name)
+        call = TraceCall(kind, number, str(trace or f"record {number}"), session and str(session), time, name)
         call.given, call.returned = found(record, *_WENT_IN), found(record, *_CAME_OUT)
         if kind in ("root", "model"):
             call.before = turns_in(call.given, "user")
@@ -341,7 +341,7 @@ def _inner(found: Any, key: str) -> Any:
     return found[key] if isinstance(found, Mapping) and found.get(key) is not None else found
 
 
-def _only_new(call: Call) -> list[Turn]:
+def _only_new(call: TraceCall) -> list[Turn]:
     """Return the outputs of a call without the inputs, which graphs put in front of them."""
     after = turns_in(call.returned, "assistant")
     keys, given = [_key(turn) for turn in after], [_key(turn) for turn in call.before]

@@ -5,7 +5,7 @@ fits a venue, the placeholders of delexicalised replies, and when a booking coun
 declaration and the files it names. MultiWOZ is one of them.
 """
 
-from dialeval.dialogues.tasks.schema import SHIPPED, Domain, Rules, TaskSchema, open_schema
+from dialeval.dialogues.tasks.schema import SHIPPED, Domain, TaskRules, TaskSchema, open_schema
 from dialeval.dialogues.tasks.task import Goal, Task, open_task
 
-__all__ = ["SHIPPED", "Domain", "Goal", "Rules", "Task", "TaskSchema", "open_schema", "open_task"]
+__all__ = ["SHIPPED", "Domain", "Goal", "Task", "TaskRules", "TaskSchema", "open_schema", "open_task"]

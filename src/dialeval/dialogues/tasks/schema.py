@@ -15,7 +15,7 @@ SHIPPED = {"multiwoz": _HERE / "multiwoz.toml", "example": _HERE / "example" / "
 """Declarations that come with the package; the data of `multiwoz` do not."""
 
 
-class Rules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class TaskRules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The choices on which figures depend.
 
     Attributes:
@@ -83,7 +83,7 @@ class TaskSchema(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     name: str
     files: Files
     domain: dict[str, Domain]
-    rules: Rules = Rules()
+    rules: TaskRules = TaskRules()
     any: tuple[str, ...] = ("dontcare",)
     blank: tuple[str, ...] = ("?",)
     prefixes: tuple[str, ...] = ("value",)

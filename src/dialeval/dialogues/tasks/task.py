@@ -1,6 +1,6 @@
 """A task with its data: goals, venues, and, where a log is at hand, what was booked, known and said in it.
 
-`Reader` finds in the replies of a dialogue what they give and know: placeholders, states, and domains.
+`TaskReader` finds in the replies of a dialogue what they give and know: placeholders, states, and domains.
 People's files are not clean: whatever is not of the expected type or name is left out and said, never
 guessed at and never an error.
 """
@@ -232,7 +232,7 @@ _SUFFIX = re.compile(r"\s?-(?:s|ly)\b")
 _CLITIC = re.compile(r"\s+(n't|'(?:s|re|ve|ll|d|m))\b")
 
 
-class Reader:
+class TaskReader:
     """Reads replies for one task, remembering every spelling it has seen."""
 
     def __init__(self, task: Task) -> None:
