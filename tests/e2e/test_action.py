@@ -88,7 +88,8 @@ def test_a_worse_bot_fails_and_the_summary_says_why(checkout: Path) -> None:
     )
     assert (code, outputs["passed"]) == (1, "false")
     assert "By repetition, new is worse than base." in summary
-    assert re.search(r"^\| \*\*repetition\*\*.* \| worse \| 0\.318 .* \| 0\.020 .* \| 0\.338 ", summary, re.MULTILINE)
+    row = r"^\| \*\*repetition\*\*.* \| worse \| 0\.318 .* \| 0\.020 .* \| 0\.338 "
+    assert re.search(row, summary, re.MULTILINE)
     assert "repetition" in Path(outputs["report"]).read_text(encoding="utf-8")
 
 
