@@ -77,7 +77,7 @@ def test_a_batch_folder_can_be_studied_checked_and_reported(logs: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
-        (["logs.jsonl", "-o", "out", "--on", "mars"], 2, "--on mars: local or ray"),
+        (["logs.jsonl", "-o", "out", "--on", "mars"], 2, "--on mars: expected local or ray"),
         (["logs.jsonl", "-o", "out", "--address", "auto"], 2, "--address goes with --on ray"),
         (["logs.jsonl", "-o", "out", "-m", "nonsense"], 2, "no metric called 'nonsense'"),
         (["logs.jsonl", "-o", "out", "--format", "nonsense"], 2, "no format 'nonsense'"),

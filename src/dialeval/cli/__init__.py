@@ -1,4 +1,4 @@
-"""The front door: `dialeval <verb>`. One thin function per verb; the work is done in the rooms below."""
+"""The command line, `dialeval <command>`: one thin function per command."""
 
 import os
 import sys

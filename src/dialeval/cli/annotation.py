@@ -17,55 +17,54 @@ def annotate(
     server: PageServer,
     chats: Annotated[
         list[str],
-        typer.Argument(help="Dialogues, as score takes them (two sources for pairs), or a project's folder."),
+        typer.Argument(help="Dialogues, as for score (two inputs for pairs), or the folder of a project."),
     ],
     scheme: Annotated[
-        str | None, typer.Option(help="A ready scheme (see: dialeval list schemes) or a .toml file.")
+        str | None, typer.Option(help="Built-in scheme (see: dialeval list schemes) or a .toml file.")
     ] = None,
     out: Annotated[Path | None, typer.Option("-o", "--out", help="Folder of the annotation project.")] = None,
     raters: Annotated[
-        str, typer.Option(help="Names of the raters, with commas; new ones are added to a project.")
+        str, typer.Option(help="Comma-separated names of the raters; new ones are added to a project.")
     ] = "",
     experts: Annotated[
-        str, typer.Option(help="Experts, whose daily samples the raters are compared with.")
+        str,
+        typer.Option(help="Comma-separated names of experts, who get daily samples to compare raters with."),
     ] = "",
     candidates: Annotated[
         Path | None,
-        typer.Option(help="What wizards choose from: a .txt file, one utterance a line, or dialogues."),
+        typer.Option(help="Candidates for wizards: a .txt file, one utterance per line, or dialogues."),
     ] = None,
     speaker: Annotated[
-        str | None, typer.Option(help="Whose turns are judged, or chosen, in place of the assistant's.")
+        str | None, typer.Option(help="Speaker whose turns are rated or chosen; default: the assistant.")
     ] = None,
-    overlap: Annotated[int | None, typer.Option(min=1, help="Raters for each item.")] = None,
-    per_rater: Annotated[int | None, typer.Option(min=1, help="The most items a rater gets.")] = None,
-    items: Annotated[int | None, typer.Option(min=1, help="Draw so many items at random.")] = None,
-    seed: Annotated[int, typer.Option(help="Seed of draw, assignment and order.")] = 0,
+    overlap: Annotated[int | None, typer.Option(min=1, help="Raters per item.")] = None,
+    per_rater: Annotated[int | None, typer.Option(min=1, help="Maximum items per rater.")] = None,
+    items: Annotated[int | None, typer.Option(min=1, help="Size of a random sample of items.")] = None,
+    seed: Annotated[int, typer.Option(help="Seed of sampling, assignment and order.")] = 0,
     earlier: Annotated[
         list[str] | None,
-        typer.Option(help="An earlier project, or a file of votes: warn where a judge was a wizard."),
+        typer.Option(help="Earlier project or file of votes: warn if a judge was a wizard."),
     ] = None,
     answers: Annotated[
-        list[Path] | None, typer.Option(help="Take answers from a Label Studio or Potato file.")
+        list[Path] | None, typer.Option(help="Import answers from a Label Studio or Potato file.")
     ] = None,
     export: Annotated[
         list[Path] | None,
-        typer.Option(help="Write what has been answered: scores.parquet, votes.jsonl, label-studio.json, …"),
+        typer.Option(help="Write the answers: scores.parquet, votes.jsonl, label-studio.json, …"),
     ] = None,
     kind: Annotated[
         str | None,
-        typer.Option(
-            "--as", help="What --export writes, where the name does not say: scores, votes, acts, …"
-        ),
+        typer.Option("--as", help="Kind of --export, if the file name does not tell: scores, votes, acts, …"),
     ] = None,
-    links: Annotated[bool, typer.Option("--links", help="Print the links and end.")] = False,
+    links: Annotated[bool, typer.Option("--links", help="Print the links and exit.")] = False,
     port: Port = 8750,
     format: Format = None,
     columns: Columns = None,
     json: Json = False,
 ) -> None:
-    """Let people judge dialogues in their browsers; the answers become scores.
+    """Collect human ratings in a browser.
 
-    Run it again, with the same words or with the folder alone, to go on.
+    Repeat the command, or give the folder alone, to resume.
 
     Example: dialeval annotate chats.jsonl --scheme turn-quality -o study/ --raters ann,bob,cem
     """
@@ -73,7 +72,7 @@ def annotate(
     from dialeval.errors import UsageError
 
     if kind is not None and not export:
-        raise UsageError("--as goes with --export")
+        raise UsageError("--as needs --export")
     serving = None if export or links else server.names()
     changes: dict[str, int | str | None] = {"raters_per_item": overlap, "items_per_rater": per_rater}
     changes |= {"items": items, "speaker": speaker}
@@ -123,10 +122,10 @@ def _made(
 
     if scheme is None or out is None:
         raise UsageError(
-            "a new project needs --scheme and -o FOLDER; an old one is opened by its folder alone"
+            "a new project needs --scheme and -o FOLDER; to open an existing one, give its folder"
         )
     if "-" in chats:
-        raise UsageError("a project is made of files, so that it can be resumed: standard input is none")
+        raise UsageError("a project needs files, so that it can be resumed; standard input is refused")
     chosen, text = _scheme(scheme, changes)
     given = digests([*chats, *([candidates] if candidates else [])])
     source = fingerprint(given, chosen, seed, format, columns)
@@ -135,7 +134,7 @@ def _made(
         if project.settings["source"] != source:
             project.close()
             raise UsageError(
-                f"{out} was made of other dialogues or another scheme; go on with it: dialeval annotate {out}"
+                f"{out} has other dialogues or another scheme; to resume it: dialeval annotate {out}"
             )
         return project
     dialogues = [one for source in chats for one in open_chats([source], format, columns)]

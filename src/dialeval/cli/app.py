@@ -1,4 +1,4 @@
-"""All verbs of the command line."""
+"""All commands of the command line."""
 
 from typing import Annotated, Any
 
@@ -24,7 +24,7 @@ from dialeval.cli.places import Verb
 
 app = typer.Typer(
     name="dialeval",
-    help="How good is your dialogue system, and how far can each automatic number be trusted?",
+    help="Measure how good a dialogue system is and how far each score can be trusted.",
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,
@@ -51,7 +51,7 @@ def dialeval(
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
-    """How good is your dialogue system, and how far can each automatic number be trusted?"""
+    """Measure how good a dialogue system is and how far each score can be trusted."""
 
 
 def score(
@@ -61,13 +61,14 @@ def score(
     out: Annotated[
         str | None,
         typer.Option(
-            "-o", "--out", help="A run folder, or a .parquet, .jsonl or .csv file; - prints JSONL rows."
+            "-o", "--out", help="Run folder, or .parquet, .jsonl or .csv file; - prints JSONL rows."
         ),
     ] = None,
     explain: Annotated[
         bool,
         typer.Option(
-            "--explain", help="Say why, where a metric can: the first dialogues here, all in a run folder."
+            "--explain",
+            help="Explain scores, if the metric can: the first dialogues here, all in a run folder.",
         ),
     ] = False,
     overwrite: Overwrite = False,

@@ -1,4 +1,4 @@
-"""`dialeval batch`: more dialogues than one sitting, on one machine or many."""
+"""`dialeval batch`: score large logs, on one machine or many."""
 
 import contextlib
 from typing import Annotated, Any
@@ -17,26 +17,30 @@ Inputs = Annotated[
 
 def batch(
     inputs: Inputs,
-    out: Annotated[str, typer.Option("-o", "--out", help="Folder or address to write; again, to resume.")],
+    out: Annotated[str, typer.Option("-o", "--out", help="Folder or address to write, or to resume.")],
     metric: Metrics = None,
-    on: Annotated[str, typer.Option(help="Where the work is done: local or ray.")] = "local",
-    workers: Annotated[int | None, typer.Option(min=1, help="How many; by default one a core.")] = None,
+    on: Annotated[str, typer.Option(help="Where to run: local or ray.")] = "local",
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="Number of workers; default: one per core.")
+    ] = None,
     address: Annotated[
-        str | None, typer.Option(help="With --on ray: the cluster; by default one of this machine alone.")
+        str | None, typer.Option(help="With --on ray: address of the cluster; default: a local one.")
     ] = None,
     turns_per_shard: Annotated[
-        int, typer.Option(min=1, help="Turns that are scored, and scored again after a kill, in one go.")
+        int, typer.Option(min=1, help="Turns per shard: the unit of work and of recovery.")
     ] = 25_000,
     plan_only: Annotated[bool, typer.Option("--plan-only", help="Plan the shards and stop.")] = False,
     shard: Annotated[
-        int | None, typer.Option(min=0, help="Score this shard of a planned batch alone; for arrays of jobs.")
+        int | None, typer.Option(min=0, help="Score only this shard of a planned batch; for job arrays.")
     ] = None,
     format: Format = None,
     columns: Columns = None,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Say nothing but what went wrong.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print errors only.")] = False,
     json: Json = False,
 ) -> None:
-    """Score a large log in shards that survive a kill; the same command again resumes.
+    """Score a large log in shards.
+
+    Repeat the command to resume after an interruption.
 
     Example: dialeval batch logs/ -m turn-quality -o out/ --workers 8
     """
@@ -45,9 +49,9 @@ def batch(
     from dialeval.jobs.batch import batch as job
 
     if on not in ("local", "ray"):
-        raise UsageError(f"--on {on}: local or ray")
+        raise UsageError(f"--on {on}: expected local or ray")
     if address is not None and on != "ray":
-        raise UsageError("--address goes with --on ray")
+        raise UsageError("--address needs --on ray")
     if shard is not None:
         _show_shard(job.score_one(out, shard, metric or ()), quiet, json)
         return

@@ -1,4 +1,4 @@
-"""`dialeval list`, `demo`, `verify`, `reproduce`, `export`: what there is, and whether it works."""
+"""`dialeval list`, `demo`, `verify`, `reproduce` and `export`."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,7 +14,7 @@ from dialeval.errors import UsageError
 def demo(
     out: Annotated[Path, typer.Option("-o", "--out", help="Folder to write.")] = Path("demo"),
 ) -> None:
-    """Score the bundled examples and write a report to look at.
+    """Score the bundled examples and write a report.
 
     Example: dialeval demo
     """
@@ -32,7 +32,7 @@ def verify(
     ] = False,
     json: Json = False,
 ) -> None:
-    """Recompute the golden scores of every shipped metric on this machine.
+    """Recompute the golden scores of all shipped metrics.
 
     Example: dialeval verify
     """
@@ -53,11 +53,9 @@ def verify(
 
 def list_(
     what: Annotated[
-        str | None, typer.Argument(help="metrics, sets, formats, schemes or systems; by default metrics.")
+        str | None, typer.Argument(help="metrics, sets, formats, schemes or systems; default: metrics.")
     ] = None,
-    download: Annotated[
-        str | None, typer.Option(help="Fetch this public set from its home, then list sets.")
-    ] = None,
+    download: Annotated[str | None, typer.Option(help="Download this public set, then list sets.")] = None,
     json: Json = False,
 ) -> None:
     """List metrics, public sets, formats, schemes or systems.
@@ -174,7 +172,9 @@ def export(
         typer.Option(help="Experiment, project, service, or repository on the Hub (organisation/name)."),
     ] = None,
 ) -> None:
-    """Send the scores of a run to another tool; the text of dialogues stays here.
+    """Send the scores of a run to another tool.
+
+    The text of dialogues is not sent.
 
     Example: dialeval export run/ --to mlflow --name my-bot
     """
@@ -192,13 +192,13 @@ def reproduce(
         ),
     ],
     out: Annotated[
-        Path | None, typer.Option("-o", "--out", help="Folder of the pages; by default the paper's name.")
+        Path | None, typer.Option("-o", "--out", help="Output folder; default: the name of the paper.")
     ] = None,
     json: Json = False,
 ) -> None:
-    """Compute every table and figure of a paper from the data at hand; the same command again resumes.
+    """Reproduce the tables and figures of a paper.
 
-    Writes page.html, page.md and rows.jsonl.
+    Writes page.html, page.md and rows.jsonl. Repeat the command to resume.
 
     Example: dialeval reproduce voted-appropriateness -o voted/
     """

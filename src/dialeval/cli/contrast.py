@@ -1,4 +1,4 @@
-"""`dialeval contrast`: true replies against others, where nobody rated anything."""
+"""`dialeval contrast`: compare scores of true replies and negatives, without ratings."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -20,29 +20,32 @@ def contrast(
     negatives: Annotated[
         list[str] | None,
         typer.Option(
-            help="Hold each reply against one from elsewhere: session, domain, state, topic, random; repeat "
-            "for more. By default session."
+            help="Source of negatives: session, domain, state, topic, random; repeatable. Default: session."
         ),
     ] = None,
     systems: Annotated[
         list[Path] | None,
         typer.Option(
-            help="Hold the logged replies against those in this file of predictions, or in all files of "
-            "this folder; repeat for more."
+            help="Compare logged replies with those in this file of predictions, or in all files of this "
+            "folder; repeatable."
         ),
     ] = None,
-    sample: Annotated[int, typer.Option(min=0, help="Replies to take for negatives; 0: all.")] = 2000,
+    sample: Annotated[
+        int, typer.Option(min=0, help="Number of replies to sample for negatives; 0: all.")
+    ] = 2000,
     resamples: Resamples = 1000,
     confidence: Confidence = 0.95,
     seed: Seed = 0,
     out: Annotated[
         Path | None,
-        typer.Option("-o", "--out", help="With --systems: a run folder with all dialogues, for a study."),
+        typer.Option("-o", "--out", help="With --systems: run folder with all dialogues, for a study."),
     ] = None,
     overwrite: Overwrite = False,
     json: Json = False,
 ) -> None:
-    """Hold true replies against replies from elsewhere, or against what systems said in their place.
+    """Test whether metrics prefer true replies, without ratings.
+
+    Compares scores of logged replies with those of negatives, or of systems' replies at the same place.
 
     Example: dialeval contrast chats.jsonl -m dialoguescore -m similarity --negatives session
     """
@@ -50,9 +53,9 @@ def contrast(
     from dialeval.jobs import contrast as job
 
     if systems and negatives:
-        raise UsageError("one at a time: --negatives or --systems")
+        raise UsageError("give either --negatives or --systems")
     if out and not systems:
-        raise UsageError("-o goes with --systems")
+        raise UsageError("-o needs --systems")
     logged = list(source.open("test", "all"))
     draws: Draws = {"resamples": resamples, "confidence": confidence, "seed": seed}
     with output.progress("dialogues scored") as watch:

@@ -1,4 +1,4 @@
-"""`dialeval convert`, `index`, `acts` and `coverage`: corpora of dialogues."""
+"""`dialeval inspect`, `convert`, `index`, `acts` and `coverage`: corpora of dialogues."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -19,7 +19,9 @@ def inspect(
     columns: Columns = None,
     json: Json = False,
 ) -> None:
-    """Show what is understood of a log before it is scored: format, roles, tools, evidence, feedback, losses.
+    """Show how a log is read, before scoring it.
+
+    Prints format, roles, tool calls, evidence, feedback and what is lost.
 
     Example: dialeval inspect langfuse-export.json
     """
@@ -39,7 +41,7 @@ def convert(
     out: Annotated[str, typer.Option("-o", "--out", help="A .jsonl, .parquet or .csv file; - prints JSONL.")],
     ratings: Annotated[Path | None, typer.Option(help="Write a public set's ratings here too.")] = None,
 ) -> None:
-    """Turn dialogues of any known format, or a public set, into JSONL, Parquet or CSV.
+    """Convert dialogues to JSONL, Parquet or CSV.
 
     Example: dialeval convert sharegpt.json -o chats.jsonl
     """
@@ -48,7 +50,7 @@ def convert(
 
     chosen = formats.public_part(source.chats[0]) if len(source.chats) == 1 else None
     if ratings and not chosen:
-        raise UsageError("--ratings goes with a public set")
+        raise UsageError("--ratings needs a public set")
     count = formats.write(source.open(), out)
     if ratings and chosen:
         datasets.public_set(chosen[0]).ratings().write(ratings)
@@ -60,26 +62,28 @@ def index(
     _: Running,
     out: Annotated[
         Path | None,
-        typer.Option("-o", "--out", help="Folder of the index; for a public set, where metrics look for it."),
+        typer.Option(
+            "-o", "--out", help="Folder of the index; default for a public set: where metrics find it."
+        ),
     ] = None,
     encoder: Annotated[
         str | None,
-        typer.Option(help="Folder, shipped or pulled name, or Hub id; by default the shipped one."),
+        typer.Option(help="Encoder: folder, name or Hub id; default: the shipped one."),
     ] = None,
     plain: Annotated[
-        bool, typer.Option("--plain", help="Vectors and words only: quicker, not for consensus metrics.")
+        bool, typer.Option("--plain", help="Vectors and words only: faster, but not for consensus metrics.")
     ] = False,
-    layer: Annotated[int | None, typer.Option(help="Layer of the encoder that describes content.")] = None,
-    acts_layer: Annotated[int | None, typer.Option(help="Layer of ActBERT that describes acts.")] = None,
-    acts: Annotated[str | None, typer.Option(help="Classifier of segment acts.")] = None,
+    layer: Annotated[int | None, typer.Option(help="Encoder layer for content.")] = None,
+    acts_layer: Annotated[int | None, typer.Option(help="ActBERT layer for acts.")] = None,
+    acts: Annotated[str | None, typer.Option(help="Segment-act classifier.")] = None,
     splitter: Annotated[
-        str | None, typer.Option(help="How turns are cut: a segmenter, punkt or punkt+comma.")
+        str | None, typer.Option(help="Segmentation: a segmenter, punkt or punkt+comma.")
     ] = None,
-    add: Annotated[bool, typer.Option("--add", help="Add to the index that is there.")] = False,
+    add: Annotated[bool, typer.Option("--add", help="Add to an existing index.")] = False,
     overwrite: Overwrite = False,
     json: Json = False,
 ) -> None:
-    """Index a corpus of good dialogues: what floweval compares with, and a place to search in.
+    """Index a corpus, for floweval and for search.
 
     Example: dialeval index corpus.jsonl -o my-index/
     """
@@ -90,7 +94,7 @@ def index(
 
     public = formats.public_part(source.chats[0]) if len(source.chats) == 1 else None
     if out is None and not public:
-        raise UsageError("say where the index goes: -o my-index/")
+        raise UsageError("an index needs a folder: -o my-index/")
     with output.progress("dialogues indexed") as watch:
         made = index_to(
             source.open("train"),
@@ -121,17 +125,17 @@ def acts(
         ),
     ] = None,
     splitter: Annotated[
-        Literal["punkt", "punkt+comma"], typer.Option(help="How turns are cut that come without segments.")
+        Literal["punkt", "punkt+comma"], typer.Option(help="Segmentation of turns without segments.")
     ] = "punkt+comma",
     model: Annotated[
-        str | None, typer.Option(help="Classifier of segments; by default the shipped one.")
+        str | None, typer.Option(help="Segment-act classifier; default: the shipped one.")
     ] = None,
     expert: Annotated[
         Path | None, typer.Option(help="Segments with an expert's acts, to measure accuracy.")
     ] = None,
     json: Json = False,
 ) -> None:
-    """Label segments with what they do, and count: acts, agreement of raters, accuracy.
+    """Label segments with acts; print counts and agreement.
 
     Example: dialeval acts chats.jsonl -o chats-with-acts.jsonl
     """
@@ -203,20 +207,22 @@ def coverage(
     _: Running,
     corpus: Annotated[Path, typer.Option(help="Folder of an index (see: dialeval index).")],
     column: Annotated[
-        str | None, typer.Option(help="Features to compare; by default the first that can be made.")
+        str | None, typer.Option(help="Features to compare; default: the first available.")
     ] = None,
     encoder: Annotated[
-        str | None, typer.Option(help="What the column text was made with; by default by its name.")
+        str | None, typer.Option(help="Encoder of the column text; default: the one of the index.")
     ] = None,
     out: Annotated[
         list[Path] | None,
-        typer.Option("-o", "--out", help="A picture, .svg or .html, or all figures, .json; repeat for more."),
+        typer.Option("-o", "--out", help="Plot (.svg, .html) or all figures (.json); repeatable."),
     ] = None,
     confidence: Confidence = 0.95,
-    seed: Annotated[int, typer.Option(help="Seed of the samples of a large corpus.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of the sample of a large corpus.")] = 0,
     json: Json = False,
 ) -> None:
-    """Lay dialogues over a corpus: how many have a near neighbour in it, and a picture of both.
+    """Measure how well a corpus covers your dialogues.
+
+    Prints the share of dialogues with a near neighbour in the corpus; -o draws both.
 
     Example: dialeval coverage chats.jsonl --corpus my-index/ -o space.svg
     """

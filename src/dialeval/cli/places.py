@@ -94,18 +94,18 @@ def _check_inputs(path: Path, inputs: Iterable[Path], kinds: tuple[str, ...]) ->
             continue  # an export beside its project; study and report, whose kind is looked at below
         around = path.is_dir() and read.is_relative_to(place)
         if path.samefile(one) or inside or around:
-            raise UsageError(f"{path} is what is read: choose another name to write")
+            raise UsageError(f"{path} is an input: choose another name for the output")
 
 
 def _check_kind(path: Path, kinds: tuple[str, ...]) -> None:
     found = kind_of(path)
     if found and found not in kinds:
-        raise UsageError(f"{path} is there and holds something else ({found}): choose another name to write")
+        raise UsageError(f"{path} exists and is something else ({found}): choose another name for the output")
     folder = path.resolve().parent
     if folder.name == "scores" and kind_of(folder.parent) == "batch":
         folder = folder.parent
     if path.is_file() and found not in _ADDED and (whole := kind_of(folder)) in _WHOLE:
-        raise UsageError(f"{path} is a part of the {whole} {folder.name}: choose another name to write")
+        raise UsageError(f"{path} is part of the {whole} {folder.name}: choose another name for the output")
 
 
 def _each(value: Any) -> Iterator[str]:

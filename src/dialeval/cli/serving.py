@@ -13,11 +13,11 @@ import typer
 from dialeval.cli import output
 from dialeval.cli.options import Metrics, Running
 
-Host = Annotated[str, typer.Option(help="Where to listen; by default only for this machine.")]
-Port = Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 takes a free one.")]
+Host = Annotated[str, typer.Option(help="Address to listen on; default: this machine only.")]
+Port = Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 selects a free one.")]
 AllowHost = Annotated[
     list[str] | None,
-    typer.Option(help="A name by which others reach this server; needed with --host 0.0.0.0."),
+    typer.Option(help="Host name of this server for others; required with --host 0.0.0.0."),
 ]
 
 
@@ -29,7 +29,7 @@ class PageServer:
     allow_host: AllowHost = None
     address: Annotated[
         str | None,
-        typer.Option(help="What people open, if a proxy stands before it: https://rating.example.org"),
+        typer.Option(help="Public address behind a proxy: https://rating.example.org"),
     ] = None
 
     def names(self) -> tuple[list[str], bool]:
@@ -87,18 +87,18 @@ def serve(
     host: Host = "127.0.0.1",
     port: Port = 8000,
     allow_host: AllowHost = None,
-    max_body: Annotated[float, typer.Option(min=0.001, help="The most megabytes of one request.")] = 8,
-    max_turns: Annotated[int, typer.Option(min=1, help="The most turns of one request.")] = 5_000,
+    max_body: Annotated[float, typer.Option(min=0.001, help="Maximum megabytes per request.")] = 8,
+    max_turns: Annotated[int, typer.Option(min=1, help="Maximum turns per request.")] = 5_000,
     max_waiting: Annotated[
-        int, typer.Option(min=1, help="The most requests that wait; the next one gets a 503.")
+        int, typer.Option(min=1, help="Maximum queued requests; further ones get a 503.")
     ] = 256,
-    timeout: Annotated[float, typer.Option(min=0.01, help="The most seconds for one request.")] = 60,
-    together: Annotated[int, typer.Option(min=1, help="Turns scored in one pass, at most.")] = 2_000,
+    timeout: Annotated[float, typer.Option(min=0.01, help="Maximum seconds per request.")] = 60,
+    together: Annotated[int, typer.Option(min=1, help="Maximum turns per scoring pass.")] = 2_000,
 ) -> None:
-    """Score dialogues that come over HTTP.
+    """Serve scores over HTTP.
 
-    On other addresses than this machine's own, everybody needs the token: that of DIALEVAL_TOKEN, or one that
-    is made at the start and printed.
+    On addresses other than this machine's own a token is required: DIALEVAL_TOKEN, or one that is generated
+    and printed at start.
 
     Example: dialeval serve -m turn-quality --port 8000
     """

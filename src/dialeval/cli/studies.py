@@ -1,4 +1,4 @@
-"""The verbs that hold scores against what people said: study, report, benchmark, check."""
+"""`dialeval study`, `report`, `benchmark`, `compare` and `check`: scores against human ratings."""
 
 from dataclasses import asdict
 from pathlib import Path
@@ -23,15 +23,13 @@ from dialeval.cli.options import (
 )
 
 Against = Annotated[
-    str | None, typer.Option(help="Also print how far each source is above this one, with an interval.")
+    str | None, typer.Option(help="Also print the difference of each source to this one, with an interval.")
 ]
-By = Annotated[str | None, typer.Option(help="Also correlate inside each system, or with each dimension.")]
+By = Annotated[str | None, typer.Option(help="Also correlate within each system, or with each dimension.")]
 Source = Annotated[list[str] | None, typer.Option(help="Only these sources; repeat for more.")]
 Classes = Annotated[
     bool,
-    typer.Option(
-        "--classes", help="Also print how each class of the ratings scores, AUC, and where to draw the line."
-    ),
+    typer.Option("--classes", help="Also print scores per class of the ratings, AUC and the best threshold."),
 ]
 
 
@@ -39,18 +37,16 @@ def study(
     drawing: Drawing,
     inputs: Annotated[list[Path], typer.Argument(help="Run folders and tables of scores or ratings.")],
     map: Map = None,
-    gold: Annotated[
-        str, typer.Option(help="What to compare with: human, or the name of a source.")
-    ] = "human",
+    gold: Annotated[str, typer.Option(help="Ground truth: human, or the name of a source.")] = "human",
     level: Level = None,
-    dimension: Annotated[str | None, typer.Option(help="Which gold dimension.")] = None,
+    dimension: Annotated[str | None, typer.Option(help="Dimension of the ratings.")] = None,
     source: Source = None,
     aggregate: Annotated[
-        str, typer.Option(help="How turns become a dialogue: mean, min, max, last, median.")
+        str, typer.Option(help="Aggregation of turns to dialogues: mean, min, max, last, median.")
     ] = "mean",
-    consensus: Annotated[str, typer.Option(help="How several raters become one: mean or majority.")] = "mean",
+    consensus: Annotated[str, typer.Option(help="Aggregation of raters: mean or majority.")] = "mean",
     tie: Annotated[
-        str, typer.Option(help="A vote without a majority: null, lowest, highest, first.")
+        str, typer.Option(help="Value of a vote without a majority: null, lowest, highest, first.")
     ] = "null",
     where: Annotated[str | None, typer.Option(help='Only units such as "bleu<1 and system=mybot".')] = None,
     by: By = None,
@@ -60,17 +56,19 @@ def study(
         typer.Option(help="A new source: name=mean|zmean|fit|line:part+part[,folds=10|dialogue|system]"),
     ] = None,
     context: Annotated[
-        str | None, typer.Option(help="How contexts came about, for the record: static or dynamic.")
+        str | None, typer.Option(help="Kind of contexts, for the record: static or dynamic.")
     ] = None,
     method: Method = "spearman",
     against: Against = None,
     fresh: Annotated[
-        bool, typer.Option("--fresh", help="Leave out what was joined to the run earlier.")
+        bool, typer.Option("--fresh", help="Ignore what was joined to the run earlier.")
     ] = False,
     out: Annotated[Path | None, typer.Option("-o", "--out", help="Write the study as JSON here too.")] = None,
     json: Json = False,
 ) -> None:
-    """Compare scores with ratings: correlations with intervals, tests, agreement, systems.
+    """Compare scores with human ratings: correlations and tests.
+
+    Prints correlations with confidence intervals; also tests differences, rater agreement and systems.
 
     Example: dialeval study run/ ratings.csv --map judge.csv:id=conversation,value=score,source=gpt-4
     """
@@ -125,7 +123,7 @@ def report(
     ] = None,
     title: Annotated[str | None, typer.Option(help="Title of the report.")] = None,
 ) -> None:
-    """Write a report of a run: one HTML file without script, or its tables as Markdown or LaTeX.
+    """Write a report of a run as HTML, Markdown or LaTeX.
 
     Example: dialeval report run/ -o report.html -o tables.tex
     """
@@ -142,19 +140,20 @@ def benchmark(
         str, typer.Argument(help="A public set with ratings (see: dialeval list sets), or multiwoz.")
     ],
     metric: Metrics = None,
-    peers: Annotated[
-        bool, typer.Option("--peers", help="Beside them, other metrics' published scores.")
-    ] = False,
+    peers: Annotated[bool, typer.Option("--peers", help="Add published scores of other metrics.")] = False,
     turn_ratings: Annotated[
         bool,
         typer.Option(
-            "--turn-ratings", help="Beside them, people's ratings of the turns, against those of dialogues."
+            "--turn-ratings",
+            help="Add the mean human turn rating as a source, compared with dialogue ratings.",
         ),
     ] = False,
     level: Level = None,
-    dimension: Annotated[str | None, typer.Option(help="Which ratings; by default the set's gold.")] = None,
+    dimension: Annotated[
+        str | None, typer.Option(help="Dimension of the ratings; default: the gold of the set.")
+    ] = None,
     part: Annotated[
-        str | None, typer.Option(help="train, dev or test of the split manifest, or all; by default test.")
+        str | None, typer.Option(help="train, dev or test of the split manifest, or all; default: test.")
     ] = None,
     source: Source = None,
     predictions: Annotated[
@@ -173,9 +172,9 @@ def benchmark(
     overwrite: Overwrite = False,
     json: Json = False,
 ) -> None:
-    """Measure metrics on a public set against human ratings, beside peers and published figures.
+    """Evaluate metrics on a public set, beside published figures.
 
-    With multiwoz: Inform, Success, BLEU and Combined of ten systems, and of yours (--predictions FILE).
+    With multiwoz: Inform, Success, BLEU and Combined of ten systems, and yours (--predictions FILE).
 
     Example: dialeval benchmark fed -m repetition --peers
     """
@@ -239,13 +238,13 @@ def compare(
     versions: Annotated[
         list[str],
         typer.Argument(
-            help="Dialogues, run folders or scores as [name=]FILE, the old one first; one alone: its systems."
+            help="Dialogues, run folders or scores as [name=]FILE, the old one first. One file: its systems."
         ),
     ],
     metric: Metrics = None,
     source: Annotated[str | None, typer.Option(help="Compare only this source.")] = None,
     dimension: Annotated[str | None, typer.Option(help="Compare only this dimension.")] = None,
-    level: Annotated[Literal["turn", "dialogue"], typer.Option(help="What is compared.")] = "dialogue",
+    level: Annotated[Literal["turn", "dialogue"], typer.Option(help="Unit of comparison.")] = "dialogue",
     alpha: Annotated[
         float, typer.Option(min=1e-6, max=0.5, help="Significance level, Holm-corrected.")
     ] = 0.05,
@@ -259,7 +258,7 @@ def compare(
     cache: Cache = None,
     json: Json = False,
 ) -> None:
-    """Say whether a new version is better: differences with tests, and the turns to read.
+    """Compare versions: differences with tests, and turns to read.
 
     Example: dialeval compare old.jsonl new.jsonl -o report.html
     """
@@ -292,27 +291,28 @@ def compare(
 
 
 def check(
-    new: Annotated[Path, typer.Argument(help="The new run folder or table of scores.")],
-    against: Annotated[Path, typer.Option(help="The old one.")],
+    new: Annotated[Path, typer.Argument(help="New run folder or score table.")],
+    against: Annotated[Path, typer.Option(help="Old run folder or score table.")],
     source: Annotated[
         str | None, typer.Option(help="Only this source (raters together are 'human').")
     ] = None,
     dimension: Annotated[str | None, typer.Option(help="Only this dimension.")] = None,
-    level: Annotated[Literal["turn", "dialogue"], typer.Option(help="What is compared.")] = "dialogue",
+    level: Annotated[Literal["turn", "dialogue"], typer.Option(help="Unit of comparison.")] = "dialogue",
     alpha: Annotated[
         float, typer.Option(min=1e-6, max=0.5, help="Significance level, Holm-corrected.")
     ] = 0.05,
     fail_on_unscored: Annotated[
-        bool, typer.Option("--fail-on-unscored", help="Exit 1 as well if significantly more is unscored.")
+        bool,
+        typer.Option(
+            "--fail-on-unscored", help="Also exit 1 if the share of unscored rows rose significantly."
+        ),
     ] = False,
-    quiet: Annotated[
-        bool, typer.Option("--quiet", "-q", help="Print what got worse, and nothing if nothing did.")
-    ] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print only what got worse.")] = False,
     resamples: Resamples = 10_000,
     seed: Seed = 0,
     json: Json = False,
 ) -> None:
-    """Exit 1 if the new scores are significantly worse than the old ones; for CI.
+    """Exit 1 if new scores are significantly worse; for CI.
 
     Example: dialeval check runs/new --against runs/released --source repetition
     """

@@ -18,17 +18,19 @@ def respond(
     _: Running,
     out: Annotated[str, typer.Option("-o", "--out", help="A .jsonl file of replies, one dialogue each.")],
     speaker: Annotated[
-        str | None, typer.Option(help="Whose turns the system plays; by default the assistant's.")
+        str | None, typer.Option(help="Speaker that the system plays; default: the assistant.")
     ] = None,
     concurrency: Annotated[
-        int | None, typer.Option(min=1, max=256, help="Answers under way at once; by default 4.")
+        int | None, typer.Option(min=1, max=256, help="Concurrent requests; default: 4.")
     ] = None,
-    give_up: Annotated[int, typer.Option(min=1, help="Stop after so many failures in a row.")] = 20,
-    retry: Annotated[bool, typer.Option("--retry", help="Ask again where the system failed.")] = False,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Begin anew.")] = False,
+    give_up: Annotated[int, typer.Option(min=1, help="Stop after this many failures in a row.")] = 20,
+    retry: Annotated[bool, typer.Option("--retry", help="Retry failed replies.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Start again instead of resuming.")] = False,
     json: Json = False,
 ) -> None:
-    """Let a system answer every system turn of dialogues, the context reset each time; resumes.
+    """Let a system answer fixed contexts.
+
+    Every system turn is answered, always after the original context. Repeat the command to resume.
 
     Example: dialeval respond contexts.jsonl --system http://localhost:8000/v1 -o replies.jsonl
     """
@@ -55,11 +57,11 @@ def respond(
     for why, count in done.failures.items():
         output.say(f"{output.counted(count, 'failure')}: {why}")
     if not done.contexts:
-        output.say(f"{source.name}: no turn to answer; --speaker says whose turns the system plays")
+        output.say(f"{source.name}: no turn to answer; set the speaker that the system plays with --speaker")
     if done.left_out:
         output.say(f"{output.counted(done.left_out, 'context')} left out: no wizard chose anything there")
     if done.failed and not retry:
-        output.say("--retry asks again where it failed")
+        output.say("--retry repeats failed replies")
     output.say(f"{done.system}: {done.signature}")
     output.say(f"written: {out}")
 
@@ -67,26 +69,28 @@ def respond(
 def simulate(
     asking: Asking,
     _: Running,
-    scenarios: Annotated[Path, typer.Option(help="A .toml file of users: what they want, know and feel.")],
-    out: Annotated[str, typer.Option("-o", "--out", help="A .jsonl file of dialogues, one a scenario.")],
+    scenarios: Annotated[Path, typer.Option(help="TOML file of users: their goals, facts and moods.")],
+    out: Annotated[str, typer.Option("-o", "--out", help="A .jsonl file of dialogues, one per scenario.")],
     user: Annotated[
         str,
         typer.Option(
-            help="Where users' words come from: template, retrieval:corpus=FILE, or the address of a model."
+            help="Source of users' words: template, retrieval:corpus=FILE, or the address of a model."
         ),
     ] = "template",
-    user_model: Annotated[str | None, typer.Option(help="Model to ask the users' address for.")] = None,
-    seed: Annotated[int, typer.Option(help="The same seed, the same users.")] = 0,
-    repeats: Annotated[int, typer.Option(min=1, help="Conversations for each scenario.")] = 1,
+    user_model: Annotated[str | None, typer.Option(help="Model name at the users' address.")] = None,
+    seed: Annotated[int, typer.Option(help="Seed of the users.")] = 0,
+    repeats: Annotated[int, typer.Option(min=1, help="Conversations per scenario.")] = 1,
     turns: Annotated[
-        int | None, typer.Option(min=1, help="Most turns of a user; by default the file's.")
+        int | None, typer.Option(min=1, help="Maximum turns of a user; default: that of the file.")
     ] = None,
     like: Annotated[
-        str | None, typer.Option(help="A log of people: how like them the simulated users are.")
+        str | None, typer.Option(help="Log of real users, to measure how similar the simulated ones are.")
     ] = None,
     json: Json = False,
 ) -> None:
-    """Let simulated users talk to a system, the same users for every version of it.
+    """Let simulated users talk to a system.
+
+    Every version of a system meets the same users.
 
     Example: dialeval simulate --system mybot:answer --scenarios scenarios.toml -o new.jsonl
     """
@@ -129,20 +133,20 @@ def chat(
     asking: Asking,
     server: PageServer,
     out: Annotated[Path, typer.Option("-o", "--out", help="Folder of the conversations.")],
-    people: Annotated[str, typer.Option(help="Who may talk to it: names, with commas.")] = "me",
+    people: Annotated[str, typer.Option(help="Comma-separated names of the participants.")] = "me",
     scheme: Annotated[
         str | None,
-        typer.Option(help="What is asked at the end: a scheme about dialogues, by name or a .toml file."),
+        typer.Option(help="Questions at the end: a scheme about dialogues, by name or a .toml file."),
     ] = None,
     reply_scheme: Annotated[
-        str | None, typer.Option(help="What is asked about every reply: a scheme about turns.")
+        str | None, typer.Option(help="Questions about every reply: a scheme about turns.")
     ] = None,
     port: Port = 8751,
     json: Json = False,
 ) -> None:
-    """Let people talk to a system in their browsers and rate the conversation, or every reply too.
+    """Let people talk to a system in a browser and rate it.
 
-    Run it again with the same folder to go on.
+    Repeat the command with the same folder to resume.
 
     Example: dialeval chat --system http://localhost:8000/v1 -o talks/ --people ann,bob
     """

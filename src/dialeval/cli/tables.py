@@ -97,7 +97,7 @@ def show_against(study: "Study", source: str) -> None:
     """Print by how much the correlation of each source is above that of one of them."""
     labels = [row.label for row in study.correlations]
     if source not in labels:
-        raise UsageError(f"no source {source!r} to hold the others against; there are: {', '.join(labels)}")
+        raise UsageError(f"no source {source!r} to compare with; available: {', '.join(labels)}")
     found: dict[str, tuple[str, int, float | None]] = {}
     for row in study.differences:
         if source in (row.first, row.second):

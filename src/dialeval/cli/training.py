@@ -25,56 +25,52 @@ def _list(wanted: bool) -> None:
 def train(
     running: Running,
     recipe: Annotated[
-        str, typer.Argument(help="What to train, as name[:option=value,…] (see: dialeval train --list).")
+        str, typer.Argument(help="Recipe as name[:option=value,…] (see: dialeval train --list).")
     ],
     data: Annotated[
         list[str],
         typer.Argument(
             help="Dialogues: files, folders, patterns, run folders, a folder of ActDial, or NAME "
-            "(the training portion of a public set), NAME/dev or NAME/text; set:NAME is NAME."
+            "(the training part of a public set), NAME/dev or NAME/text; set:NAME is NAME."
         ),
     ],
     out: Annotated[Path, typer.Option("-o", "--out", help="Folder of the artefact.")],
     dev: Annotated[
         list[str] | None,
         typer.Option(
-            help="Dev dialogues, by which the best weights are kept; repeat for more. By default the dev "
-            "portions of the data, else one dialogue in ten."
+            help="Dev dialogues, to select the best weights; repeatable. Default: the dev parts of the "
+            "data, else one dialogue in ten."
         ),
     ] = None,
     encoder: Annotated[
-        str | None, typer.Option(help="Folder, name or Hub id; by default the recipe's own.")
+        str | None, typer.Option(help="Encoder: folder, name or Hub id; default: the recipe's own.")
     ] = None,
     settings: Annotated[
         list[str] | None,
-        typer.Option("--set", help="A setting in place of the recipe's: field=value; repeat for more."),
+        typer.Option("--set", help="Override a setting of the recipe: field=value; repeatable."),
     ] = None,
     share: Annotated[
         float,
-        typer.Option(
-            min=0.001, max=1.0, help="Train on this share of the dialogues only, for a learning curve."
-        ),
+        typer.Option(min=0.001, max=1.0, help="Train on this share of the dialogues, for a learning curve."),
     ] = 1.0,
     storage: Storage = "fp32",
-    device: Annotated[
-        str | None, typer.Option(help="A device that torch knows; by default a GPU if there is one.")
-    ] = None,
-    fresh: Annotated[
-        bool, typer.Option("--fresh", help="Begin afresh; else the same command goes on after a stop.")
-    ] = False,
+    device: Annotated[str | None, typer.Option(help="Torch device; default: a GPU if there is one.")] = None,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Start again instead of resuming.")] = False,
     licence: Annotated[
-        str | None, typer.Option(help="Licence of the artefact, for its card, such as cc-by-4.0.")
+        str | None, typer.Option(help="Licence on the card of the artefact, such as cc-by-4.0.")
     ] = None,
     without: Annotated[
         list[str] | None,
-        typer.Option(help="Keep out what shares text with this too, given as the data are; repeat for more."),
+        typer.Option(help="Also exclude what shares text with this (same syntax as the data); repeatable."),
     ] = None,
     json: Json = False,
     _: Annotated[
         bool, typer.Option("--list", callback=_list, is_eager=True, help="List the recipes.")
     ] = False,
 ) -> None:
-    """Train a model by a recipe; the same command again resumes. Networks need the extra [train].
+    """Train a model by a recipe.
+
+    Repeat the command to resume. Networks need the extra [train].
 
     Example: dialeval train segment-act actdial/ --encoder roberta-large -o acts
     """
@@ -153,37 +149,37 @@ def tune(
     metric: Annotated[str, typer.Argument(help="A metric, as name[:field=value,…].")],
     data: Annotated[
         list[str],
-        typer.Argument(help="A public set with a part for tuning, or dialogues and tables of ratings."),
+        typer.Argument(help="Public set with a tuning part, or dialogues and tables of ratings."),
     ],
     tried: Annotated[
         list[str] | None,
-        typer.Option("--try", help="A field and the values to try: field=value,value; repeat for more."),
+        typer.Option("--try", help="Field and values to try: field=value,value; repeatable."),
     ] = None,
-    fixed: Annotated[
-        list[str] | None, typer.Option("--fix", help="A field that is the same in all: field=value.")
-    ] = None,
-    of: Annotated[
-        str | None, typer.Option(help="Which dimension of the metric; by default its first.")
-    ] = None,
+    fixed: Annotated[list[str] | None, typer.Option("--fix", help="Fixed field: field=value.")] = None,
+    of: Annotated[str | None, typer.Option(help="Dimension of the metric; default: its first.")] = None,
     level: Annotated[
-        Literal["turn", "dialogue"] | None, typer.Option(help="By default where the ratings are.")
+        Literal["turn", "dialogue"] | None, typer.Option(help="Unit; default: that of the ratings.")
     ] = None,
-    dimension: Annotated[str | None, typer.Option(help="Which ratings; by default the gold.")] = None,
+    dimension: Annotated[
+        str | None, typer.Option(help="Dimension of the ratings; default: the gold.")
+    ] = None,
     map: Map = None,
     method: Annotated[
         Literal["pearson", "spearman", "kendall"],
-        typer.Option("--method", help="Correlation that is compared."),
+        typer.Option("--method", help="Correlation to compare."),
     ] = "spearman",
     flat: Annotated[
         float,
-        typer.Option(min=0.5, max=0.999, help="Confidence of a difference that counts as more than noise."),
+        typer.Option(min=0.5, max=0.999, help="Confidence at which a difference counts as more than noise."),
     ] = 0.68,
     format: Format = None,
     columns: Columns = None,
     out: Annotated[Path | None, typer.Option("-o", "--out", help="Write the record as JSON here.")] = None,
     json: Json = False,
 ) -> None:
-    """Choose a metric's fields: try combinations on rated dialogues, take the middle of what is flat.
+    """Tune the fields of a metric on rated dialogues.
+
+    Selects the middle of the region that does not differ from the best by more than noise.
 
     Example: dialeval tune floweval controllable --try w=0,0.1,0.2,0.3,0.5 --try idf=true,false
     """
@@ -224,7 +220,7 @@ def tune(
 def _single(fields: dict[str, tuple[str, ...]]) -> dict[str, str]:
     for field, values in fields.items():
         if len(values) > 1:
-            raise UsageError(f"--fix {field}: one value; --try takes several")
+            raise UsageError(f"--fix {field}: expected one value; --try takes several")
     return {field: values[0] for field, values in fields.items()}
 
 
@@ -236,7 +232,7 @@ def _rated_dialogues(
     level: Any,
     dimension: str | None,
 ) -> tuple[Any, Any, Any, str | None]:
-    """Return dialogues, ratings, and the level and name of the gold, as far as they are known."""
+    """Return dialogues, ratings, and the level and name of the gold, if known."""
     from dialeval.dialogues import formats
     from dialeval.jobs import runs
     from dialeval.training import tuning
@@ -244,14 +240,12 @@ def _rated_dialogues(
     chats, *tables = data
     if chosen := formats.public_part(chats):
         if tables or maps:
-            raise UsageError(f"{chats} has ratings of its own: it takes no others")
+            raise UsageError(f"{chats} has its own ratings: give no others")
         if chosen[1]:
-            raise UsageError(
-                f"{chats}: the part to tune on is chosen by the split manifest; take {chosen[0]}"
-            )
+            raise UsageError(f"{chats}: the tuning part is set by the split manifest; give {chosen[0]}")
         return tuning.tuning_part(chosen[0], level, dimension)
     if not tables and not maps:
-        raise UsageError(f"no ratings of {chats}: name a table of them too, or a public set instead")
+        raise UsageError(f"no ratings of {chats}: add a table of ratings, or give a public set")
     return (
         formats.read(chats, format, columns, note=output.say),
         runs.load_scores(tables, maps),
@@ -307,7 +301,7 @@ def _texts(values: Any) -> str:
     return ", ".join(map(_text, values))
 
 
-PartModel = Annotated[str | None, typer.Option(help="Model for this part, in place of the shipped one.")]
+PartModel = Annotated[str | None, typer.Option(help="Model for this part; default: the shipped one.")]
 
 
 def blend(
@@ -316,27 +310,25 @@ def blend(
     sources: Annotated[
         list[str] | None,
         typer.Argument(
-            help="Public sets by name, and run folders whose study has ratings; by default those that the "
-            "shipped weights come from."
+            help="Public sets, and run folders whose study has ratings; default: those of the shipped "
+            "weights."
         ),
     ] = None,
     without: Annotated[
         list[str] | None,
-        typer.Option(
-            help="Leave this set out, with all that share its text, to measure on it; repeat for more."
-        ),
+        typer.Option(help="Hold out this set, and all that share its text, to evaluate on it; repeatable."),
     ] = None,
     turn_quality: PartModel = None,
     coherence: PartModel = None,
     reactions: Annotated[
-        str | None, typer.Option(help="Model for mood and tone, in place of the shipped one.")
+        str | None, typer.Option(help="Model for mood and tone; default: the shipped one.")
     ] = None,
     followup: PartModel = None,
-    reader: Annotated[str | None, typer.Option(help="Model for faults, in place of the shipped one.")] = None,
-    licence: Annotated[str | None, typer.Option(help="Of the weights, for their card.")] = None,
+    reader: Annotated[str | None, typer.Option(help="Model for faults; default: the shipped one.")] = None,
+    licence: Annotated[str | None, typer.Option(help="Licence on the card of the weights.")] = None,
     json: Json = False,
 ) -> None:
-    """Weigh the parts of the metric quality by ratings of public sets, or of your own dialogues.
+    """Fit the weights of the metric quality to ratings.
 
     Example: dialeval blend conture fed my-run/ -o my-quality/
     """

@@ -1,4 +1,4 @@
-"""The verbs that put a price on a number: trust, plan, pairs, repeats."""
+"""`dialeval trust`, `plan`, `pairs` and `repeats`: estimates from labels, votes and repeated runs."""
 
 import dataclasses
 from pathlib import Path
@@ -15,15 +15,15 @@ if TYPE_CHECKING:
     from dialeval.studies.planning import Plan
     from dialeval.studies.trust_findings import Trust
 
-Gold = Annotated[str, typer.Option(help="What to believe: human, or the name of a source (an outcome).")]
+Gold = Annotated[str, typer.Option(help="Ground truth: human, or the name of a source (an outcome).")]
 UnitLevel = Annotated[
-    Literal["turn", "dialogue"] | None, typer.Option(help="By default where the ratings are.")
+    Literal["turn", "dialogue"] | None, typer.Option(help="Unit; default: that of the ratings.")
 ]
-Dimension = Annotated[str | None, typer.Option(help="Which rating.")]
+Dimension = Annotated[str | None, typer.Option(help="Dimension of the ratings.")]
 
 
 def trust(
-    inputs: Annotated[list[Path], typer.Argument(help="A run folder, and tables of ratings or scores.")],
+    inputs: Annotated[list[Path], typer.Argument(help="Run folder, and tables of ratings or scores.")],
     map: Map = None,
     gold: Gold = "human",
     level: UnitLevel = None,
@@ -31,22 +31,23 @@ def trust(
     source: Annotated[list[str] | None, typer.Option(help="Only these sources; repeat for more.")] = None,
     raters: Annotated[
         Literal["crowd", "skilled", "expert"],
-        typer.Option(help="Who rated, and so what a rater costs: ε of .1, .15 or .2."),
+        typer.Option(help="Kind of raters, which sets ε to .1, .15 or .2."),
     ] = "expert",
     kind: Annotated[
-        str | None, typer.Option(help="A meta field of the dialogues: is the judge unfair to one kind?")
+        str | None, typer.Option(help="Meta field of the dialogues to test the judge for bias.")
     ] = None,
     against: Annotated[
-        Path | None, typer.Option(help="The same dialogues scored on an earlier date: drift.")
+        Path | None, typer.Option(help="Earlier scores of the same dialogues, to test for drift.")
     ] = None,
     repeats: Annotated[
-        str, typer.Option(help="Sources that are runs of one judge, with commas: judge-1,judge-2")
+        str, typer.Option(help="Comma-separated sources that are runs of one judge: judge-1,judge-2")
     ] = "",
     stress: Annotated[
-        bool, typer.Option("--stress", help="Score copies changed in form only, with the metrics of -m.")
+        bool,
+        typer.Option("--stress", help="Score copies with only the form changed, with the metrics of -m."),
     ] = False,
     metric: Metrics = None,
-    most: Annotated[int, typer.Option(min=2, help="Dialogues that --stress changes, at most.")] = 200,
+    most: Annotated[int, typer.Option(min=2, help="Maximum number of dialogues for --stress.")] = 200,
     intervals: Annotated[
         Path | None, typer.Option(help="Write a predicted rating with its interval for each unlabelled unit.")
     ] = None,
@@ -54,7 +55,9 @@ def trust(
     seed: Seed = 0,
     json: Json = False,
 ) -> None:
-    """Say in words how far each score can be trusted: the true mean from few labels, what a judge is worth.
+    """Estimate how far each score can be trusted, from few labels.
+
+    Prints the true mean, how many labels a judge saves, and whether it can replace a rater.
 
     Example: dialeval trust run/ ratings.csv --map judge.csv:id=conversation,value=score,source=judge
     """
@@ -64,7 +67,7 @@ def trust(
     from dialeval.statistics.alternative_annotator import EPSILONS
 
     if stress != bool(metric):
-        raise UsageError("--stress and -m METRIC go together: say what is to score the changed copies")
+        raise UsageError("--stress and -m METRIC must be given together: -m scores the changed copies")
     with output.progress("dialogues scored", quiet=not stress) as watch:
         found, run = trust_run(
             inputs,
@@ -104,13 +107,13 @@ def show_trust(found: "Trust") -> None:
 
 def plan(
     inputs: Annotated[
-        list[Path] | None, typer.Argument(help="A run folder, and tables of ratings: the pilot.")
+        list[Path] | None, typer.Argument(help="Pilot: a run folder and tables of ratings.")
     ] = None,
     difference: Annotated[
-        float, typer.Option(help="The difference of two systems that shall be seen, in points of the rating.")
+        float, typer.Option(help="Difference of two systems to detect, in points of the rating.")
     ] = 0.2,
-    power: Annotated[float, typer.Option(min=0.05, max=0.99, help="How surely.")] = 0.8,
-    alpha: Annotated[float, typer.Option(min=1e-4, max=0.5, help="Level of the test.")] = 0.05,
+    power: Annotated[float, typer.Option(min=0.05, max=0.99, help="Power.")] = 0.8,
+    alpha: Annotated[float, typer.Option(min=1e-4, max=0.5, help="Significance level.")] = 0.05,
     map: Map = None,
     gold: Gold = "human",
     level: UnitLevel = None,
@@ -120,29 +123,28 @@ def plan(
         float | None, typer.Option(min=1e-9, help="Without a pilot: standard deviation of a label.")
     ] = None,
     correlation: Annotated[
-        float | None, typer.Option(min=0, max=0.999, help="Without a pilot: of the judge with labels.")
+        float | None,
+        typer.Option(min=0, max=0.999, help="Without a pilot: correlation of the judge with labels."),
     ] = None,
     dialogues: Annotated[
-        int | None, typer.Option(min=2, help="Without a pilot: dialogues of a system that the judge scores.")
+        int | None, typer.Option(min=2, help="Without a pilot: scored dialogues per system.")
     ] = None,
     gate: Annotated[
-        bool, typer.Option("--gate", help="Also split the run in halves, many times: does check cry wolf?")
+        bool, typer.Option("--gate", help="Also estimate the false-positive rate of check on random halves.")
     ] = False,
-    splits: Annotated[int, typer.Option(min=20, help="Splits of --gate.")] = 200,
+    splits: Annotated[int, typer.Option(min=20, help="Number of random splits for --gate.")] = 200,
     label: Annotated[
-        int | None, typer.Option(min=1, help="Choose so many dialogues to label next, for -o.")
+        int | None, typer.Option(min=1, help="Number of dialogues to label next; needs -o.")
     ] = None,
     out: Annotated[
-        Path | None, typer.Option("-o", "--out", help="Make an annotation project of them here.")
+        Path | None, typer.Option("-o", "--out", help="Folder for an annotation project with them.")
     ] = None,
-    scheme: Annotated[
-        str, typer.Option(help="What its raters are asked: a ready scheme or .toml.")
-    ] = "dialogue",
-    raters: Annotated[str, typer.Option(help="Names of the raters, with commas.")] = "",
+    scheme: Annotated[str, typer.Option(help="Annotation scheme: a name or a .toml file.")] = "dialogue",
+    raters: Annotated[str, typer.Option(help="Comma-separated names of the raters.")] = "",
     seed: Seed = 0,
     json: Json = False,
 ) -> None:
-    """Say how many labels settle it, with a judge and without, and choose what to label next.
+    """Plan how many labels are needed, and choose what to label.
 
     Example: dialeval plan run/ pilot.csv --difference 0.3 --label 100 -o study/ --raters ann,bob,cem
     """
@@ -154,7 +156,7 @@ def plan(
     from dialeval.studies import planning
 
     if (label is None) != (out is None):
-        raise UsageError("--label N and -o FOLDER go together")
+        raise UsageError("--label N and -o FOLDER must be given together")
     given = study_input(inputs, map or ()) if inputs else None
     if sd is not None:
         plain = Precision(sd, scored=dialogues)
@@ -194,7 +196,7 @@ def _make_project(
     from dialeval.studies.planning import choose
 
     if given.run is None:
-        raise UsageError("--label takes dialogues of a run folder: give one")
+        raise UsageError("--label needs a run folder")
     chosen = {key[:2] for key in choose(given.scores, n, source[0] if source else None, seed=seed)}
     chats = [one for one in given.run.dialogues() if (one.id, one.system) in chosen]
     text, name = scheme_text(scheme)
@@ -223,24 +225,24 @@ def _show_plan(found: "Plan") -> None:
 
 def pairs(
     votes: Annotated[
-        Path, typer.Argument(help="Votes: CSV or JSONL (Arena's columns are known), or pairwise scores.")
+        Path, typer.Argument(help="Votes: CSV or JSONL (Arena columns are recognised), or pairwise scores.")
     ],
     columns: Annotated[
-        str | None, typer.Option(help="Where columns are called otherwise: item=…,first=…,second=…,winner=…")
+        str | None, typer.Option(help="Column names: item=…,first=…,second=…,winner=…")
     ] = None,
     style: Annotated[
-        bool, typer.Option("--style", help="Take out length and Markdown of the replies.")
+        bool, typer.Option("--style", help="Control for length and Markdown of the replies.")
     ] = False,
-    position: Annotated[bool, typer.Option("--position", help="Take out who stood first.")] = False,
+    position: Annotated[bool, typer.Option("--position", help="Control for the position.")] = False,
     chats: Annotated[
-        list[str] | None, typer.Option(help="What the systems said, for --style, if the votes lack it.")
+        list[str] | None, typer.Option(help="Dialogues of the systems for --style, if the votes lack them.")
     ] = None,
-    resamples: Annotated[int, typer.Option(min=100, help="Draws of the bootstrap over items.")] = 1_000,
+    resamples: Annotated[int, typer.Option(min=100, help="Bootstrap resamples over items.")] = 1_000,
     confidence: Confidence = 0.95,
     seed: Seed = 0,
     json: Json = False,
 ) -> None:
-    """Rank systems by votes on pairs: Bradley-Terry strengths with ties, intervals over items.
+    """Rank systems by pairwise votes (Bradley-Terry).
 
     Example: dialeval pairs votes.jsonl --style --position
     """
@@ -279,21 +281,26 @@ def pairs(
 
 
 def repeats(
-    inputs: Annotated[list[Path], typer.Argument(help="A run folder or tables with an outcome of each run.")],
-    k: Annotated[str, typer.Option("-k", help="Numbers of runs, with commas.")] = "1",
-    source: Annotated[str | None, typer.Option(help="Whose scores; needed if there are several.")] = None,
-    dimension: Annotated[str | None, typer.Option(help="Which of them.")] = None,
+    inputs: Annotated[list[Path], typer.Argument(help="Run folder or tables with the outcome of each run.")],
+    k: Annotated[str, typer.Option("-k", help="Comma-separated numbers of runs.")] = "1",
+    source: Annotated[
+        str | None, typer.Option(help="Source of the outcome; required if there are several.")
+    ] = None,
+    dimension: Annotated[str | None, typer.Option(help="Dimension of the outcome.")] = None,
     passes: Annotated[
-        float | None, typer.Option(help="A score from here on is a success; by default scores are 0 or 1.")
+        float | None,
+        typer.Option(help="Scores from this value on are successes; default: scores are 0 or 1."),
     ] = None,
     task: Annotated[
-        str | None, typer.Option(help="Meta field that names the task; by default the id before its last #.")
+        str | None, typer.Option(help="Meta field with the task; default: the id before its last #.")
     ] = None,
     map: Map = None,
     confidence: Confidence = 0.95,
     json: Json = False,
 ) -> None:
-    """Say how often one of k runs of a task succeeds (pass@k), and how often all do (pass^k).
+    """Estimate pass@k and pass^k from repeated runs of tasks.
+
+    pass@k: at least one of k runs succeeds. pass^k: all of them do.
 
     Example: dialeval repeats run/ --source reward -k 1,2,4 --task task_id
     """

@@ -191,7 +191,9 @@ def _objects(value: Any, depth: int = 0) -> Iterator[Mapping[str, Any]]:
 @metric("goal.v1")
 @dataclass(frozen=True)
 class GoalSuccess(OpensModels):
-    """Whether an agent reached the declared goal of a dialogue: 1 or 0, with what is missing or wrong.
+    """Whether an agent reached the declared goal, 1 or 0.
+
+    The note says what is missing or wrong.
 
     Goals are expected calls, words to be said and a final state, in a TOML file, or in a dialogue's meta
     under `goal`. It works on any log with tool calls, and looks at nothing but what the log shows.
@@ -220,7 +222,7 @@ class GoalSuccess(OpensModels):
 @metric("agent.v1")
 @dataclass(frozen=True)
 class Agent(OpensModels):
-    """How an agent works with its tools: errors ignored, calls repeated, actions before a yes, and more.
+    """Tool use of an agent: ignored errors, repeated calls, and more.
 
     Counts in a dialogue, but 1 or 0 for `hand-over` and `unanswered-request`. `turns-to-goal` and
     `calls-to-goal` count up to the call that completed the goal, with `goals` (see `goal`), else up to the

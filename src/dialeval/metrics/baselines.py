@@ -25,7 +25,9 @@ def words(text: str) -> list[str]:
 @metric("turns.v1")
 @dataclass(frozen=True)
 class Turns:
-    """How many turns the dialogue has: long dialogues are often, and wrongly, taken for good ones.
+    """Number of turns of a dialogue: a baseline.
+
+    Long dialogues are often, and wrongly, taken for good ones.
 
     >>> from dialeval.dialogues import dialogue
     >>> [row.value for row in Turns().score([dialogue([("user", "Hi"), ("assistant", "Hello")], "d1")])]
@@ -46,7 +48,9 @@ class Turns:
 @metric("length.v1")
 @dataclass(frozen=True)
 class Length:
-    """How many words a turn has, between blanks.
+    """Number of words of a turn: a baseline.
+
+    Words are separated by whitespace.
 
     >>> from dialeval.dialogues import dialogue
     >>> chat = dialogue([("user", "Hi"), ("assistant", "Hello to you!")], "d1")
@@ -70,7 +74,7 @@ class Length:
 @metric("repetition.v1")
 @dataclass(frozen=True)
 class Repetition:
-    """Share of a speaker's n-grams that the same speaker said before in the dialogue; lower is better.
+    """Share of n-grams that the same speaker said before; lower is better.
 
     At turn level, against everything this speaker said up to there; at dialogue level, over all scored turns.
 

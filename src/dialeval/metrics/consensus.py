@@ -45,8 +45,9 @@ _TOGETHER = 64
 @metric("consensus.v1")
 @dataclass(frozen=True)
 class Consensus(OpensModels):
-    """A reference-based metric made reference-free: the k nearest dialogues of a corpus are the references.
+    """A reference-based metric with similar corpus dialogues as references.
 
+    The k nearest dialogues of a corpus are the references.
     `metric` names it, its own options after a semicolon each (`metric=bleu;order=2`). All that was said in a
     dialogue is one text, as it is in the references. Its first dimension is given as `likeness`. With
     `by=personas`, references are those whose speakers were given most of the same sentences to play.

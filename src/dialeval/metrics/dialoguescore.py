@@ -155,7 +155,9 @@ class _JudgesFit(OpensModels):
 @metric("dialoguescore.v1")
 @dataclass(frozen=True)
 class DialogueScore(_JudgesFit):
-    """How well a reply fits what the user said (`ur`), and what the user said next fits it (`ru`), 0 to 1.
+    """Coherence of a reply in task-oriented dialogue, 0 to 1.
+
+    `ur`: how well a reply fits what the user said. `ru`: how well the user's next turn fits the reply.
 
     `ur0` to `ur4` and `ru0` to `ru4` see so many exchanges of history, `ur` and `ru` are their means. Where a
     dialogue has less history, what there is is used, and noted. Dialogues have the figure of their turns by
@@ -194,7 +196,9 @@ class DialogueScore(_JudgesFit):
 @metric("coherence.v1")
 @dataclass(frozen=True)
 class OpenCoherence(_JudgesFit):
-    """How well a reply fits what was said before (`ur`), and what is said next fits it (`ru`), 0 to 1.
+    """Coherence of a reply in open-domain chat, 0 to 1.
+
+    `ur`: how well a reply fits the turns before it. `ru`: how well the next turn fits the reply.
 
     For chat about anything. Both are means over none to four exchanges of history. Dialogues have the figure
     of their turns by `aggregate`.

@@ -45,7 +45,7 @@ class JudgedReply(NamedTuple):
 @metric("faults.v2")
 @dataclass(frozen=True)
 class Faults:
-    """What is wrong with each reply: the probability of each named fault, and which turn proves it.
+    """Probability of each named fault of a reply, with the turn that proves it.
 
     `faultless` is the probability that a reply has none of them. A fault counts from a probability that the
     model has for it, or from `threshold`; at dialogue level stand faults per hundred replies. What rules find

@@ -80,7 +80,7 @@ class _LastJudged:
 @metric("floweval.v2")
 @dataclass(frozen=True)
 class FlowEval(OpensModels):
-    """Likeness of a dialogue to the nearest conversation of a corpus, by segment acts and by content.
+    """Similarity to the nearest corpus dialogue, by segment acts and content.
 
     `corpus` names an index or its folder (None: DailyDialog's, if it was indexed, else the bundled one). `ka`
     and `kc` are how many references are found by acts and by content, `w` is the weight of the acts; `h`
@@ -255,7 +255,7 @@ class _OnePart:
 @metric("floweval-seg.v2")
 @dataclass(frozen=True)
 class FlowEvalSeg(_OnePart):
-    """FlowEval by segment acts alone: references by acts, likeness of the flows (the paper's FlowEval_seg).
+    """FlowEval by segment acts alone (FlowEval_seg of the paper).
 
     >>> from dialeval.dialogues import dialogue
     >>> chat = dialogue([("user", "Hi, how are you?"), ("assistant", "Fine, thanks. And you?")], "d1")
@@ -287,7 +287,9 @@ _FLOW = ("corpus", "h", "l", "smoothing", "splitter", "encoder", "acts", "actber
 @metric("consensus-bertscore.v1")
 @dataclass(frozen=True)
 class ConsensusBertScore(_OnePart):
-    """BERTScore without references of one's own: those most alike in content stand in, the best counts.
+    """BERTScore against the corpus dialogues with the most similar content.
+
+    The best of the references counts.
 
     >>> from dialeval.dialogues import dialogue
     >>> chat = dialogue([("user", "Hi, how are you?"), ("assistant", "Fine, thanks. And you?")], "d1")

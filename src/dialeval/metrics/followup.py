@@ -202,7 +202,9 @@ def _unasked(sets: Sets, turn: int | None) -> str | None:
 @metric("followup.v1")
 @dataclass(frozen=True)
 class Followup(_AsksModel):
-    """How much likelier friendly follow-ups are than annoyed ones, after each reply and after the dialogue.
+    """Log-likelihood of friendly minus annoyed follow-ups by a language model.
+
+    Computed after each reply and after the dialogue.
 
     The value is the mean log-likelihood (per token) of the positive follow-ups minus that of the negative
     ones, per dimension of the `sets`. Needs a language model: `dialeval models pull smollm2-135m-instruct`.
@@ -251,7 +253,9 @@ DIALOGUE = (
 @metric("fed.v1")
 @dataclass(frozen=True)
 class Fed(_AsksModel):
-    """FED's eight qualities of turns and ten of dialogues, each with its follow-ups; `overall` is their mean.
+    """FED: eight qualities of turns and ten of dialogues, and their mean.
+
+    Each quality has its own follow-ups; `overall` is their mean.
 
     Needs a language model: `dialeval models pull smollm2-135m-instruct`, or one of the Hub.
 

@@ -217,7 +217,7 @@ class _Directions:
 @metric("judge.v1")
 @dataclass(frozen=True)
 class Judge:
-    """What a language model behind an address says when asked to rate, by rubric: mean of several runs.
+    """Mean rating by a language model at an endpoint, by rubric.
 
     `address` is the only place that anything is sent to; a key comes from `DIALEVAL_API_KEY`. At most
     `max_calls` calls are made. `price` is what a million tokens cost, for the estimate. Answers are kept on

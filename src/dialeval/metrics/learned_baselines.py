@@ -82,7 +82,7 @@ class _ByReply(_Learned):
 @metric("ruber.v1")
 @dataclass(frozen=True)
 class Ruber(_ByReply):
-    """How well a reply answers what was said, and how near it is to a reference where there is one, 0 to 1.
+    """RUBER: fit to the context and similarity to a reference, 0 to 1.
 
     `unreferenced` was trained on true and random replies, over means of word vectors; `referenced` is the
     cosine with the best reference, moved to 0 to 1; `overall` blends the two, and is the first where there
@@ -135,7 +135,7 @@ class Ruber(_ByReply):
 @metric("bert-ruber.v1")
 @dataclass(frozen=True)
 class BertRuber(Ruber):
-    """RUBER over sentence vectors: how well a reply answers what was said, and how near it is to a reference.
+    """RUBER over sentence vectors of the encoder.
 
     >>> from dialeval.dialogues import dialogue
     >>> chats = [dialogue([("user", "Do you have any pets?"), ("assistant", reply)], reply)
@@ -151,7 +151,7 @@ class BertRuber(Ruber):
 @metric("pone.v1")
 @dataclass(frozen=True)
 class Pone(Ruber):
-    """BERT-RUBER trained with weighted positives and chosen negatives.
+    """BERT-RUBER trained with weighted positives and selected negatives.
 
     >>> from dialeval.dialogues import dialogue
     >>> chats = [dialogue([("user", "Do you have any pets?"), ("assistant", reply)], reply)
@@ -167,7 +167,7 @@ class Pone(Ruber):
 @metric("predictive-engagement.v1")
 @dataclass(frozen=True)
 class PredictiveEngagement(_ByReply):
-    """How engaging an utterance is after what it answers, learned from ratings of whole dialogues.
+    """Engagement of an utterance, learned from dialogue ratings.
 
     >>> from dialeval.dialogues import dialogue
     >>> chat = dialogue([("user", "Do you have any pets?"), ("assistant", "Yes, two cats and an old dog.")])
@@ -187,7 +187,9 @@ class PredictiveEngagement(_ByReply):
 @metric("dynaeval.v1")
 @dataclass(frozen=True)
 class DynaEval(_Learned):
-    """How much a dialogue is one: its utterance graph told from shuffled and replaced utterances, 0 to 1.
+    """DynaEval: coherence of the utterance graph of a dialogue, 0 to 1.
+
+    Trained to separate dialogues from ones with shuffled or replaced utterances.
 
     A reply is judged by the graph of the dialogue up to it, the dialogue by that of all its utterances.
 
@@ -219,7 +221,7 @@ class DynaEval(_Learned):
 @metric("flow-score.v1")
 @dataclass(frozen=True)
 class FlowScore(_Learned):
-    """How little the turns of a dialogue were to be expected of its flow; lower is better, 1 is the least.
+    """Flow score: how unexpected the turns are, from 1; lower is better.
 
     A linear model predicts the vector of the next turn; s = (1 + cosine with the true one) / 2. A reply has
     1 / s, a dialogue the exponential of the mean of -ln s over its replies, as perplexity is made.

@@ -22,7 +22,7 @@ _NAMED = 5  # dialogues that a remark names
 @metric("multiwoz.v1")
 @dataclass(frozen=True)
 class MultiWoz:
-    """Inform and Success of delexicalised replies, 0 or 1: the right venue, and all that was asked for.
+    """Inform and Success of delexicalised replies, 0 or 1.
 
     A reply that names a venue (`[name]`) may mean any that fits the state it knew. `inform` is 1 if, for
     every domain of the dialogue's goal, these fit the goal; `success` is 1 if also every requested slot was

@@ -157,10 +157,11 @@ class OutcomeHead(Model):
 @metric("outcome.v1")
 @dataclass(frozen=True)
 class Outcome(OpensModels):
-    """How likely it is that an agent reached its user's goal, estimated from the dialogue alone.
+    """Probability that an agent reached its user's goal.
 
-    A probability, learned from agents of tau-bench whose outcome was verified; calibrated there, not on your
-    agents. To know, declare goals (`goal`); to correct a mean by a few verified outcomes, use `trust`.
+    Estimated from the dialogue alone, by a model learned from tau-bench agents with verified outcomes;
+    calibrated there, not on your agents. To know, declare goals (`goal`); to correct a mean by a few verified
+    outcomes, use `trust`.
 
     >>> from dialeval.dialogues import dialogue
     >>> chat = dialogue([("user", "Cancel A1."), ("assistant", "Sure?"), ("user", "Yes. Thanks, bye!")], "d1")

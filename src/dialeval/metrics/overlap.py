@@ -130,7 +130,9 @@ class NgramCounts:
 @metric("bleu.v1")
 @dataclass(frozen=True)
 class Bleu:
-    """BLEU of a reply against its references, 0 to 100; a turn without a reference is unscored.
+    """BLEU of a reply against its references, 0 to 100.
+
+    A turn without a reference is unscored.
 
     `smoothing` is sacrebleu's (`exp`, `floor`, `add-k`, `none`) or Chen and Cherry's `method3` or `method4`.
 
@@ -178,7 +180,9 @@ class Bleu:
 @metric("chrf.v1")
 @dataclass(frozen=True)
 class Chrf:
-    """ChrF of a reply against its references, 0 to 100: character n-grams, kind to inflected languages.
+    """ChrF (character n-grams) of a reply against its references, 0 to 100.
+
+    Suited to inflected languages.
 
     >>> from dialeval.dialogues import dialogue
     >>> turns = [("user", "Hi"), ("assistant", "Hello, how are you?")]

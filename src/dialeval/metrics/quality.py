@@ -32,7 +32,9 @@ EMPTY, UNHEARD = "empty reply", "the user has not answered yet"
 @metric("quality.v4")
 @dataclass(frozen=True)
 class Quality:
-    """How good a reply and a dialogue are: a sum of a few parts, weighed by what people said of other chats.
+    """Overall quality of replies and dialogues: a weighted sum of other metrics.
+
+    The weights are fitted to human ratings of other dialogues.
 
     0 is what is usual in the sets it was weighed on; 1 is a rating that is a standard deviation higher. A
     reply is judged by itself and by what the user said to it, a dialogue by all that was said; what counts

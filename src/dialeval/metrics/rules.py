@@ -468,9 +468,10 @@ def replies(dialogue: Dialogue, speaker: str | None = None) -> Iterator[tuple[in
 @metric("rules.v2")
 @dataclass(frozen=True)
 class Rules:
-    """Deterministic rules for failing replies, each a dimension: 1 where it finds something, else 0.
+    """Deterministic rules for faulty replies, 1 or 0 each.
 
-    At dialogue level, 1 where it finds something in any reply. `explain` gives the evidence.
+    Each rule is a dimension: 1 where it fires, else 0.
+    At dialogue level, 1 where it fires on any reply. `explain` gives the evidence.
 
     >>> from dialeval.dialogues import dialogue
     >>> chat = dialogue([("user", "Where is it?"), ("assistant", "Error: 502 Bad Gateway")], "d1")

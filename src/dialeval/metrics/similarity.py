@@ -36,7 +36,7 @@ from dialeval.scores import Scores
 @metric("similarity.v1")
 @dataclass(frozen=True)
 class Similarity(OpensModels):
-    """Cosine of a reply to the turn it answers (`user`), to the context (`context`), to itself (`self`).
+    """Cosine similarity of a reply to earlier turns.
 
     `user` is the last turn of somebody else, `context` the mean of all turns before, `self` the most similar
     earlier turn of the same speaker: high `user` is good, high `self` is a speaker who repeats.
@@ -100,7 +100,9 @@ _AT_ONCE = 4096  # turns that are compared together
 @metric("bertscore.v1")
 @dataclass(frozen=True)
 class BertScore(OpensModels):
-    """BERTScore of a reply against its references, at most 1; a turn without a reference is unscored.
+    """BERTScore of a reply against its references, at most 1.
+
+    A turn without a reference is unscored.
 
     `idf` names a file of dialogues; tokens that are rare in its turns then count more. Of several references
     the best counts.

@@ -120,7 +120,9 @@ def _add(rows: Rows, found: TurnScores, how: Aggregate | None) -> None:
 @metric("turn-quality.v1")
 @dataclass(frozen=True)
 class TurnQuality(_ScoresReplies):
-    """How good each reply is, and the dialogue by `aggregate`: what its user is likely to make of it.
+    """Quality of a reply, learned from how users react.
+
+    A dialogue's score aggregates its replies by `aggregate`.
 
     It reads the reply and what came before, never the user's next turn. The unit is that of the target the
     `model` was trained on: compare scores with each other, not with a threshold.
@@ -148,7 +150,9 @@ CONSENSUS = "dialeval-consensus-student"
 @metric("student.v1")
 @dataclass(frozen=True)
 class Student(_ScoresReplies):
-    """What a slow metric would say of each reply, and of the dialogue by `aggregate`, without that metric.
+    """Prediction of a slower metric by a small head (distillation).
+
+    A dialogue's score aggregates its replies by `aggregate`.
 
     `model` is what `dialeval train student:teacher=METRIC` made; `dialeval-followup-student` learned from
     `followup`, `dialeval-consensus-student` from `floweval`. The unit is the teacher's. A teacher that judges

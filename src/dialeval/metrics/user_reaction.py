@@ -28,7 +28,9 @@ QUALITY, SENTIMENT, CONTINUE = "quality", "sentiment", "continue"
 @metric("user-reaction.v1")
 @dataclass(frozen=True)
 class UserReaction(OpensModels):
-    """What the next user turn says of a reply: `sentiment` (-3 to 3), `continue` (0, 1), their sum `quality`.
+    """Quality of a reply, read from the user's next turn.
+
+    `sentiment` (-3 to 3), `continue` (0, 1), and their sum `quality`.
 
     The sentiment is read from the next turn beside the reply: "no" to a question is no complaint. A log that
     knows better names the `field` of the user turn's meta that holds it, and its `low` and `high`; turns

@@ -197,7 +197,9 @@ class _CountsVotes:
 @metric("weak-agreement.v1")
 @dataclass(frozen=True)
 class WeakAgreement(_CountsVotes):
-    """Whether any wizard chose the reply: `high` if so, `low` if not (equation 1: 5 and 1).
+    """Weak Agreement: whether any wizard chose the reply (5 or 1).
+
+    `high` if so, `low` if not (equation 1 of the paper: 5 and 1).
 
     `votes` names the file of the wizards' choices; a turn that no wizard saw is unscored, and where all said
     that nothing fits every reply has `low`. `match` says when a reply is one of the choices: `exact`,
@@ -231,7 +233,9 @@ class WeakAgreement(_CountsVotes):
 @metric("voted-appropriateness.v1")
 @dataclass(frozen=True)
 class VotedAppropriateness(_CountsVotes):
-    """How many wizards chose the reply (`votes`), and what rating that foretells (`appropriateness`).
+    """Number of wizards who chose the reply, and the predicted rating.
+
+    Dimensions `votes` and `appropriateness`.
 
     The rating is `intercept + slope * votes` (equation 2). The defaults are the line that the paper fitted to
     four wizards and ratings from 1 to 5; `dialeval study --combine mine=line:…` fits yours. Other fields are
