@@ -161,7 +161,7 @@ def mask_acts(
 
 
 def recipe(encoder: str | None = None) -> Recipe:
-    """ActBERT: predicts masked segment acts from the flow around them; its states describe flows."""
+    """ActBERT: masked language model over sequences of segment acts."""
     if encoder is not None:
         raise UsageError("actbert reads acts, not text: it has no encoder to choose")
 

@@ -71,21 +71,21 @@ def _reader(encoder: str | None, features: Features, vectors: Vectors = "sentenc
 
 
 def ruber(encoder: str | None = None) -> Recipe:
-    """RUBER: true replies told from random ones, over means of word vectors."""
+    """RUBER: true against random replies, over means of word vectors."""
     reader = _reader(encoder, "exchange", "words")
     about = "Says how well a reply answers what was said; true replies against random ones, word vectors."
     return _replies_recipe("ruber", about, reader, (256,))
 
 
 def bert_ruber(encoder: str | None = None) -> Recipe:
-    """BERT-RUBER: true replies told from random ones, over sentence vectors."""
+    """BERT-RUBER: true against random replies, over sentence vectors."""
     reader = _reader(encoder, "exchange")
     about = "Says how well a reply answers what was said; true replies against random ones, sentence vectors."
     return _replies_recipe("bert-ruber", about, reader, (64, 32))
 
 
 def pone(encoder: str | None = None) -> Recipe:
-    """PONE: as BERT-RUBER, with weighted positives from other dialogues and negatives that are near."""
+    """PONE: BERT-RUBER with weighted positives and near negatives."""
     reader = _reader(encoder, "exchange")
     about = "Says how well a reply answers what was said; weighted positives and chosen negatives."
     return _replies_recipe("pone", about, reader, (64, 32), chosen=True)
@@ -99,7 +99,7 @@ def predictive_engagement(encoder: str | None = None) -> Recipe:
 
 
 def dynaeval(encoder: str | None = None) -> Recipe:
-    """DynaEval: dialogues told from ones with shuffled or replaced utterances, by their utterance graphs."""
+    """DynaEval: dialogues against shuffled or replaced ones, by utterance graphs."""
     reader = _reader(encoder, "windows")
     about = "Says how much a dialogue is one; originals against shuffled and replaced utterances."
     network = functools.partial(window_network, head=WHOLE, hidden=128)
@@ -108,7 +108,7 @@ def dynaeval(encoder: str | None = None) -> Recipe:
 
 
 def flow_score(encoder: str | None = None) -> Recipe:
-    """Flow score: the next turn, predicted from the flow of the dialogue so far."""
+    """Flow score: prediction of the next turn from the flow of the dialogue."""
     reader = _reader(encoder, "flow")
     heads = tuple(Head(f"d{number}", "regression") for number in range(reader.encoder.width))
     about, made = (

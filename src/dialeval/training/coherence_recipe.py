@@ -210,7 +210,7 @@ def recipe(
     figure: str = "all",
     bare: str = "0.3",
 ) -> Recipe:
-    """Coherence of replies in task-oriented dialogue, trained on true replies and negatives.
+    """Coherence in task-oriented dialogue, from true replies and negatives.
 
     Args:
         encoder: None: a small head on the vectors of the shipped encoder, for all ten figures. A folder or
@@ -225,7 +225,7 @@ def recipe(
 
 
 def open_recipe(encoder: str | None = None, negatives: str = "mixed", figure: str = "all") -> Recipe:
-    """Coherence of replies in open-domain chat, trained on true replies and negatives.
+    """Coherence of replies in open-domain chat, from true replies and negatives.
 
     Args:
         encoder: As for `dialoguescore`.

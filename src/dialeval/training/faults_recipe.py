@@ -233,7 +233,7 @@ def _canonical(name: str, network: FaultNetwork) -> str:
 
 
 def recipe(encoder: str | None = None, start: str | None = None) -> Recipe:
-    """A reader that finds named faults of replies; `start` names one whose training goes on."""
+    """Reader of named faults of replies; `start` continues from a trained one."""
     seen: list[list[Dialogue]] = []  # training dialogues, then dev dialogues, on which features are weighed
 
     def examples(dialogues: Iterable[Dialogue]) -> Iterable[FaultExample]:

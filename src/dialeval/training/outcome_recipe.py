@@ -46,7 +46,7 @@ class OutcomeHeads(RidgeHeads):
 
 
 def recipe(encoder: str | None = None) -> Recipe:
-    """Estimate of whether an agent reached its user's goal, from features that mean the same everywhere.
+    """Success of an agent, from domain-independent features.
 
     Args:
         encoder: None: reactions are read by the shipped encoder.

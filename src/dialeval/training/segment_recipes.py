@@ -64,7 +64,7 @@ _ABOUT = "Says which of FlowEval's eleven acts a segment of a dialogue performs.
 
 
 def recipe(encoder: str | None = None) -> Recipe:
-    """Classifier of segment acts: a head on the shipped encoder, or any encoder fine-tuned as in the paper.
+    """Segment-act classifier: a head on the shipped encoder, or fine-tuned.
 
     Args:
         encoder: None: a small head on the frozen shipped encoder. A folder or Hub id, such as
@@ -93,7 +93,7 @@ def recipe(encoder: str | None = None) -> Recipe:
 
 
 def segmenter(encoder: str | None = None) -> Recipe:
-    """Where one segment of a turn ends and the next begins, learned from punctuated text that loses marks."""
+    """Segmenter of turns, learned from text whose punctuation is removed."""
     settings = replace(_SMALL, batch=256, epochs=4, dropout=0.1)
     about = "Says after which words of a turn a segment ends, with or without punctuation."
     return encoder_recipe(
@@ -102,7 +102,7 @@ def segmenter(encoder: str | None = None) -> Recipe:
 
 
 def span_act(encoder: str | None = None) -> Recipe:
-    """What each segment of a turn does, read from the turn's own token states."""
+    """Segment-act classifier over the token states of the turn."""
     about = "Says which of FlowEval's eleven acts a segment performs, from the token states of its turn."
     return encoder_recipe(
         "span-act", HEAD, _acts, "macro_f1", _SMALL, kind=CLASSIFIER, hidden=128, about=about, encoder=encoder

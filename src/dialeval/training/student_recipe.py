@@ -201,7 +201,7 @@ def _reactions() -> dict[str, list[str]]:
 
 
 def recipe(encoder: str | None = None, teacher: str = "followup", longest: str = str(LONGEST)) -> Recipe:
-    """A quick student of a slow metric, trained on its scores of augmented dialogues.
+    """Student of a slower metric, trained on its scores of augmented dialogues.
 
     Args:
         encoder: A student reads the vectors of the shipped encoder; any other is refused.

@@ -139,7 +139,7 @@ def _made(encoder: str | None, target: str, about: str) -> Recipe:
 
 
 def user_reaction(encoder: str | None = None) -> Recipe:
-    """Classifier of what users say next: displeased with the reply, neutral or pleased.
+    """Classifier of the user's next turn: displeased, neutral or pleased.
 
     Args:
         encoder: Only the shipped one: the head reads its vectors.
