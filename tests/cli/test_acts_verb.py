@@ -129,7 +129,7 @@ def test_an_act_unlike_the_majority_is_said(run, folder):
         (["nothing"], 1, "no dialogues in nothing"),
         (["voted.json", "-o", "voted.json"], 2, "choose another name"),
         (["voted.json", "-o", "out.txt"], 2, "use one of .json (segments), .jsonl, .parquet, .csv"),
-        (["voted.json", "--part", "train"], 2, "--part goes with a public set"),
+        (["voted.json", "--part", "train"], 2, "--part needs a public set"),
         (["voted.json", "--expert", "none.json"], 1, "none.json: no such file"),
         (
             ["voted.json", "--expert", "bad.json"],

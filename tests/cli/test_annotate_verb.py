@@ -62,7 +62,7 @@ def test_served_answered_exported(folder: Path) -> None:
         "annotate", "chats.jsonl", "--scheme", "turn-quality", "-o", "other", "--raters", "bob",
         "--answers", "label-studio.json", "--export", "other.csv", cwd=folder,
     )  # fmt: skip
-    assert "1 answer taken, 0 were there already" in other.stderr
+    assert "1 answer imported, 0 already present" in other.stderr
     assert Scores.read(folder / "other.csv").sources == ["human:ann"]
 
 
@@ -117,7 +117,7 @@ def test_what_is_exported_is_chosen_by_a_rule_and_never_silently(folder: Path) -
         (("--export", "acts.jsonl"), "cannot export acts"),
         (("--export", "out.json"), "cannot export"),
         (("--export", "new.csv", "--export", "out.jsonl"), "scores or votes"),
-        (("--links", "--as", "votes"), "--as goes with --export"),
+        (("--links", "--as", "votes"), "--as needs --export"),
     ):
         assert message in run("annotate", "w", *arguments, cwd=folder, code=2).stderr
     left = {path.name for path in folder.iterdir()} - {"chats.jsonl", "w"}
@@ -160,11 +160,11 @@ def test_dialogues_of_one_id_and_no_system_are_pointed_out(folder: Path) -> None
         "--overlap",
         1,
     )
-    for system, other, message in ((None, None, "8 dialogues share their id and system"), ("a", "b", "")):
+    for system, other, message in ((None, None, "8 dialogues share id and system"), ("a", "b", "")):
         formats.write([replace(one, system=system) for one in talks(4)], folder / "chats.jsonl")
         formats.write([replace(one, system=other) for one in talks(4)], folder / "other.jsonl")
         made = run(*pair, "-o", f"study-{system}", "--links", cwd=folder)
-        assert message in made.stderr and bool(message) == ("share their id" in made.stderr)
+        assert message in made.stderr and bool(message) == ("share id" in made.stderr)
         with Server(folder / f"study-{system}") as server:
             server.client("ann").answer_next(q0="0")
         run("annotate", f"study-{system}", "--export", f"{system}.csv", cwd=folder)

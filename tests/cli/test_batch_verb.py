@@ -78,12 +78,12 @@ def test_a_batch_folder_can_be_studied_checked_and_reported(logs: Path) -> None:
     ("words", "code", "said"),
     [
         (["logs.jsonl", "-o", "out", "--on", "mars"], 2, "--on mars: expected local or ray"),
-        (["logs.jsonl", "-o", "out", "--address", "auto"], 2, "--address goes with --on ray"),
+        (["logs.jsonl", "-o", "out", "--address", "auto"], 2, "--address needs --on ray"),
         (["logs.jsonl", "-o", "out", "-m", "nonsense"], 2, "no metric called 'nonsense'"),
         (["logs.jsonl", "-o", "out", "--format", "nonsense"], 2, "no format 'nonsense'"),
         (["logs.jsonl", "-o", "out", "--shard", "3"], 2, "no plan in out"),
         (["nothing.jsonl", "-o", "out"], 1, "nothing.jsonl: no such file or folder"),
-        (["logs.jsonl", "-o", "logs.jsonl"], 2, "is what is read: choose another name"),
+        (["logs.jsonl", "-o", "logs.jsonl"], 2, "is an input: choose another name"),
         (["broken.jsonl", "-o", "out"], 1, "broken.jsonl:2: column"),
     ],
 )

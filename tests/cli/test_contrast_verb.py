@@ -63,8 +63,8 @@ def test_systems(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     [
         ((CHATS,), 2, "name a metric"),
         ((CHATS, "-m", "length", "--negatives", "odd"), 2, "no negatives of the kind 'odd'"),
-        ((CHATS, "-m", "length", "--negatives", "session", "--systems", "x.json"), 2, "one at a time"),
-        ((CHATS, "-m", "length", "-o", "run"), 2, "-o goes with --systems"),
+        ((CHATS, "-m", "length", "--negatives", "session", "--systems", "x.json"), 2, "either --negatives or --systems"),
+        ((CHATS, "-m", "length", "-o", "run"), 2, "-o needs --systems"),
         ((CHATS, "-m", "length", "--systems", "none.json"), 1, "none.json"),
         ((CHATS, "-m", "length", "--systems", "."), 1, "no file of predictions"),
         (("nothing.jsonl", "-m", "length"), 1, "no such file"),

@@ -49,7 +49,7 @@ def test_table_files_and_json(tmp_path: Path, corpus: str) -> None:
         ((CHATS, "-o", "space.png"), 2, "must end in .svg, .html, .json"),
         ((CHATS, "--column", "words"), 2, "no column of vectors called 'words'"),
         ((CHATS, "--column", "nothing"), 2, "this index has: text"),
-        ((CHATS, "--part", "test"), 2, "--part goes with a public set"),
+        ((CHATS, "--part", "test"), 2, "--part needs a public set"),
         (("nothing.jsonl",), 1, "no such file"),
         (("fed",), 1, "is not there"),
         (("fed", "--part", "nothing"), 2, "fed has no part 'nothing'"),

@@ -63,7 +63,7 @@ def test_contrast_and_annotate(place: Path, given: list[str], count: int) -> Non
 
 
 def test_a_part_goes_with_a_public_set(place: Path) -> None:
-    assert "goes with a public set" in here("score", "a.jsonl", "--part", "test", cwd=place, code=2).stderr
+    assert "needs a public set" in here("score", "a.jsonl", "--part", "test", cwd=place, code=2).stderr
     assert (
         json.loads(here("score", "fed", "--part", "test", "-m", "length", "--json", cwd=place).stdout)[
             "turns"
@@ -78,7 +78,7 @@ def test_what_is_read_is_not_written_over(place: Path) -> None:
         ["convert", "b.jsonl", "a.jsonl", "-o", "a.jsonl"],
         ["score", "run", "-o", "run/dialogues.jsonl"],
     ):
-        assert "is what is read: choose another name" in here(*words, cwd=place, code=2).stderr
+        assert "is an input: choose another name" in here(*words, cwd=place, code=2).stderr
 
 
 def test_a_file_called_like_a_set_is_read_and_that_is_said_once(place: Path) -> None:

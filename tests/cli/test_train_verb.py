@@ -114,8 +114,8 @@ def test_a_table_and_what_is_said_beside_it(here: Here) -> None:
     ]
     assert (shown["recipe"], shown["dropped"], shown["folder"]) == ("toy", "0", "table")
     assert int(shown["examples"]) + int(shown["dev examples"]) == 40
-    assert "nothing is in test data here (none)" in said
-    assert re.search("test data not here, so not looked for: .*actdial, ", said)
+    assert "no dialogue found in available test data (none)" in said
+    assert re.search("test data not available, so not checked: .*actdial, ", said)
     assert "checkpoints: table.training" in said
 
 

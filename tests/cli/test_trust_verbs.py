@@ -102,7 +102,7 @@ def test_plan_with_a_pilot_and_without(folder: Path) -> None:
     said = here(
         "plan", "run", "labels.csv", *JUDGE, "--difference", "0.3", "--gate", "--splits", "20", cwd=folder
     )
-    assert "With judge (r = " in said.stdout and "cries wolf" in said.stdout
+    assert "With judge (r = " in said.stdout and "false-positive rate" in said.stdout
     found = json.loads(here("plan", "--sd", "1", "--correlation", "0.6", "--json", cwd=folder).stdout)
     assert [need["labels"] for need in found["needs"]] == [394, 253]
     assert "give a run folder" in here("plan", cwd=folder, code=2).stderr

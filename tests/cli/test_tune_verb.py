@@ -58,7 +58,7 @@ def test_words_numbers_levels_and_dimensions(tmp_path: Path) -> None:
     ("words", "code", "said"),
     [
         (("repetition", "fed", "--try", "n=1,2"), 2, "fed is a test set"),
-        (("repetition", "controllable", RATINGS, "--try", "n=1,2"), 2, "ratings of its own"),
+        (("repetition", "controllable", RATINGS, "--try", "n=1,2"), 2, "its own ratings"),
         (("repetition", "controllable", "--try", "n=1,2"), 1, "is not there"),
         (("repetition", CHATS, "--try", "n=1,2"), 2, "no ratings of"),
         (("repetition", CHATS, RATINGS), 2, "nothing to try"),
@@ -67,7 +67,7 @@ def test_words_numbers_levels_and_dimensions(tmp_path: Path) -> None:
         (
             ("repetition", CHATS, RATINGS, "--try", "n=1,2", "--fix", "speaker=a,b"),
             2,
-            "--fix speaker: one value",
+            "--fix speaker: expected one value",
         ),
         (("repetition", CHATS, RATINGS, "--try", "n=1,2", "-o", "ratings.csv"), 2, "must end in .json"),
         (("repetition", CHATS, "nothing.csv", "--try", "n=1,2"), 1, "nothing.csv: no such file"),

@@ -221,7 +221,7 @@ def test_no_room_is_said_and_resumed(tmp_path: Path) -> None:
     done = subprocess.run(limited, capture_output=True, text=True, check=False)
     assert done.returncode == 1, done.stderr
     assert "File too large; nothing was changed" in done.stderr
-    assert "0 of 3 shards are done; the same command again goes on from there" in done.stderr
+    assert "0 of 3 shards are done; repeat the command to resume" in done.stderr
     assert "Traceback" not in done.stderr
     assert not [path for path in (tmp_path / "out").rglob("*") if path.is_file() and "part-" in path.name]
     run(*words)

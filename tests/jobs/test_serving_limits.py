@@ -224,7 +224,7 @@ def test_what_was_accepted_is_answered_at_the_end(how: signal.Signals) -> None:
             one.join()
         assert found == [200, 200] and code == 0
         assert "Traceback" not in service.said
-        assert service.said.rstrip().endswith("ended; everything that was accepted was answered")
+        assert service.said.rstrip().endswith("stopped; all accepted requests were answered")
 
 
 def test_killed_and_started_again() -> None:

@@ -214,7 +214,7 @@ def test_a_full_disk_says_so_loses_nothing_and_resumes(place: Path) -> None:
         filler.write_bytes(bytes(180_000))
         full = run(*words, "-o", disk / "out", code=1)
         assert "No space left on device; nothing was changed" in full.stderr
-        assert "the same command again goes on from there" in full.stderr
+        assert "repeat the command to resume" in full.stderr
         whole = parts(place / "unbroken")
         kept = parts(disk / "out")
         assert 0 < len(kept) < len(whole)

@@ -151,8 +151,8 @@ def _made(
     )
     if project.numbered:
         output.say(
-            f"warning: {project.numbered} dialogues share their id and system with another one; their scores "
-            "carry a number (d1@0) and join with no other scores: give the dialogues a system"
+            f"warning: {project.numbered} dialogues share id and system with another; their scores have a "
+            "number (d1@0) and join with no other scores: set the system of the dialogues"
         )
     return project
 
@@ -177,7 +177,7 @@ def _prepare(project: "AnnotationProject", earlier: list[str], answers: list[Pat
         output.say(f"warning: {one}")
     for path in answers:
         taken, there = load_answers(project, path)
-        output.say(f"{path}: {output.counted(taken, 'answer')} taken, {there} were there already")
+        output.say(f"{path}: {output.counted(taken, 'answer')} imported, {there} already present")
 
 
 def _export(project: "AnnotationProject", paths: list[Path], kind: str | None) -> None:
@@ -209,8 +209,8 @@ def _serve(
     def announce(found: str) -> None:
         _announce(project, found, json)
         output.say(
-            "Give each rater their own link; it is their key. Ctrl-C ends; run the command again to go on."
+            "Send each rater only their own link: it is the key. Ctrl-C stops; repeat the command to resume."
         )
 
     server.serve(make_app(project, names, is_secure=is_secure), port, names, announce)
-    output.say(f"ended; everything is in {project.folder}")
+    output.say(f"stopped; everything is in {project.folder}")

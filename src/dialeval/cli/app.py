@@ -112,14 +112,14 @@ def _say_notes(chats: list[str], summary: Any) -> None:
         for remark in remarks:
             output.say(f"{source}: {remark}")
     if not summary.dialogues:
-        output.say(f"{', '.join(chats)}: no dialogue in it")
+        output.say(f"{', '.join(chats)}: no dialogues")
     for source in summary.signatures if summary.dialogues else ():
         if not any(row["source"] == source and row["n"] for row in summary.rows()):
             output.say(f"{source} scored nothing: {summary.why_silent(source)}")
     output.say(*summary.warnings())
     if summary.licences and output.is_watched():
         output.say(
-            f"{', '.join(summary.licences)}: weights for non-commercial use, because of their training data: "
+            f"{', '.join(summary.licences)}: weights for non-commercial use, by their training data: "
             f"{', '.join(sorted({name for some in summary.licences.values() for name in some}))} (WEIGHTS.md)"
         )
 

@@ -86,7 +86,7 @@ def _run(planned: Any, on: str, workers: int | None, address: str | None, quiet:
         with output.progress("turns scored", planned.turns_left, quiet=quiet) as watch:
             return planned.run(on, workers, address, watch)
     except KeyboardInterrupt:
-        output.say("stopped: finished shards are kept; the same command again goes on from there")
+        output.say("stopped: finished shards are kept; repeat the command to resume")
         raise
 
 
@@ -136,7 +136,7 @@ def _end(planned: Any, outcome: Any, out: str, quiet: bool) -> None:
         output.say(f"stopped: {outcome.stopped}")
     if planned.missing:
         done = f"{len(planned.done)} of {output.counted(len(planned.plan.shards), 'shard')} are done"
-        output.say(f"{done}; the same command again goes on from there")
+        output.say(f"{done}; repeat the command to resume")
         raise typer.Exit(1)
     if not quiet:
         output.say(f"written: {out}")

@@ -161,7 +161,7 @@ def _download(name: str) -> None:
     for path in found:
         output.say(f"downloaded: {path}")
     if not found:
-        output.say(f"{name} is there already: {data_folder() / chosen.folder}")
+        output.say(f"{name} is already present: {data_folder() / chosen.folder}")
 
 
 def export(

@@ -31,14 +31,16 @@ _MOST_CHARACTERS = 400
 def show_first(summary: Summary, out: str | None, most: int) -> None:
     """Print the first explanations, and say where the others are or could be."""
     if out is not None:
-        output.say(f"why: {out}/explanations.jsonl, to be read in: dialeval report {out}")
+        output.say(f"explanations: {out}/explanations.jsonl; view them with: dialeval report {out}")
         return
     show(summary.explanations)
     shown = len({found.dialogue_id for found in summary.explanations})
     if not shown:
-        output.say("no explanation of these dialogues")
+        output.say("no explanations for these dialogues")
     if summary.dialogues > most:
-        output.say(f"why, for {shown} of {output.counted(summary.dialogues, 'dialogue')}; -o run/ keeps all")
+        output.say(
+            f"explanations for {shown} of {output.counted(summary.dialogues, 'dialogue')}; -o run/ keeps all"
+        )
 
 
 def as_dict(summary: Summary, out: str | None) -> dict[str, Any]:

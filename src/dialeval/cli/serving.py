@@ -121,7 +121,7 @@ def serve(
     signal.signal(signal.SIGTERM, lambda *_: None)
     with contextlib.suppress(KeyboardInterrupt):
         run(app, taken, int(timeout) + 5)
-    output.say("ended; everything that was accepted was answered")
+    output.say("stopped; all accepted requests were answered")
     if app.batches.is_scoring:  # for nobody; the interpreter would wait for native code, or crash in it
         os._exit(0)
 
@@ -139,7 +139,7 @@ def _token(host: str) -> tuple[str | None, bool]:
 
 
 def _announce(address: str, sources: list[str], token: str | None) -> None:
-    output.say(f"{', '.join(sources)} at {address} (POST /score; what it takes: {address}/openapi.json)")
+    output.say(f"{', '.join(sources)} at {address} (POST /score; API: {address}/openapi.json)")
     if token is not None:
-        output.say(f"token: {token} (Authorization: Bearer …; DIALEVAL_TOKEN sets one that stays)")
-    output.say("Ctrl-C or SIGTERM ends it, after what was accepted is answered.")
+        output.say(f"token: {token} (Authorization: Bearer …; set DIALEVAL_TOKEN for a fixed one)")
+    output.say("Ctrl-C or SIGTERM stops it after answering accepted requests.")

@@ -163,7 +163,9 @@ def chat(
         links = {name: f"{found}/in/{token}" for name, (_, token) in chats.people().items()}
         print_links([{"name": name, "link": link} for name, link in links.items()], json)
         output.say(f"{made.name}: {made.signature}")
-        output.say("Give each person their own link; it is their key. Ctrl-C ends; the same command goes on.")
+        output.say(
+            "Send each person only their own link: it is the key. Ctrl-C stops; repeat the command to resume."
+        )
 
     with contextlib.closing(chats):
         server.serve(make_chat(chats, made, names, is_secure=is_secure), port, names, announce)

@@ -164,9 +164,9 @@ def show_classes(study: "Study") -> None:
         return
     show_report_tables(study, "labels", "auc", "thresholds", "classes")
     if labels.rule == "halves":
-        output.say(f"many values: the ratings are split at their median, {labels.median:.4g}")
+        output.say(f"many distinct ratings: split at the median, {labels.median:.4g}")
     if labels.n_unlabelled:
-        output.say(f"rated units without a majority, in no class: {labels.n_unlabelled}")
+        output.say(f"rated units without a majority (in no class): {labels.n_unlabelled}")
     if labels.reason:
         output.say(f"no AUC and no threshold: {labels.reason}")
 

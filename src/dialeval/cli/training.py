@@ -126,21 +126,21 @@ def _stages() -> Iterator[Callable[[str, int], None]]:
 def _show_trained(made: dict[str, Any]) -> None:
     if made["in_dev_too"]:
         told = output.counted(made["in_dev_too"], "dialogue")
-        output.say(f"{told} left out of the training set: the text is in the dev set")
-    guarded = f"test data here ({', '.join(made['guarded']) or 'none'})"
+        output.say(f"{told} dropped from the training set: found in the dev set")
+    guarded = f"available test data ({', '.join(made['guarded']) or 'none'})"
     told = output.counted(made["dropped"], "dialogue")
     output.say(
-        f"{told} left out: the text is in {guarded}" if made["dropped"] else f"nothing is in {guarded}"
+        f"{told} dropped: found in {guarded}" if made["dropped"] else f"no dialogue found in {guarded}"
     )
     if made["not_here"]:
-        output.say(f"test data not here, so not looked for: {', '.join(made['not_here'])}")
+        output.say(f"test data not available, so not checked: {', '.join(made['not_here'])}")
     if made["resumed_at"] is not None:
         output.say(f"resumed after step {made['resumed_at']}")
     header = ("recipe", "examples", "dev examples", "dropped", made["figure"], "steps", "folder", "sha")
     cells = ("recipe", "examples", "dev_examples", "dropped", "dev", "steps", "folder")
     output.print_table("Trained", header, [[*(made[cell] for cell in cells), made["sha"][:12]]])
     if made["steps"]:
-        output.say(f"checkpoints: {made['folder'].rstrip('/')}.training; delete them when you are content")
+        output.say(f"checkpoints: {made['folder'].rstrip('/')}.training; delete them when you are done")
 
 
 def tune(
@@ -282,7 +282,7 @@ def _show_tuned(found: Any) -> None:
     output.say(*found.notes)
     if found.n_dropped:
         count = output.counted(found.n_dropped, "dialogue")
-        output.say(f"left out, because found in a test set: {count}")
+        output.say(f"dropped, because found in a test set: {count}")
 
 
 def _mark(trial: Any, chosen: Any) -> str:
@@ -362,5 +362,5 @@ def blend(
     output.print_table("Weights", ("level", "part", "mean", "scale", *KINDS), rows)
     for level, counts in found["rated"].items():
         told = ", ".join(f"{name} {count:,}" for name, count in counts.items() if count)
-        output.say(f"{level}s rated: {told or 'none, so the shipped weights stay'}")
+        output.say(f"{level}s rated: {told or 'none, so the shipped weights are kept'}")
     output.say(f"quality:blend={out} uses them; sha {found['sha'][:12]}")

@@ -208,7 +208,9 @@ def _show_plan(found: "Plan") -> None:
     output.print_lines(found.sentences)
     if found.false_alarms is not None:
         share, n = output.interval(found.false_alarms), found.false_alarms.n
-        output.print_lines([f"check at {found.alpha:g} cries wolf in {share} of {n} random halves."])
+        output.print_lines(
+            [f"check at {found.alpha:g} has a false-positive rate of {share} on {n} random halves."]
+        )
     sizes = sorted({n for need in found.needs for n in need.reach})
     rows = [
         (
@@ -276,7 +278,7 @@ def pairs(
     output.print_table(f"{output.counted(found.n, 'vote')}", header, rows)
     effects = [(name, output.interval(one)) for name, one in found.covariates.items()]
     if effects:
-        output.print_table("What else moves a vote", ("covariate", "log odds"), effects, further=True)
+        output.print_table("Covariates of a vote", ("covariate", "log odds"), effects, further=True)
     output.say(*notes)
 
 

@@ -190,7 +190,7 @@ def train(
 ) -> Result:
     """Train by a recipe and write an artefact; the same call resumes after a kill.
 
-    Checkpoints are kept in `<target>.training`, also when all is done: delete it when you are content.
+    Checkpoints are kept in `<target>.training`, also when all is done: delete it when you are done.
 
     Args:
         recipe: The recipe.

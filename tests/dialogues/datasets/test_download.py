@@ -257,5 +257,5 @@ def test_list_download_means_a_set_without_saying_so(monkeypatch, tmp_path, caps
         (tmp_path / "diasafety" / item.path).touch()
     catalogue.list_(None, "diasafety", json=True)
     told = capsys.readouterr()
-    assert told.err == f"diasafety is there already: {tmp_path / 'diasafety'}\n"
+    assert told.err == f"diasafety is already present: {tmp_path / 'diasafety'}\n"
     assert '"name": "diasafety"' in told.out
