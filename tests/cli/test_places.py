@@ -204,5 +204,5 @@ def test_a_reproduction_goes_on_in_the_folder_that_is_called_like_its_paper(
     (folder / "rows.jsonl").write_text("")
     check_places("reproduce", {"paper": "floweval", "out": Path("floweval")})
     (folder / "rows.jsonl").rename(folder / "notes.txt")
-    with pytest.raises(UsageError, match="holds something else"):
+    with pytest.raises(UsageError, match="is something else"):
         check_places("reproduce", {"paper": "floweval", "out": Path("floweval")})

@@ -147,7 +147,7 @@ def _read(chats: Sequence[str], format: str | None, columns: str | None, part: s
     """Yield dialogues with the part they belong to: of a public set, or of ActDial by their names."""
     public = {one: found for one in chats if (found := formats.public_part(one))}
     if part and not public:
-        raise UsageError("--part goes with a public set")
+        raise UsageError("--part needs a public set")
     for name, own in public.values():
         yield from _read_public(name, own or part or "all")
     others = [one for one in chats if one not in public]
