@@ -44,13 +44,13 @@ def units(made: Any, dialogues: list[Dialogue]) -> Counter[tuple[str, int | None
     return wanted
 
 
-# Learned metrics of one kind take 10,000 turns alike: `quality` stands for those of turns, `floweval` for
-# those that search a corpus. The others take them in `make soak`.
+# Learned metrics of one kind take 10,000 turns alike: `quality` stands for those of turns, `faults` among
+# them, which it reads, `floweval` for those that search a corpus. The others take them in `make soak`.
 LONG = "10,000 turns"
 LIKE_OTHERS = {
     *("bertscore", "coherence", "consensus", "consensus-bertscore", "dialoguescore", "floweval-seg"),
     *("similarity", "student", "turn-quality", "user-reaction", "ruber", "bert-ruber", "pone"),
-    *("predictive-engagement", "dynaeval", "flow-score", "outcome"),
+    *("predictive-engagement", "dynaeval", "flow-score", "outcome", "faults"),
 }
 TRIED = [
     pytest.param(name, case, marks=[pytest.mark.soak] if case == LONG and name in LIKE_OTHERS else [])

@@ -115,7 +115,7 @@ def test_ridge_heads_are_trained_without_torch(tmp_path: Path) -> None:
     from dialeval.dialogues.formats import write
     from dialeval.jobs.demo import example_dialogues
 
-    write(list(example_dialogues()), tmp_path / "chats.jsonl")
+    write(list(example_dialogues())[:24], tmp_path / "chats.jsonl")
     code = f"""{BLOCKED}
 from dialeval.jobs.training import train_to
 for number, recipe in enumerate(sys.argv[1:]):

@@ -250,7 +250,8 @@ def window_features(vectors: Floats, places: Places, direction: Places, history:
     ahead = np.concatenate([np.full_like(places[:, :1], -1), places[:, :-1]], axis=1)
     slots = np.where(direction[:, None] == DIRECTIONS.index("ru"), places, ahead)
     there = (slots >= 0).astype(np.float32)
-    whole = vectors[np.maximum(slots, 0)] * there[:, :, None]
+    whole = vectors[np.maximum(slots, 0)]
+    whole *= there[:, :, None]
     seen, facts, words = np.split(whole, [-SKETCH, -WORDS], axis=2)
     after, reply, last, second = (seen[:, slot] for slot in range(4))
     earlier = seen[:, 3:].sum(axis=1) / np.maximum(there[:, 3:].sum(axis=1, keepdims=True), 1.0)

@@ -116,7 +116,11 @@ def read_head_weights(path: Path, heads: Sequence[Head], width: int) -> dict[str
 def _gelu(values: Floats) -> Floats:
     from scipy.special import erf
 
-    return np.asarray(0.5 * values * (1.0 + erf(values * np.float32(0.5**0.5))), np.float32)
+    found = np.asarray(erf(values * np.float32(0.5**0.5)), np.float32)
+    found += 1.0
+    found *= values
+    found *= 0.5
+    return found
 
 
 _Activation = Literal["relu", "tanh", "gelu"]
@@ -129,7 +133,10 @@ _Sizes = Annotated[list[Annotated[int, msgspec.Meta(ge=1, le=1 << 16)]], msgspec
 
 
 class VectorHead:
-    """Standardises features, runs them through the layers, and answers for each head."""
+    """Standardises features, runs them through the layers, and answers for each head.
+
+    The standardisation is part of the first weights, so that rows of thousands of features are read once.
+    """
 
     def __init__(self, artefact: Artefact) -> None:
         config, place = artefact.config, artefact.folder / "config.json"
@@ -138,9 +145,9 @@ class VectorHead:
         self._activation = _ACTIVATIONS[read_setting(config, "activation", _Activation, place)]
         path = artefact.path("model.safetensors")
         tensors = expand(read_tensors(path), file=path)
-        self._mean, self._scale = _vector(tensors, "input.mean", path), _vector(tensors, "input.scale", path)
-        self.inputs = len(self._mean)
-        if len(self._scale) != self.inputs or not (self._scale > 0).all():
+        mean, scale = _vector(tensors, "input.mean", path), _vector(tensors, "input.scale", path)
+        self.inputs = len(mean)
+        if len(scale) != self.inputs or not (scale > 0).all():
             raise DataError("input.scale must be above 0, one for each feature", file=path)
         self._layers = []
         before = self.inputs
@@ -151,6 +158,10 @@ class VectorHead:
             self._layers.append((weight, bias))
             before = size
         self._tops = read_head_weights(path, self.heads, before)
+        if self._layers:
+            self._layers[0] = _standardised(*self._layers[0], mean, scale)
+        else:
+            self._tops = {name: _standardised(*top, mean, scale) for name, top in self._tops.items()}
 
     def answers(self, features: Floats) -> dict[str, npt.NDArray[np.float64]]:
         """Answer by head: (rows,) numbers or probabilities, or (rows, classes) probabilities."""
@@ -159,8 +170,7 @@ class VectorHead:
         with np.errstate(
             all="ignore"
         ):  # of absurd weights come answers that are no numbers, and count as none
-            values = features - self._mean
-            values /= self._scale
+            values = features
             for weight, bias in self._layers:
                 values = self._activation(multiply(values, weight) + bias)
             found = {}
@@ -184,6 +194,13 @@ class EncoderHead(Model):
         if self.head not in self._head.heads:
             classes = f" with the classes {', '.join(self.head.classes)}" if self.head.classes else ""
             raise DataError(f"has no head {self.head.name!r}{classes}", file=place, field="heads")
+
+
+def _standardised(weight: Floats, bias: Floats, mean: Floats, scale: Floats) -> tuple[Floats, Floats]:
+    """Return weight and bias that give for features what these give for standardised ones."""
+    with np.errstate(all="ignore"):
+        scaled = weight.astype(np.float64) / scale
+        return scaled.astype(np.float32), (bias - (scaled * mean).sum(axis=1)).astype(np.float32)
 
 
 def _vector(tensors: Mapping[str, Any], name: str, path: Path) -> Floats:

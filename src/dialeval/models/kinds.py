@@ -18,7 +18,7 @@ import numpy as np
 from dialeval.dialogues import Dialogue, takes_part
 from dialeval.models.encoder import DEFAULT, Encoder
 from dialeval.models.needs import Need, spoken_turns
-from dialeval.models.network import Floats
+from dialeval.models.network import Floats, multiply
 
 Kind = Literal["chat", "information", "support", "task", "recommendation", "tutoring"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
@@ -64,7 +64,7 @@ def _user_turns(dialogue: Dialogue) -> list[str]:
 
 
 def _likeness(turns: Floats, examples: Floats) -> float:
-    return float(np.sort(turns @ examples.T, axis=1)[:, -_NEAREST:].mean())
+    return float(np.sort(multiply(turns, examples), axis=1)[:, -_NEAREST:].mean())
 
 
 def _cues(dialogue: Dialogue) -> Floats:

@@ -31,7 +31,7 @@ from dialeval.models.tokenization import Tokenizer, default_threads, side_by_sid
 Doubles = npt.NDArray[np.float64]
 Text = str | TokenStates
 """A thing that can be compared: a text, or its tokens where they are known already."""
-BLOCK_TOKENS = 2048  # tokens of the others in one product: what a core's cache holds
+BLOCK_TOKENS = 1024  # tokens of the others in one product: what a core's cache holds
 TABLE = 1 << 22  # cosines in one product
 _SOME = 16  # candidates that a core takes at a time, if there are enough for all
 
@@ -86,9 +86,9 @@ def greedy_match(one: States, others: Sequence[States]) -> Doubles:
 def _match_block(mine: Floats, weights: Floats, others: Sequence[States]) -> Doubles:
     """Return precision and recall against each of a few texts, none of them empty."""
     *starts, end = np.cumsum([0, *(len(other.rows) for other in others)]).tolist()
-    theirs = np.empty((end, mine.shape[1]), np.float32)
-    for start, other in zip(starts, others, strict=True):
-        np.multiply(other.rows, other.scales[:, None], out=theirs[start : start + len(other.rows)])
+    scales = np.concatenate([other.scales for other in others])
+    rows = np.concatenate([other.rows for other in others])
+    theirs = np.multiply(rows, scales[:, None], dtype=np.float32)
     found = np.zeros((len(others), 2))
     reached, step = np.zeros(end, np.float32), max(1, TABLE // end)
     for start in range(0, len(mine), step):

@@ -14,7 +14,7 @@ import numpy as np
 from dialeval.dialogues import Dialogue, takes_part
 from dialeval.models.encoder import Encoder
 from dialeval.models.needs import Need, spoken_turns
-from dialeval.models.network import Floats, unit
+from dialeval.models.network import Floats, multiply, unit
 
 _ROWS = 512  # own turns compared at a time
 
@@ -63,7 +63,7 @@ class TurnVectors:
             vectors = self.vectors[own]
             for start in range(0, len(own), _ROWS):
                 rows = np.arange(start, min(start + _ROWS, len(own)))
-                cosines = vectors[rows] @ vectors[: rows[-1] + 1].T
+                cosines = multiply(vectors[rows], vectors[: rows[-1] + 1])
                 cosines[np.arange(cosines.shape[1]) >= rows[:, None]] = -np.inf
                 best = cosines.max(axis=1)
                 found |= {own[row]: float(value) for row, value in zip(rows, best, strict=True) if row}
