@@ -21,7 +21,9 @@ Kind = Literal["read", "write", "hand-over"]
 _WORDS: dict[str, Any] = tomllib.loads(
     (resources("dialeval.metrics") / "agent.toml").read_text(encoding="utf-8")
 )
-_READS = frozenset(_WORDS["reads"].split())
+_READS, _READS_LAST, _NOT_READS = (
+    frozenset(_WORDS[name].split()) for name in ("reads", "reads-last", "not-reads")
+)
 _PARTS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 _LONGEST = 20_000  # characters of a text that are looked at
 
@@ -49,10 +51,12 @@ def is_yes(text: str) -> bool:
 
 
 def kind_of(name: str, writes: Sequence[str] = (), reads: Sequence[str] = ()) -> Kind:
-    """Say what a tool does by the first verb of its name; names or patterns in `writes` and `reads` go first.
+    """Read from a tool's name what it does; names or patterns in `writes` and `reads` go first.
 
-    >>> kind_of("get_order"), kind_of("cancelOrder"), kind_of("transfer_to_human_agents")
-    ('read', 'write', 'hand-over')
+    >>> kind_of("get_order"), kind_of("flightSearch"), kind_of("transfer_to_human_agents")
+    ('read', 'read', 'hand-over')
+    >>> kind_of("cancel_order"), kind_of("check_in"), kind_of("transfer_funds")
+    ('write', 'write', 'write')
     >>> kind_of("get_paid", writes=["get_p*"])
     'write'
     """
@@ -63,7 +67,9 @@ def kind_of(name: str, writes: Sequence[str] = (), reads: Sequence[str] = ()) ->
     if HAND_OVER_TOOL.search(name):
         return "hand-over"
     parts = [part.lower() for part in _PARTS.findall(name.rpartition(".")[2])]
-    return "read" if not parts or parts[0] in _READS else "write"
+    if not parts or parts[-1] in _READS_LAST:
+        return "read"
+    return "read" if parts[0] in _READS and "_".join(parts[:2]) not in _NOT_READS else "write"
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,8 +125,8 @@ def calls_of(
             continue
         for call, result in zip(turn.tool_calls, _results(dialogue, number), strict=True):
             text = call_text(call)
-            failed = result is not None and is_error(result)
             kind = kind_of(call.name, writes, reads)
+            failed = result is not None and is_error(result, record=kind == "read")
             told = None if result is None else result.text
             made.append(
                 Call(number, call.name, call.arguments, text, kind, told, failed, text in seen, agreed)

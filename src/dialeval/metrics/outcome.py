@@ -7,6 +7,7 @@ weight is below zero.
 """
 
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
@@ -60,6 +61,9 @@ nowhere: neither the user nor a tool had named them."""
 _USUAL = 3.4  # logarithm of the number of messages at which `brief` is 0
 _PARTING, _MORE = words("parting"), words("asks-more")
 _VALUE = range(2, 61)  # characters of a value that can be looked for
+_JOINTS = re.compile(r"[\s,()-]")  # what people put between the parts of a number or code
+_DATE = re.compile(r"\d{4}-(?P<month>\d\d)-(?P<day>\d\d)")
+_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 
 
 def features(dialogue: Dialogue, moods: Sequence[float], speaker: str = "assistant") -> dict[str, float]:
@@ -106,17 +110,64 @@ def _finished(user: Sequence[Turn], said: Sequence[str], calls: Iterable[Call]) 
 
 
 def _from_nowhere(dialogue: Dialogue, calls: Iterable[Call], speaker: str) -> int:
-    """Count values with a digit, in calls that change something, that nobody had named before."""
-    seen, place, count = list[str](), 0, 0
+    """Count values with a digit, in calls that change something, that nobody had named before.
+
+    Named means by the user, by a tool, or in an earlier call that worked.
+    """
+    seen, place, count = _Named(), 0, 0
     for call in calls:
         fresh = dialogue.turns[place : call.turn]
-        seen += [turn.text.lower() for turn in fresh if turn.speaker not in (speaker, "system")]
+        seen.add(turn.text for turn in fresh if turn.speaker not in (speaker, "system"))
         place = max(place, call.turn)
+        given = {value.strip().lower() for value in values_in(call.arguments)}
+        codes = [one for one in given if len(one) in _VALUE and any(map(str.isdigit, one))]
         if call.kind == "write":
-            given = {value.strip().lower() for value in values_in(call.arguments)}
-            codes = [one for one in given if len(one) in _VALUE and any(map(str.isdigit, one))]
-            count += sum(not any(one in text or one.strip("#") in text for text in seen) for one in codes)
+            count += sum(one not in seen for one in codes)
+        if not call.failed:
+            seen.add(codes)
     return count
+
+
+class _Named:
+    """Texts, and whether they name a value as it is or as people write it: 1,250 dollars, DE89 3704, May 20.
+
+    >>> seen = _Named()
+    >>> seen.add(["Move $1,250.00 on May 20"])
+    >>> [value in seen for value in ("1250.0", "2026-05-20", "900")]
+    [True, True, False]
+    """
+
+    def __init__(self) -> None:
+        self._texts = list[str]()
+        self._joined = list[str]()
+
+    def add(self, texts: Iterable[str]) -> None:
+        """Add texts."""
+        for text in texts:
+            self._texts.append(text.lower())
+            self._joined.append(_JOINTS.sub("", text.lower()))
+
+    def __contains__(self, value: str) -> bool:
+        if any(value in text or value.strip("#") in text for text in self._texts):
+            return True
+        joined = _JOINTS.sub("", value.removesuffix(".0"))
+        if len(joined) > 2 and any(joined in text for text in self._joined):
+            return True
+        said = _said_date(value)
+        return said is not None and any(said.search(text) for text in self._texts)
+
+
+def _said_date(value: str) -> re.Pattern[str] | None:
+    """Return the pattern of how people write a date, None if the value is none."""
+    date = _DATE.fullmatch(value)
+    if date is None or not 1 <= int(date["month"]) <= len(_MONTHS):
+        return None
+    month, day = int(date["month"]), int(date["day"])
+    name = rf"{_MONTHS[month - 1]}[a-z]*\.?"
+    figures = rf"\b0?{month}[/.-]0?{day}\b|\b0?{day}[/.-]0?{month}\b"
+    return re.compile(
+        rf"\b{name},? (?:the )?0?{day}(?!\d)|\b0?{day}(?:st|nd|rd|th)?\.?(?: of)? {name}|{figures}"
+    )
 
 
 def rows_of(

@@ -350,12 +350,17 @@ def call_text(call: ToolCall) -> str:
     return f"{call.name} {text}"
 
 
-_TRANSIENT, _TOOL_ERROR, _ADMITS = map(_any_of, ("transient", "tool-error", "admits"))
+_TRANSIENT, _TOOL_ERROR, _TOOL_FAILED, _ADMITS = map(
+    _any_of, ("transient", "tool-error", "tool-failed", "admits")
+)
 
 
-def is_error(result: Turn) -> bool:
-    """Whether a tool's result is an error."""
-    return bool(result.meta.get("is_error") or _TOOL_ERROR.search(result.text[:300]))
+def is_error(result: Turn, record: bool = False) -> bool:
+    """Whether a tool's result is an error; a `record` that was looked up may tell of an earlier failure."""
+    head = result.text[:300]
+    return bool(
+        result.meta.get("is_error") or _TOOL_ERROR.search(head) or (not record and _TOOL_FAILED.search(head))
+    )
 
 
 def is_transient(result: Turn) -> bool:
