@@ -295,6 +295,7 @@ HELD = {
     "openwebui.json": Held("openwebui", "ua", 1, "thumbs=1", system="llama3", note="other branches left out"),
     "librechat.json": Held("librechat", "u*ta", feedback="thumbs=0", finish="stop", system="gpt-4o", instructions=True),  # noqa: E501
     "adk.json": Held("messages", "u*ta"),
+    "azure-agent.jsonl": Held("prompts", "su*ta", instructions=True),
     "zendesk-incremental.json": Held("zendesk", "ua"),
     "zendesk-newest-first.csv": Held("table", "uau", feedback="thumbs=1", note="internal notes left out"),
     "copilot-studio.csv": Held("botframework", "aua", feedback="rating=4"),
@@ -387,6 +388,7 @@ def test_no_reply_of_a_sample_lost_its_text() -> None:
         ("otel-azure-events.json", ["Stay polite.", "Is the museum open?", "Open until six."]),
         ("openai-audio.jsonl", ["x", "play it", "Playing the song now."]),
         ("openai-stream.jsonl", ["Hello"]),
+        ("azure-agent.jsonl", ["S", "order?", "", "shipped", "It shipped."]),
         ("ollama-stream.jsonl", ["Scattering."]),
         ("openwebui.json", ["Hi", "Good"]),
         ("slack-links.json", ["How do I reset the VPN & token?", "Open the portal: portal"]),

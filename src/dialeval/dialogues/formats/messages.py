@@ -305,7 +305,7 @@ class _Parts:
 
 
 def _result_turn(part: Mapping[str, Any]) -> Turn:
-    keys = ("content", "response", "result", "output", "server_tool_call_response")
+    keys = ("content", "response", "result", "output", "tool_result", "server_tool_call_response")
     value = next((part[key] for key in keys if part.get(key) is not None), "")
     name = part.get("name") or part.get("toolName") or part.get("tool_name")
     ids = ("tool_use_id", "toolCallId", "tool_call_id", "toolUseId", "id")
