@@ -179,11 +179,24 @@ def test_turn_table_with_column_mapping(tmp_path: Path) -> None:
     assert [one.id for one in found] == ["s1", "s2"]
     assert said(found[0]) == SAID
     assert found[0].turns[1].meta == {"mood": "calm"}
-    with pytest.raises(DataError, match=r"turns\.csv:1: id: no column for the id.*--columns id=COLUMN"):
+    lacks = r"turns\.csv:1: speaker: no column for the speaker.*--columns speaker=COLUMN"
+    with pytest.raises(DataError, match=lacks):
         list(read(path))
+
+
+def test_rows_of_a_dialogue_that_do_not_stand_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are joined where that shows among the first rows; later, an id that comes again is refused."""
+    path, notes = tmp_path / "turns.csv", list[str]()
     path.write_text(
         "dialogue_id,turn,speaker,text\na,1,system,Hello\na,0,user,Hi\nb,0,user,Hi\na,2,user,Bye\n"
     )
+    first, second = read(path, note=notes.append)
+    assert (first.id, second.id) == ("a", "b")
+    assert [turn.text for turn in first.turns] == ["Hi", "Hello", "Bye"]
+    assert notes == [f"{path}: rows of a dialogue do not stand together, joined by dialogue_id"]
+    monkeypatch.setattr("dialeval.dialogues.formats.tables._AHEAD", 3)
     with pytest.raises(DataError, match=r"turns\.csv:5: id: .*already used in line 2"):
         list(read(path))
 

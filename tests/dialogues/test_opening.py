@@ -175,9 +175,9 @@ def test_a_table_of_turns(made: Callable[[dict[str, Any]], Any]) -> None:
     assert [(turn.speaker, turn.text) for turn in first.turns] == [("user", "Hi!"), ("assistant", "")]
     assert first.turns[1].meta == {"note": "no text"}
     assert (first.id, second.id) == ("x", "y")
-    renamed = {{"conversation_id": "session"}.get(name, name): cells for name, cells in TURNS.items()}
-    assert ids(made(renamed), columns="id=session") == ["x", "y"]
-    with pytest.raises(DataError, match="the table:1: id: no column for the id; the file has: session"):
+    renamed = {{"conversation_id": "which"}.get(name, name): cells for name, cells in TURNS.items()}
+    assert ids(made(renamed), columns="id=which") == ["x", "y"]
+    with pytest.raises(DataError, match="the table:1: id: no column for the id; the file has: which"):
         ids(made(renamed))
 
 

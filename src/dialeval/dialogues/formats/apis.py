@@ -1,13 +1,13 @@
 """Chats as model providers and chat libraries write them.
 
-OpenAI chat messages (with tools), stored completions and logged requests, the Responses API, Anthropic's
-Messages API, Gemini's contents, LangChain messages, Claude's own export, ShareGPT. Looked up in the API
-references of November 2026 (OpenAI 2.x, Anthropic 2023-06-01, Gemini v1beta, langchain-core 1.x).
+OpenAI chat messages (with tools), the Responses API, Anthropic's Messages API, Gemini's contents, LangChain
+messages, exports of Claude, Open WebUI and LibreChat, ShareGPT. Looked up in the API references of November
+2026 (OpenAI 2.x, Anthropic 2023-06-01, Gemini v1beta, langchain-core 1.x).
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
 
 from dialeval.dialogues.dialogue import Dialogue, Turn
 from dialeval.dialogues.formats.chats import is_messages, oldest_first, plain_message
@@ -33,7 +33,7 @@ from dialeval.dialogues.formats.records import (
 from dialeval.dialogues.formats.values import decoded, moment
 from dialeval.errors import DataError
 
-_BESIDE = ("completion", "response", "output", "reply", "generated_text", "assistant_response")
+_BESIDE = ("completion", "response", "output", "reply", "generated_text", "assistant_response", "choices")
 
 
 def _from_messages(record: Record) -> Dialogue:
@@ -44,7 +44,7 @@ def _from_messages(record: Record) -> Dialogue:
     turns = parse_messages(items)
     beside = next((key for key in _BESIDE if record.get(key)), None)
     if beside and turns and turns[-1].speaker in ("user", "tool"):  # the reply stands beside what was asked
-        turns += turns_in(record[beside], "assistant")
+        turns += turns_in({beside: decoded(record[beside])}, "assistant")
         record = {key: value for key, value in record.items() if key != beside}
     return assemble(record, "messages", checked_calls(turns))
 
@@ -91,6 +91,9 @@ def _from_sharegpt(record: Record) -> Dialogue:
     return assemble(record, key, turns)
 
 
+_ANSWERED = ("candidates", "modelVersion", "promptFeedback")
+
+
 def _is_gemini(record: Record) -> bool:
     return (
         isinstance(record.get("contents"), list | Mapping)
@@ -109,9 +112,9 @@ def _from_gemini(record: Record) -> Dialogue:
     asked = kept_of(record, "contents", "systemInstruction", "system_instruction")
     before, after = (
         turns_in(asked, "user"),
-        turns_in(kept_of(record, "candidates", "modelVersion"), "assistant"),
+        turns_in(kept_of(record, *_ANSWERED), "assistant"),
     )
-    rest = {key: value for key, value in record.items() if key not in (*asked, "candidates", "modelVersion")}
+    rest = {key: value for key, value in record.items() if key not in (*asked, *_ANSWERED)}
     rest |= {} if before else {"note": NO_INPUT}
     known = {"id": record.get("responseId"), "model": record.get("modelVersion")}
     return assemble(kept_of(known, *known) | rest, "", checked_calls(before + after))
@@ -148,23 +151,79 @@ def _join_states(records: Iterable[tuple[int, Record]], lost: Lost) -> Joined:
         yield number, assemble(known, "", parse_messages(last))
 
 
-def _from_claude(record: Record) -> Dialogue:
-    turns: list[Turn] = []
-    items = items_of(record, "chat_messages")
-    nodes = {one.get("uuid"): one for one in items if one.get("uuid")}
-    path = branch(nodes, "parent_message_uuid", items[-1].get("uuid")) if items else []
-    if len(path) < len(items) and any(one.get("parent_message_uuid") in nodes for one in items):
-        record, items = {**record, "note": "other branches left out"}, path
-    for number, item in enumerate(items):
-        content = item.get("content") or item.get("text")
-        kept = kept_of(item, "created_at", "feedback", "attachments")
-        kept["evidence"] = [
-            {"text": one["extracted_content"], "source": one.get("file_name")}
-            for one in kept.pop("attachments", ())
-            if isinstance(one, Mapping) and one.get("extracted_content")
-        ]
-        turns += parse_message({"role": item.get("sender"), "content": content, **kept}, number)
-    return assemble(record, "chat_messages", turns)
+# Chat applications: a conversation is a tree, of which the branch to one message was seen last
+
+
+class ChatApp(NamedTuple):
+    """Where an application's export keeps what, by path: messages, their key and parent, the last one."""
+
+    what: str
+    items: str
+    key: str
+    parent: str
+    last: str = "-"
+
+    def fits(self, record: Record) -> bool:
+        """Whether a record is a conversation of this application."""
+        items = list(_app_items(at(record, self.items)))
+        return self.key in items[0] if items else self.items in record and self.items != "messages"
+
+    def parse(self, record: Record) -> list[Dialogue]:
+        """Return the branch that was seen last; nothing where nobody said anything."""
+        items = list(_app_items(at(record, self.items)))
+        nodes = {one[self.key]: one for one in items if one.get(self.key)}
+        top = self.items.partition(".")[0]
+        known = {key: value for key, value in record.items() if key not in (top, "options")}
+        options = record.get("options")
+        if isinstance(options, Mapping):  # LibreChat
+            known |= {"model": options.get("model"), "instructions": options.get("promptPrefix")}
+        if any(one.get(self.parent) in nodes for one in items):
+            path = branch(nodes, self.parent, at(record, self.last) or items[-1].get(self.key))
+            known |= {"note": "other branches left out"} if len(path) < len(items) else {}
+            items = path
+        turns = [turn for n, item in enumerate(items) for turn in parse_message(_app_message(item), n)]
+        model = next((turn.model for turn in reversed(turns) if turn.model), None)
+        return [assemble({"model": model, **kept_of(known, *known)}, "", turns)] if turns else []
+
+
+def _app_items(held: object) -> Iterator[Mapping[str, Any]]:
+    """Yield the messages of a list, of an object, or one below the other (`children`)."""
+    for one in held.values() if isinstance(held, Mapping) else held if isinstance(held, list) else ():
+        if isinstance(one, Mapping):
+            yield one
+            yield from _app_items(one.get("children"))
+
+
+def _app_message(item: Mapping[str, Any]) -> dict[str, Any]:
+    kept = kept_of(item, "created_at", "createdAt", "timestamp", "model", "feedback", "finish_reason")
+    kept["content"] = item.get("content") or item.get("text")
+    kept["role"] = first_of(item, "role", "sender")
+    if isinstance(item.get("isCreatedByUser"), bool):  # the sender is a name
+        kept["role"] = "user" if item["isCreatedByUser"] else "assistant"
+    if (rating := at(item, "annotation.rating")) is not None:
+        kept["feedback"] = rating
+    kept["evidence"] = item.get("sources") or [
+        {"text": one["extracted_content"], "source": one.get("file_name")}
+        for one in item.get("attachments") or ()
+        if isinstance(one, Mapping) and one.get("extracted_content")
+    ]
+    return kept
+
+
+APPS = {
+    "claude": ChatApp(
+        "Claude's own export: chat_messages with sender and text",
+        *("chat_messages", "uuid", "parent_message_uuid"),
+    ),
+    "openwebui": ChatApp(
+        "Open WebUI's export of chats: chat.history with messages",
+        *("chat.history.messages", "id", "parentId", "chat.history.currentId"),
+    ),
+    "librechat": ChatApp(
+        "LibreChat's export of a conversation: messages with messageId",
+        *("messages", "messageId", "parentMessageId"),
+    ),
+}
 
 
 # The Responses API: a conversation is a chain of responses
@@ -242,12 +301,9 @@ def _answered(response: Mapping[str, Any]) -> list[Turn]:
 
 
 SHAPES = (
-    RecordShape(
-        "claude",
-        "Claude's own export: chat_messages with sender and text",
-        ("chat_messages",),
-        lambda record: has_list(record, "chat_messages"),
-        _from_claude,
+    *(
+        RecordShape(name, app.what, (app.items.partition(".")[0], app.key), app.fits, app.parse)
+        for name, app in APPS.items()
     ),
     RecordShape(
         "responses",

@@ -21,7 +21,7 @@ _GIVEN = ("arguments", "input", "queries", "action", "code")
 _ITEMS = ("function_call", "function_call_output", "reasoning", "custom_tool_call", "custom_tool_call_output")
 _LISTS = (
     *("messages", "input_messages", "output_messages", "chat_history", "history", "contents", "content"),
-    *("input", "output"),
+    *("input", "output", "data"),
 )
 _WHO = (
     *("role", "sender_type", "author_type", "author_role", "participant_role", "sender", "speaker", "author"),
@@ -72,10 +72,12 @@ def _of_platform(item: Mapping[str, Any]) -> dict[str, Any] | None:
     if said is None or (who is None and bots is None):
         return None
     text, speaker, name = item[said], item.get(str(who)), None
-    if isinstance(text, Mapping):
-        text = next((text[key] for key in ("text", "altText", "body") if text.get(key)), None)
     if isinstance(speaker, Mapping):
         speaker, name = _account(speaker)
+    if isinstance(text, Mapping):
+        if isinstance(text.get("role"), str):  # Google's ADK: the author is an agent, its content has a role
+            speaker, name = text["role"], speaker
+        text = next((text[key] for key in ("parts", "text", "altText", "body") if text.get(key)), None)
     if bots is not None and who not in ("role", "direction"):
         speaker, name = ("assistant" if _is_true(item[bots]) else "user"), name or speaker
     if not isinstance(speaker, str) or not isinstance(text, str | list | None):
@@ -187,7 +189,7 @@ def messages_in(found: object, speaker: str = "user") -> list[dict[str, Any]]:
                 ("user", "assistant") * len(found), (text for pair in found for text in pair), strict=True
             )
             return [{"role": side, "content": text} for side, text in sides if text]
-        if found and isinstance(found[0], Mapping) and _is_chunk(found[0]):
+        if found and isinstance(found[0], Mapping) and is_chunk(found[0]):
             return _streamed(found)
         if found and all(isinstance(one, str) for one in found):
             return [{"role": speaker, "content": "\n".join(found)}]
@@ -212,18 +214,22 @@ def _is_block(part: object) -> bool:
     )
 
 
-def _is_chunk(first: Mapping[str, Any]) -> bool:
-    return first.get("type") == "message_start" or first.get("object") == "chat.completion.chunk"
+def is_chunk(first: Mapping[str, Any]) -> bool:
+    """Whether an object is the first piece of a message that was streamed."""
+    kind = first.get("type") == "message_start" or first.get("object") == "chat.completion.chunk"
+    return kind or (first.get("done") is False and isinstance(first.get("message"), Mapping))
 
 
 def _streamed(chunks: list[Any]) -> list[dict[str, Any]]:
-    """Put the message together that was streamed in pieces (Anthropic's events, OpenAI's chunks)."""
+    """Put a message together that was streamed in pieces (by OpenAI, Anthropic or Ollama)."""
     text, calls, known = "", dict[Any, dict[str, Any]](), dict[str, Any]()
     for one in chunks:
         choice: Any = next(iter(one.get("choices") or ()), {})
-        delta, block = choice.get("delta") or one.get("delta") or {}, one.get("content_block") or {}
-        text += delta.get("content") or delta.get("text") or ""
-        known |= {key: about[key] for about in (choice, delta) for key in FINISHES if about.get(key)}
+        delta = choice.get("delta") or one.get("delta") or one.get("message") or {}
+        block = one.get("content_block") or {}
+        said = delta.get("content") or delta.get("text")
+        text += said if isinstance(said, str) else ""
+        known |= {key: about[key] for about in (choice, delta, one) for key in FINISHES if about.get(key)}
         if block.get("type") == "tool_use":
             calls[one.get("index")] = {"name": block.get("name"), "id": block.get("id"), "arguments": ""}
         for piece in delta.get("tool_calls") or ():
@@ -249,6 +255,9 @@ def _in_object(found: Mapping[str, Any], speaker: str) -> list[dict[str, Any]]:
     for key in ("choices", "candidates", "generations"):
         if isinstance(found.get(key), list) and found[key]:
             return _of_choice(found[key][0], speaker, found)
+    blocked = found.get("promptFeedback")
+    if isinstance(blocked, Mapping) and blocked.get("blockReason"):  # Gemini refused to answer
+        return [{"role": "assistant", "content": "", "finish_reason": blocked["blockReason"]}]
     if isinstance(found.get("parts"), list):  # Gemini leaves the role out where there is one side only
         return [{"role": speaker, "content": found["parts"]}]
     prompts = (
@@ -260,9 +269,7 @@ def _in_object(found: Mapping[str, Any], speaker: str) -> list[dict[str, Any]]:
     for key in _LISTS:
         inner = decoded(found.get(key))
         if isinstance(inner, list | Mapping) and inner and (held := messages_in(inner, speaker)):
-            finish = next((found[name] for name in FINISHES if found.get(name)), None)
-            if finish and held[-1]["role"] == "assistant":
-                held[-1].setdefault("finish_reason", finish)
+            held = _ended(held, found)
             more = (found[name] for name in asked if isinstance(found.get(name), str))
             return head + held + (messages_in(next(more, ""), speaker) if "history" in key else [])
     answered = (
@@ -281,7 +288,9 @@ def _in_object(found: Mapping[str, Any], speaker: str) -> list[dict[str, Any]]:
     )
     for key in asked if speaker == "user" else answered:
         if isinstance(found.get(key), str | Mapping | list) and (held := messages_in(found[key], speaker)):
-            return head + held
+            return head + _ended(held, found)
+    if "role" in found:  # a message that says nothing
+        return head
     values = [value for value in found.values() if isinstance(value, str) and value.strip()]
     if len(found) == 1 and not values:  # {"kwargs": {"query": …}}
         return head + [
@@ -291,6 +300,14 @@ def _in_object(found: Mapping[str, Any], speaker: str) -> list[dict[str, Any]]:
             for one in _in_object(value, speaker)
         ]
     return head + ([{"role": speaker, "content": values[0]}] if len(found) == 1 else [])
+
+
+def _ended(held: list[dict[str, Any]], found: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Add why a reply ended where that stands beside it."""
+    finish = next((found[name] for name in FINISHES if found.get(name)), None)
+    if finish and held[-1]["role"] == "assistant":
+        held[-1].setdefault("finish_reason", finish)
+    return held
 
 
 def _unparted(prompt: object) -> object:
@@ -306,10 +323,14 @@ def _of_choice(choice: object, speaker: str, whole: Mapping[str, Any]) -> list[d
     if not isinstance(choice, Mapping):
         return []
     inner = next((choice[key] for key in ("message", "content", "text") if choice.get(key)), None)
-    held = messages_in(inner, speaker)
     about = choice.get("generation_info") if isinstance(choice.get("generation_info"), Mapping) else choice
     finish = next((about[key] for key in FINISHES if about and about.get(key)), None)
     model = whole.get("model") or whole.get("modelVersion")
+    grounding = choice.get("groundingMetadata")
+    chunks = (grounding.get("groundingChunks") if isinstance(grounding, Mapping) else None) or ()
     known = {"finish_reason": finish, "model": model if isinstance(model, str) else None}
+    known["evidence"] = [one for one in chunks if isinstance(one, Mapping) and "retrievedContext" in one]
     known = {key: value for key, value in known.items() if value}
+    empty = [{"role": "assistant", "content": ""}] if finish else []  # stopped by a filter before any text
+    held = messages_in(inner, speaker) or empty
     return [{**known, **held[0]}, *held[1:]] if held else []

@@ -39,6 +39,7 @@ from dialeval.dialogues.formats.values import (
     feedback,
     feedback_in,
     moment,
+    named_column,
     plain_name,
 )
 
@@ -53,6 +54,7 @@ TIMES = (
     "created_at",
     "createdAt",
     "request_created_at",
+    "request_time",
     "createTime",
     "date",
     "startTime",
@@ -63,6 +65,12 @@ MODELS = (
     "provider.id",
 )
 NO_INPUT = "only the reply is in the log, not what it answers"
+
+
+def session_key(record: Mapping[str, Any]) -> str | None:
+    """Return the key under which a record names its conversation."""
+    names = [key for key, value in record.items() if isinstance(value, str | int) and value != ""]
+    return next((key for key in SESSIONS if key in names), None) or named_column(names, "id", 2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +122,8 @@ class Logged:
         call.before = turns_in(found(record, *self.asked), "user")
         answer = found(record, *self.answered)
         failed = found(record, *_ERRORS)
-        after = [] if failed else turns_in(answer, "assistant")
+        asked_only = answer is record and "choices" not in record
+        after = [] if failed or asked_only else turns_in(answer, "assistant")
         if not after or not (call.before or self.single):
             lost(
                 number, f"the request failed{_reason(failed)}" if failed else "no question or no answer in it"
@@ -181,7 +190,7 @@ _NAMES = (
 )
 _ERRORS = (
     *("error", "response.error", "response.body.error", "response_body.error", "result.error"),
-    *("output.outputBodyJson.error", "errorCode", "response.promptFeedback.blockReason"),
+    *("output.outputBodyJson.error", "errorCode", "error_str"),
 )
 _CHATS = ("messages", "contents", "input", "prompt")
 
@@ -311,14 +320,13 @@ def _answered(before: list[Turn], answer: object, rest: Record, record: Record) 
 
 def _is_session(record: Record) -> bool:
     """Whether a prompt and its response belong to a session of several."""
-    named = first_of(record, *SESSIONS)
-    return isinstance(named, str | int) and "messages" not in record and _pair_keys(record) is not None
+    return session_key(record) is not None and "messages" not in record and _pair_keys(record) is not None
 
 
 def _join_sessions(records: Iterable[tuple[int, Record]], lost: Lost) -> Joined:
     rows = [(number, record) for number, record in records]
     keys = next((pair for _, record in rows if (pair := _pair_keys(record))), ("prompt", "response"))
-    name = next((key for _, record in rows[:1] for key in SESSIONS if first_of(record, key)), SESSIONS[0])
+    name = next((key for _, record in rows if (key := session_key(record))), SESSIONS[0])
     asked = "." if any(has_history(record) for _, record in rows) else str(keys[0])
     table = Logged("sessions", "", (asked,), (str(keys[1]),), (name,))
     yield from table.join(rows, lost)

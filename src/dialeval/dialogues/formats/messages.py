@@ -52,7 +52,7 @@ _ROLES = {
     **dict.fromkeys(("system", "developer"), "system"),
 }
 _TIMES = ("time", "timestamp", "created_at", "createdAt", "create_time", "created", "createTime", "received")
-FINISHES = ("finish_reason", "stop_reason", "finishReason", "stopReason")
+FINISHES = ("finish_reason", "stop_reason", "finishReason", "stopReason", "done_reason")
 _CALLS = ("tool_calls", "toolCalls", "function_call", "functionCall", "tools_called", "toolsCalled")
 _LIFTED = frozenset((*_TIMES, *FINISHES, *EVIDENCE, *_CALLS, "reactions"))
 _OURS = frozenset(("role", "content", "meta", "tool_call_id", "name", "model", "language", "refusal"))
@@ -104,6 +104,8 @@ def parse_message(item: object, number: int) -> list[Turn]:
     if speaker == "tool":
         return [*held.results, *_tool_turn(held, item, meta, fields)]
     refusal, text = item.get("refusal") or held.refusal, held.text
+    if text is None and isinstance(item.get("audio"), Mapping):  # OpenAI's spoken reply
+        text = text_of(item["audio"])
     if not text and isinstance(refusal, str) and refusal:
         text, fields["finish_reason"] = refusal, fields.get("finish_reason") or "refusal"
     if held.results and not (text or calls or held.evidence or meta.get("parts")):
@@ -116,7 +118,9 @@ def parse_message(item: object, number: int) -> list[Turn]:
 
 THOUGHT_IN_TEXT = "thought_in_text"
 """In the meta of a turn whose text held the model's thoughts, which were taken out of it."""
-_THOUGHT = re.compile(r"\s*<think>(.*?)</think>\s*", re.DOTALL)
+_THOUGHT = re.compile(
+    r"\s*(?:<think>|<details type=\"reasoning\".*?</summary>)(.*?)</(?:think|details)>\s*", re.DOTALL
+)
 _TAGGED = re.compile(r"\s*<tool_call>\s*(\{.*?\})\s*</tool_call>\s*", re.DOTALL)
 _RETURNED = re.compile(r"\s*<tool_response>\s*(.*?)\s*</tool_response>\s*", re.DOTALL)
 
@@ -198,7 +202,7 @@ def _replaced(turn: Turn, **fields: Any) -> Turn:
 _WRAPPED = {
     **dict.fromkeys(("functionCall", "function_call", "toolUse"), "tool_use"),
     **dict.fromkeys(("functionResponse", "function_response", "toolResult"), "tool_result"),
-    "toolInvocation": "dynamic-tool",
+    **dict.fromkeys(("toolInvocation", "tool_call"), "dynamic-tool"),  # Vercel's AI SDK 4, LibreChat
     "reasoningContent": "reasoning",
 }
 _CALL = frozenset(
@@ -293,7 +297,7 @@ class _Parts:
 
     def _take_invocation(self, part: Mapping[str, Any], kind: str) -> None:
         """Take the call of Vercel's AI SDK, which holds its result too."""
-        name = part.get("toolName") or kind.removeprefix("tool-")
+        name = part.get("toolName") or part.get("name") or kind.removeprefix("tool-")
         self.calls += tool_calls({**part, "name": name})
         failed = {"is_error": True, "output": part["errorText"]} if part.get("errorText") else {}
         if failed or any(part.get(key) is not None for key in ("output", "result")):
@@ -301,7 +305,7 @@ class _Parts:
 
 
 def _result_turn(part: Mapping[str, Any]) -> Turn:
-    keys = ("content", "response", "result", "output", "server_tool_call_response")
+    keys = ("content", "response", "result", "output", "tool_result", "server_tool_call_response")
     value = next((part[key] for key in keys if part.get(key) is not None), "")
     name = part.get("name") or part.get("toolName") or part.get("tool_name")
     ids = ("tool_use_id", "toolCallId", "tool_call_id", "toolUseId", "id")

@@ -69,6 +69,7 @@ class Overview:
         self.evidence += passages
         self.with_evidence += passages > 0
         self.notes.update([f"dialogue: {made.meta['note']}"] if "note" in made.meta else ())
+        self.notes.update([] if made.turns else ["dialogue: no message in it"])
         if self.dialogues <= _LANGUAGES:
             self.languages[dialogue_language(made) or "not known"] += 1
         if len(self.shown) < SHOWN:

@@ -370,7 +370,7 @@ def _read_plain(line: bytes) -> Dialogue | None:
     What is not plain ASCII may need composing, roles may go by other names, tool messages hold no text, and
     thoughts and calls may stand in tags.
     """
-    if not line.isascii() or (b"\\" in line and b"\\u" in line) or b"</t" in line:
+    if not line.isascii() or (b"\\" in line and b"\\u" in line) or b"</t" in line or b"</details" in line:
         return None
     try:
         dialogue = _decode(line)

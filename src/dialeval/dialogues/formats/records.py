@@ -162,7 +162,8 @@ def kept_of(record: Mapping[str, Any], *keys: str) -> dict[str, Any]:
     return {key: record[key] for key in keys if record.get(key) not in (None, "", [], {})}
 
 
-_TAG = re.compile(r"<(br|/p|/div|/li|/h\d)\b[^>]*>", re.IGNORECASE)
+_BREAK = re.compile(r"<(br|/p|/div|/li|/h\d)\b[^>]*>", re.IGNORECASE)
+_TAG = re.compile(r"</?[a-zA-Z][a-zA-Z0-9]*(\s[^>]*|/)?>")
 
 
 def plain_text(found: object) -> str | None:
@@ -170,12 +171,14 @@ def plain_text(found: object) -> str | None:
 
     >>> plain_text("<p>Hello &amp; welcome</p><p>Bye</p>"), plain_text("a < b")
     ('Hello & welcome\nBye', 'a < b')
+    >>> plain_text("See <https://example.org>")
+    'See <https://example.org>'
     """
     if not isinstance(found, str):
         return None
-    if not re.search(r"</?[a-zA-Z][^>]*>", found):
+    if not _TAG.search(found):
         return found
-    return html.unescape(re.sub(r"<[a-zA-Z/][^>]*>", "", _TAG.sub("\n", found))).strip()
+    return html.unescape(_TAG.sub("", _BREAK.sub("\n", found))).strip()
 
 
 def assemble(record: Record, turns_key: str, turns: list[Turn], **fields: Any) -> Dialogue:
@@ -212,7 +215,7 @@ def assemble(record: Record, turns_key: str, turns: list[Turn], **fields: Any) -
     return Dialogue(**(found | fields))
 
 
-_FIELDS = ("instructions", "system_prompt", "evidence", "feedback", "language")
+_FIELDS = ("instructions", "system_prompt", "preamble", "evidence", "feedback", "language")
 
 
 def _is_lifted(key: str, value: object) -> bool:
@@ -228,7 +231,7 @@ def system_of(record: Mapping[str, Any]) -> tuple[object, str | None]:
     blocks, or reads as one.
     """
     system, prompt = record.get("system", record.get("model")), None
-    for key in ("system", "instructions", "system_prompt"):
+    for key in ("system", "instructions", "system_prompt", "preamble"):
         given = record.get(key)
         if given and (key != "system" or is_prompt(given)):
             prompt = "\n".join(turn.text for turn in parse_message({"role": "system", "content": given}, 0))

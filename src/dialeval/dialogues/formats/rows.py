@@ -4,15 +4,16 @@ Rows are joined by what names their conversation and put in the order of their n
 often list the newest message first.
 """
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable
 from typing import Any
 
 import msgspec
 
-from dialeval.dialogues.dialogue import Turn
-from dialeval.dialogues.formats.chats import plain_message
-from dialeval.dialogues.formats.exchanges import SESSIONS, TIMES
+from dialeval.dialogues.dialogue import Dialogue, Turn
+from dialeval.dialogues.formats.chats import is_chunk, messages_in, plain_message
+from dialeval.dialogues.formats.exchanges import NO_INPUT, SESSIONS, TIMES, session_key
 from dialeval.dialogues.formats.records import (
     Joined,
     Lost,
@@ -21,42 +22,39 @@ from dialeval.dialogues.formats.records import (
     assemble,
     checked_calls,
     first_of,
+    kept_of,
     parse_messages,
 )
-from dialeval.dialogues.formats.values import instant, moment
+from dialeval.dialogues.formats.texts import spoken
+from dialeval.dialogues.formats.values import instant, moment, named_column, plain_name
 
-_ORDER = ("turn", "turn_id", "turn_index", "index", "position", "seq", "sequence", "message_index")
 _TIMES = (*TIMES, "create_time", "created", "received", "ts")
 
 
 def is_row(record: Record) -> bool:
     """Whether a record is one message that names its conversation."""
-    return chat_key(record) is not None and _as_message(record) is not None
-
-
-def chat_key(record: Record) -> str | None:
-    """Return the key under which a record names its conversation."""
-    return next((key for key in SESSIONS if isinstance(record.get(key), str | int)), None)
+    return session_key(record) is not None and _as_message(record) is not None
 
 
 def _as_message(record: Record) -> dict[str, Any] | None:
-    made = plain_message({key: value for key, value in record.items() if key not in SESSIONS})
+    named = (*SESSIONS, session_key(record))
+    made = plain_message({key: value for key, value in record.items() if key not in named})
     known = made and (made.get("content") is not None or made.get("tool_calls") or "blocks" in made)
     return made if known or (made and "parts" in made) else None
 
 
-def join_rows(records: Iterable[tuple[int, Record]], lost: Lost) -> Joined:
+def join_rows(records: Iterable[tuple[int, Record]], lost: Lost, key: str | None = None) -> Joined:
     """Yield the conversations that rows make up, each with the line of its first row."""
     chats: dict[str, list[tuple[int, Record]]] = defaultdict(list)
-    key = None
     for number, record in records:
-        key = key or chat_key(record)
+        key = key or session_key(record)
         name, message = record.get(str(key)), _as_message(record)
         if name in (None, "") or not message:
             lost(number, f"no {key}" if message else "no speaker or no text")
             continue
-        times = {name: record[name] for name in (*_ORDER, *_TIMES) if name in record}
-        chats[str(name)].append((number, {**times, **message}))
+        order, time = (named_column(record, what) for what in ("turn", "time"))
+        known = {one: record[one] for one in (order, time) if one}
+        chats[str(name)].append((number, {**known, **message}))
     for name, said in chats.items():
         first, messages = said[0][0], in_order([message for _, message in said])
         model = next((m["model"] for m in messages if isinstance(m.get("model"), str)), None)
@@ -70,14 +68,15 @@ def in_order(messages: list[Record]) -> list[Record]:
     >>> in_order([{"content": "Bye", "ts": 1767225700}, {"content": "Hi", "ts": 1767225600}])[0]["content"]
     'Hi'
     """
-    order = next((one for one in _ORDER if all(isinstance(m.get(one), int) for m in messages)), None)
-    if order:
+    order = named_column(messages[0] if messages else (), "turn")
+    if order and all(str(one.get(order)).isdigit() for one in messages):
         ordered = sorted(messages, key=lambda one: int(one[order]))
         return [{key: value for key, value in one.items() if key != order} for one in ordered]
-    times = [moment(first_of(one, *_TIMES)) for one in messages]
-    if not all(times):
-        return messages
+    named = named_column(messages[0] if messages else (), "time")
+    times = [moment(first_of(one, *_TIMES) or one.get(str(named))) for one in messages]
     pairs = [(instant(time), message) for time, message in zip(times, messages, strict=True)]
+    if not all(seconds for (seconds, _), _ in pairs):  # times in words say nothing of the order
+        return messages
     if pairs and pairs[0][0] > pairs[-1][0]:
         pairs.reverse()  # newest first; those of the same second stand the other way round too
     return [message for _, message in sorted(pairs, key=lambda pair: pair[0])]
@@ -96,23 +95,79 @@ def _as_bots(turns: list[Turn]) -> dict[str, str]:
 
 def _is_bare(record: Record) -> bool:
     beside = ("messages", "conversations")
-    return plain_message(record) is not None and not any(key in record for key in beside)
+    return is_chunk(record) or (
+        plain_message(record) is not None and not any(key in record for key in beside)
+    )
 
 
 def _join_bare(records: Iterable[tuple[int, Record]], lost: Lost) -> Joined:
-    """Read a file of messages that name no conversation as one."""
-    messages, first = list[Record](), 0
-    for number, record in records:
-        first = first or number
-        messages.append(record)
-    if messages:
-        turns = parse_messages(in_order(messages))
-        alone = turns and all(turn.speaker == "assistant" for turn in turns)
-        note = {"note": "only the reply is in the log, not what it answers"} if alone else {}
-        yield first, assemble(note, "", turns)
+    """Read a file of messages that name no conversation as one; of answers of an API alone, each is one."""
+    messages = [(number, record) for number, record in records]
+    if messages and is_chunk(messages[0][1]):
+        yield from _join_streams(messages, lost)
+        return
+    person = named_column(messages[0][1], "person") if messages else None
+    if person and len({str(record.get(person)) for _, record in messages}) > 1:
+        for chat in join_rows(messages, lost, person):
+            chat[1].meta["note"] = f"no message names its conversation: joined by {person}"
+            yield chat
+        return
+    made = [parse_messages([record]) for _, record in messages]
+    if all(turn.speaker == "assistant" for turns in made for turn in turns) and all(
+        "id" in record or "model" in record for _, record in messages
+    ):
+        for (number, record), turns in zip(messages, made, strict=True):
+            yield number, assemble({**kept_of(record, "id", "model"), "note": NO_INPUT}, "", turns)
+    else:
+        yield messages[0][0], assemble({}, "", parse_messages(in_order([record for _, record in messages])))
 
 
+def _join_streams(pieces: list[tuple[int, Record]], lost: Lost) -> Joined:
+    """Put replies together that were streamed; each ends where its last piece says so, or the id changes."""
+    streams: list[list[tuple[int, Record]]] = []
+    ended = True
+    for number, piece in pieces:
+        if ended or piece.get("id") != streams[-1][0][1].get("id"):
+            streams.append([])
+        streams[-1].append((number, piece))
+        ended = piece.get("done") is True or piece.get("type") == "message_stop"
+    for stream in streams:
+        about = {**kept_of(stream[0][1], "id", "model"), "note": NO_INPUT}
+        if turns := parse_messages(messages_in([piece for _, piece in stream], "assistant")):
+            yield stream[0][0], assemble(about, "", turns)
+        else:
+            lost(stream[0][0], "a piece of a stream that is no message")
+
+
+# A whole conversation in one text
+
+
+def _spoken_in(record: Record) -> tuple[str, list[Turn]] | None:
+    """Return the key of a transcript with both sides in it, and its turns; a message is none."""
+    for key, value in record.items() if plain_message(record) is None else ():
+        if isinstance(value, str) and _TRANSCRIPT.fullmatch(plain_name(str(key))):
+            turns = spoken(value.strip().splitlines())
+            if {turn.speaker for turn in turns} >= {"user", "assistant"}:
+                return key, turns
+    return None
+
+
+def _from_transcript(record: Record) -> Dialogue:
+    key, turns = _spoken_in(record) or ("transcript", [])
+    return assemble(record, key, turns)
+
+
+_TRANSCRIPT = re.compile(
+    r"((full|chat|call|conversation)_)?(transcript|conversation|dialogue|dialog|chat|text)(_text)?"
+)
 SHAPES = (
+    RecordShape(
+        "transcript",
+        "a conversation in one text a record: User: and Bot: lines under transcript, conversation, …",
+        ("transcript", "conversation"),
+        _spoken_in,
+        _from_transcript,
+    ),
     RecordShape(
         "rows",
         "one turn a record, with conversation_id, role and content",

@@ -114,9 +114,11 @@ def _nearest(record: Record) -> str:
 
 
 def as_record(found: object) -> object:
-    """Return a record as an object: a list of messages is a conversation."""
+    """Return a record as an object: a list of messages is a conversation, and so is one of texts."""
     if isinstance(found, list | tuple) and found and all(plain_message(one) is not None for one in found):
         return {"messages": list(found)}
+    if isinstance(found, list) and len(found) > 1 and all(isinstance(one, str) for one in found):
+        return {"data": found, "note": "roles guessed: every second text is a reply"}
     return dict(found) if isinstance(found, Mapping) and not isinstance(found, dict) else found
 
 
@@ -135,7 +137,7 @@ def unwrapped(record: object) -> list[Any] | None:
     if not isinstance(record, dict):
         return None
     if "id" not in record and _fit(listed := record.get("messages"), ("rows",)):
-        return list(listed or ())
+        return None if any(not shape.general for shape in fitting(record)) else list(listed or ())
     if _fits(record):
         return None
     for key in (*_ENVELOPES, *(key for key in record if key not in _ENVELOPES)):
@@ -270,6 +272,8 @@ def dialogues_of(
         for one in made:
             read_any = True
             yield number, one
+        if not made:
+            lost(number, "a conversation without a message")
     lost.say()
 
 

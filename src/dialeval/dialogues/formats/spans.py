@@ -247,6 +247,8 @@ def _event_messages(span: Mapping[str, Any]) -> tuple[list[dict[str, Any]], list
         said = _typed(decoded(event.get("body")))
         body = {**_attributes(event), **(said if isinstance(said, Mapping) else {})}
         plain = _stripped(body, "gen_ai.event.")
+        whole = decoded(plain.get("content"))  # Azure: all of the body as JSON in one attribute
+        plain |= whole if isinstance(whole, Mapping) else {}
         if name == "gen_ai.choice":
             message = decoded(plain.get("message"))
             spoken = message if isinstance(message, Mapping) else {"content": message or plain.get("content")}

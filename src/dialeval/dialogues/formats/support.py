@@ -5,6 +5,7 @@ a channel or a workspace. Platforms whose exports only name things differently a
 """
 
 import html
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -13,7 +14,7 @@ from typing import Any
 import msgspec
 
 from dialeval import files
-from dialeval.dialogues.dialogue import Dialogue, ToolCall, Turn, clean_turn
+from dialeval.dialogues.dialogue import Dialogue, ToolCall, Turn, clean_turn, takes_part
 from dialeval.dialogues.formats.records import (
     Joined,
     Lost,
@@ -22,6 +23,7 @@ from dialeval.dialogues.formats.records import (
     assemble,
     at,
     first_of,
+    found,
     has_items,
     kept_of,
     plain_text,
@@ -32,32 +34,33 @@ from dialeval.dialogues.formats.values import feedback, moment, reactions
 from dialeval.errors import DataError
 
 
-def _said(speaker: str, text: object, when: object = None, name: object = None, **meta: Any) -> Turn:
-    made = clean_turn(speaker, plain_text(text) if text is not None else None, meta)
+def _said(speaker: str, text: str | None, when: object = None, name: object = None, **meta: Any) -> Turn:
+    made = clean_turn(speaker, text, meta)
     return msgspec.structs.replace(made, time=moment(when), name=name if isinstance(name, str) else None)
 
 
 # Rasa
 
 
-def _from_rasa(record: Record) -> Dialogue:
-    turns: list[Turn] = []
+def _from_rasa(record: Record) -> list[Dialogue]:
+    """Return the sessions of a tracker, each a dialogue; those without any message are left out."""
+    sessions: list[list[Turn]] = [[]]
     for event in record["events"] or ():
-        kind, when = event.get("event"), event.get("timestamp")
+        kind, when, turns = event.get("event"), event.get("timestamp"), sessions[-1]
         if kind in ("restart", "session_started"):
-            continue
-        if kind == "user" and event.get("text") is not None:
+            sessions.append([])
+        elif kind == "user" and event.get("text") is not None:
             data = event.get("parse_data") if isinstance(event.get("parse_data"), Mapping) else {}
             intent = (data or {}).get("intent")
             named = {"intent": intent["name"]} if isinstance(intent, Mapping) and intent.get("name") else {}
-            turns.append(_said("user", event["text"], when, **named))
+            turns.append(_said("user", plain_text(event["text"]), when, **named))
         elif kind == "bot":
             data = event.get("data") if isinstance(event.get("data"), Mapping) else {}
             kept = {key: value for key, value in (data or {}).items() if value}
             turns.append(
                 _said(
                     "assistant",
-                    event.get("text") or ("" if kept else None),
+                    plain_text(event.get("text")) or ("" if kept else None),
                     when,
                     **({"data": kept} if kept else {}),
                 )
@@ -66,7 +69,12 @@ def _from_rasa(record: Record) -> Dialogue:
             call = ToolCall(str(event["name"]))
             turns.append(msgspec.structs.replace(_said("assistant", "", when), tool_calls=(call,)))
     kept = kept_of(record, "slots", "latest_input_channel", "active_loop")
-    return assemble({"id": record.get("sender_id"), **kept}, "events", turns)
+    name, said = (
+        str(record.get("sender_id") or ""),
+        [turns for turns in sessions if any(map(takes_part, turns))],
+    )
+    ids = [f"{name}-{number}" if name and number > 1 else name for number in range(1, len(said) + 1)]
+    return [assemble({"id": key, **kept}, "", turns) for key, turns in zip(ids, said, strict=True)]
 
 
 def _join_events(records: Iterable[tuple[int, Record]], lost: Lost) -> Joined:
@@ -78,7 +86,8 @@ def _join_events(records: Iterable[tuple[int, Record]], lost: Lost) -> Joined:
         else:
             trackers[str(record["sender_id"])].append((number, record))
     for name, some in trackers.items():
-        yield some[0][0], _from_rasa({"sender_id": name, "events": [event for _, event in some]})
+        for made in _from_rasa({"sender_id": name, "events": [event for _, event in some]}):
+            yield some[0][0], made
 
 
 def _is_custom(name: str) -> bool:
@@ -101,15 +110,27 @@ _ACTIVITIES = frozenset(
 
 
 def _is_activity(record: Record) -> bool:
-    return record.get("type") in _ACTIVITIES and isinstance(record.get("from"), Mapping)
+    first = next(_activities(record), record)
+    return first.get("type") in _ACTIVITIES and isinstance(first.get("from"), Mapping)
+
+
+def _activities(record: Record) -> Iterator[Record]:
+    """Yield the activities of a record: itself, or those of a row of Copilot Studio's transcripts."""
+    held = found(record, "activities", "content.activities")
+    if not isinstance(held, list):
+        yield record
+        return
+    names = ("conversationtranscriptid", "ConversationTranscriptId", "id", "name")
+    name = str(found(record, *names) or "")
+    yield from ({"conversation": {"id": name}, **one} for one in held if isinstance(one, Mapping))
 
 
 def _join_activities(records: Iterable[tuple[int, Record]], lost: Lost) -> Joined:
     """Put the messages of a conversation together; a bot is who says so, or who is written to first."""
     chats: dict[str, list[tuple[int, Record]]] = defaultdict(list)
     for number, record in records:
-        about = record.get("conversation")
-        chats[str(about.get("id") if isinstance(about, Mapping) else "")].append((number, record))
+        for one in _activities(record):
+            chats[str(at(one, "conversation.id") or "")].append((number, one))
     for name, activities in chats.items():
         said = [(number, one) for number, one in activities if one.get("type") == "message"]
         skipped = len(activities) - len(said)
@@ -119,7 +140,7 @@ def _join_activities(records: Iterable[tuple[int, Record]], lost: Lost) -> Joine
         turns = [
             _said(
                 roles[_account(one)],
-                first_of(one, "text", "speak", "summary") or card_text(one),
+                plain_text(first_of(one, "text", "speak", "summary") or card_text(one)),
                 first_of(one, "timestamp", "localTimestamp"),
                 one["from"].get("name"),
                 **({"attachments": one["attachments"]} if one.get("attachments") else {}),
@@ -149,8 +170,7 @@ def _rated(activity: Record) -> dict[str, float]:
 
 
 def _account(activity: Record) -> str:
-    found = activity["from"]
-    return str(found.get("id") or found.get("name") or "")
+    return str(first_of(activity["from"], "id", "name") or "")
 
 
 def _sides(said: list[Record]) -> tuple[dict[str, str], dict[str, Any]]:
@@ -207,7 +227,7 @@ def _join_slack(records: Iterable[tuple[int, Record]], lost: Lost) -> Joined:
         turns = [
             _said(
                 "assistant" if _is_bot(one) else ("user" if bots else _person(one)),
-                html.unescape(str(one.get("text") or _block_text(one.get("blocks")))),
+                _slack_text(str(one.get("text") or _block_text(one.get("blocks")))),
                 float(one["ts"]),
                 _person(one),
             )
@@ -250,6 +270,19 @@ def _slack_list(path: Path) -> list[Record]:
         return msgspec.json.decode(path.read_bytes(), type=list[dict[str, Any]])
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise DataError(f"no list of objects: {error}", file=path) from None
+
+
+_LINK = re.compile(r"<([@#!]?)([^<>|]+)(?:\|([^<>]*))?>")
+
+
+def _slack_text(text: str) -> str:
+    """Return a text without Slack's markup: a link is what it shows, a mention its name.
+
+    >>> _slack_text("Ask <@U1|ann> or see <https://example.org|the page>, 1 &lt; 2")
+    'Ask @ann or see the page, 1 < 2'
+    """
+    plain = _LINK.sub(lambda one: one[1].replace("!", "@") + (one[3] or one[2]), text)
+    return html.unescape(plain)
 
 
 def _block_text(blocks: Any) -> str:

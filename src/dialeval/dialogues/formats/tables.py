@@ -3,9 +3,10 @@
 import csv
 import json
 import math
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields
-from itertools import chain, islice, repeat
+from itertools import chain, islice, pairwise, repeat
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -13,6 +14,7 @@ from dialeval import files
 from dialeval.dialogues.dialogue import Dialogue
 from dialeval.dialogues.formats.messages import is_lifted, role
 from dialeval.dialogues.formats.records import RecordShape
+from dialeval.dialogues.formats.rows import in_order
 from dialeval.dialogues.formats.shapes import (
     Numbered,
     Tell,
@@ -22,44 +24,13 @@ from dialeval.dialogues.formats.shapes import (
     parse_record,
     shape_named,
 )
-from dialeval.dialogues.formats.values import decoded, feedback_name, plain_name
+from dialeval.dialogues.formats.values import decoded, feedback_name, named_column, plain_name
 from dialeval.errors import DataError, UsageError
 from dialeval.scores.columns import to_number, unguard_cell
 from dialeval.scores.table import refuse_twins
 
-_GUESSES = {
-    "id": (
-        *(
-            "dialogue_id",
-            "conversation_id",
-            "dialog_id",
-            "session_id",
-            "chat_id",
-            "conversation",
-            "thread_id",
-        ),
-        *("ticket_id", "ticket", "contact_id", "id"),
-    ),
-    "speaker": (
-        *(
-            "speaker",
-            "role",
-            "sender_type",
-            "author_type",
-            "author_role",
-            "participant_role",
-            "sender",
-            "from",
-        ),
-        *("author", "participant", "direction"),
-    ),
-    "text": (
-        *("text", "content", "message", "utterance", "body", "comment", "plain_body", "message_body"),
-        *("comment_body", "message_text"),
-    ),
-    "turn": ("turn", "turn_id", "index", "position", "utt_idx"),
-    "system": ("system", "model", "bot"),
-}
+_GUESSED = ("id", "speaker", "text", "turn", "system", "time")
+_AHEAD = 20_000  # rows that are looked at for dialogues whose rows do not stand together
 OURS = ("dialogue_id", "turn", "speaker", "text", "system", "references", "meta")
 
 
@@ -109,13 +80,17 @@ def read_csv(path: str | Path, delimiter: str, how: TableReading) -> Numbered:
     """Yield the dialogues of a table: one turn a row, rows of a dialogue together, or one dialogue a row."""
     csv.field_size_limit(files.max_record())
     with files.open_binary(path) as file:
-        reader = csv.DictReader(_text_lines(path, file), delimiter=delimiter, strict=True)
+        lines = _text_lines(path, file)
+        first = next(lines, "")
+        if delimiter == "," and "," not in first:  # spreadsheets in many languages write semicolons
+            delimiter = next((mark for mark in (";", "\t") if mark in first), delimiter)
+        reader = csv.DictReader(chain((first,), lines), delimiter=delimiter, strict=True)
         try:
             header = list(reader.fieldnames or ())
             refuse_twins(path, header, 1)
             rows = ((reader.line_num, row) for row in reader)
             if header == list(OURS):
-                yield from _group(path, rows, header, how.columns, ours=True)
+                yield from _group(path, rows, header, how, ours=True)
             else:
                 yield from read_rows(path, header, rows, how)
         except csv.Error as error:
@@ -205,7 +180,7 @@ def read_rows(
     refuse_twins(path, header)
     if how.columns is not None:
         how.take("table")
-        yield from _group(path, rows, header, how.columns, ours=False)
+        yield from _group(path, rows, header, how, ours=False)
         return
     stream = iter(rows)
     first = next(stream, None)
@@ -217,7 +192,7 @@ def read_rows(
     shape = how.shape or _row_shape(header, _cells(first[1]))
     if shape is None:
         how.take("table")
-        yield from _group(path, rows, header, how.columns, ours=False)
+        yield from _group(path, rows, header, how, ours=False)
         return
     records = ((number, _cells(row)) for number, row in rows)
     yield from dialogues_of(records, path, how.shape, how.tell, lenient=how.lenient, took=how.took)
@@ -227,8 +202,8 @@ def _row_shape(header: list[str], row: dict[str, Any]) -> RecordShape | None:
     """Return the shape of rows that are more than a turn; None for a table of turns."""
     if holds_dialogues(header, None):
         return fitting(row)[0] if fitting(row) else shape_named("messages")
-    names = {plain_name(name) for name in header}
-    turns = all(not names.isdisjoint(_GUESSES[key]) for key in ("id", "speaker", "text"))
+    turns = all(named_column(header, key) for key in ("id", "speaker", "text"))
+    names = map(plain_name, header)
     whole = any(isinstance(cell, dict) for cell in row.values()) or "is_bot" in names  # a message in a cell
     found = [shape for shape in fitting(row) if shape.name not in ("bare", "predictions")]
     found = [shape for shape in found if shape.name != "rows" or (whole and not turns)]
@@ -291,13 +266,13 @@ def _group(
     path: str | Path,
     rows: Iterable[tuple[int, dict[str, Any]]],
     header: list[str],
-    columns: TurnColumns | None,
+    how: TableReading,
     *,
     ours: bool,
 ) -> Numbered:
-    names = _columns(path, header, columns or TurnColumns())
+    names = _columns(path, header, how.columns or TurnColumns())
     begin, group, size, most = 0, list[dict[str, Any]](), 0, files.max_record()
-    for line, row in rows:
+    for line, row in rows if ours else _together(path, rows, names["id"], how):
         if None in row or None in list(row):
             raise DataError(
                 f"{len(header)} cells are expected", file=path, line=line, fix="quote cells with commas"
@@ -318,12 +293,30 @@ def _group(
         yield begin, _turns(path, begin, group, names, ours)
 
 
+def _together(
+    path: str | Path, rows: Iterable[tuple[int, dict[str, Any]]], name: str, how: TableReading
+) -> Iterable[tuple[int, dict[str, Any]]]:
+    """Return rows with those of a dialogue together; only where they are not, all are held in memory."""
+    stream = iter(rows)
+    ahead = list(islice(stream, _AHEAD))
+    ids = [row.get(name) for _, row in ahead]
+    changes = sum(one != other for one, other in pairwise(ids)) + 1
+    if changes <= len(set(ids)):
+        return chain(ahead, stream)
+    if how.tell:
+        how.tell(f"{path}: rows of a dialogue do not stand together, joined by {name}")
+    chats: dict[Any, list[tuple[int, dict[str, Any]]]] = defaultdict(list)
+    for one in chain(ahead, stream):
+        chats[one[1].get(name)].append(one)
+    return chain.from_iterable(chats.values())
+
+
 def _columns(path: str | Path, header: list[str], columns: TurnColumns) -> dict[str, str]:
-    found = {}
-    plain = {plain_name(name): name for name in reversed(header)}
-    for key, guesses in _GUESSES.items():
-        named = getattr(columns, key)
-        column = named or next((plain[name] for name in guesses if name in plain), None)
+    found: dict[str, str] = {}
+    for key in _GUESSED:
+        named = getattr(columns, key, None)
+        free = [name for name in header if name not in found.values()]
+        column = named or named_column(free, key)
         if (named and named not in header) or (column is None and key in ("id", "speaker", "text")):
             raise DataError(
                 f"no column for the {key}; the file has: {', '.join(header) or 'no header'}",
@@ -349,12 +342,16 @@ def _turns(
             rows = [rows[place] for place in sorted(range(len(rows)), key=numbers.__getitem__)]
         except (TypeError, ValueError):
             raise DataError("not a turn number", file=path, line=line, field=names["turn"]) from None
+    elif "time" in names:
+        rows = [one["row"] for one in in_order([{"time": row[names["time"]], "row": row} for row in rows])]
     shown = rows if ours else [row for row in rows if not _is_internal(row)] or rows
     hidden, rows = len(rows) - len(shown), shown
     first, record = rows[0], dict[str, Any](references={}, meta={})
     record["meta"] |= {"note": "internal notes left out"} if hidden else {}
     record["id"], record["system"] = first[names["id"]], first.get(names.get("system", "")) or None
     record["messages"] = [{"role": row[names["speaker"]], "content": row[names["text"]]} for row in rows]
+    for message, row in zip(record["messages"], rows, strict=True):
+        message.update({"time": row[names["time"]]} if row.get(names.get("time", "")) else {})
     if ours:
         try:
             _restore(record, rows)

@@ -7,7 +7,7 @@ are apart by a blank line, unless blank lines stand between all turns.
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import msgspec
@@ -47,6 +47,7 @@ _DATED = re.compile(
     rf"\u200e?(?:\[(?P<a>{_DATE}|{_TIME})\]|(?P<b>{_DATE})(?: [-\u2013]|,)?)"
     r" (?:(?P<who>[^:]{1,60}?)\s?: )?(?P<text>.*)"
 )
+_PLACEHOLDER = re.compile(r"\u200e.*|<[^<>]+>")  # image omitted, <Media omitted>, in any language
 _HEADING = re.compile(r"(?:<\|im_start\|>|#{1,4}\s+|\*\*)(?P<who>[A-Za-z]+):?(?:\*\*)?:?\s*")
 _SLACK = re.compile(
     r"(?P<who>[^\[\]:]{1,40}?)(?P<app>\s?APP)?\s{1,2}\[?(?P<when>\d{1,2}:\d{2}(?:\s?[AP]M)?)\]?$"
@@ -96,18 +97,18 @@ def _transcripts(path: str | Path, lines: Iterator[tuple[int, str]], tell: Tell 
     if first is None:
         return
     second = next(blocks, None)
-    parsed = [_spoken(*one) for one in (first, second) if one is not None]
+    parsed = [spoken(one[1]) for one in (first, second) if one is not None]
     apart = len(parsed) == 2 and all(len(turns) == 1 for turns in parsed)
     if apart and parsed[0][0].speaker != parsed[1][0].speaker:
         if tell:
             tell(f"{path}: a blank line stands after every turn: read as one dialogue")
         everything = [line for block in (first, second, *blocks) if block for line in (*block[1], "")]
-        yield first[0], Dialogue("", tuple(_checked(path, first[0], _spoken(first[0], everything))))
+        yield first[0], Dialogue("", tuple(_checked(path, first[0], spoken(everything))))
         return
     doubtful: Counter[str] = Counter()
     held: tuple[int, list[Turn]] | None = None
     for begin, block in _again(first, second, blocks):
-        turns = _spoken(begin, block, doubtful)
+        turns = spoken(block, doubtful)
         if turns and not turns[0].speaker and held is not None:  # a paragraph of the turn before
             last = held[1][-1]
             held[1][-1] = clean_turn(last.speaker, f"{last.text}\n\n{turns[0].text}")
@@ -158,7 +159,7 @@ def _checked(path: str | Path, line: int, turns: list[Turn]) -> list[Turn]:
     return turns
 
 
-def _spoken(begin: int, block: list[str], doubtful: Counter[str] | None = None) -> list[Turn]:
+def spoken(block: list[str], doubtful: Counter[str] | None = None) -> list[Turn]:
     """Split a block of lines into turns; what comes before the first speaker has the speaker ""."""
     found = [_SPEAKER.match(line) for line in block]
     known = any(match and _known(match[1]) for match in found)
@@ -186,20 +187,32 @@ def _known(name: str) -> bool:
 # WhatsApp and Slack: who spoke when stands before every message
 
 
-def _whole(said: list[tuple[str, str, str]], path: str | Path, tell: Tell | None, what: str) -> Numbered:
+_BOT = re.compile(r"\b(bot|assistant|support|service|help ?desk|ai)\b", re.IGNORECASE)
+
+
+def _whole(
+    said: Sequence[tuple[str, str, str | None]], path: str | Path, tell: Tell | None, what: str
+) -> Numbered:
     """Make one dialogue of (speaker, time, text); people keep their names, bots are found by theirs."""
-    bots = {who for who, _, _ in said if re.search(r"\b(bot|assistant|support|ai)\b", who, re.IGNORECASE)}
     people = list(dict.fromkeys(who for who, _, _ in said))
-    if tell and bots and len(people) > len(bots) and not any(map(_known, people)):
+    answers = "assistant" in map(role, people)
+    sides = {who: role(who) if answers else _speaker(who) for who in people}
+    others = [who for who in people if not _known(who)]
+    bots = [] if "assistant" in sides.values() else [who for who in others if _BOT.search(who)]
+    if bots or "assistant" in sides.values():
+        sides |= {who: "assistant" if who in bots else "user" for who in others}
+    left_out = sum(text is None for _, _, text in said)
+    if tell and bots and len(people) > len(bots):
         tell(f"{path}: {what} text: roles guessed by name, {', '.join(sorted(bots))} is the bot")
-    known = any(role(who) in ("user", "assistant") for who in people)
+    elif tell and others == people and people[1:]:
+        tell(f"{path}: {what} text: no name says who the bot is: every turn but the first is scored")
+    if tell and left_out:
+        tell(f"{path}: {what} text: {left_out} attachments or notices left out")
     turns = []
     for who, when, text in said:
-        speaker = role(who) if "assistant" in map(role, people) else _speaker(who)
-        if bots and not known:
-            speaker = "assistant" if who in bots else "user"
-        name = who if speaker == who or not known else None
-        turns.append(msgspec.structs.replace(clean_turn(speaker, text), time=when or None, name=name))
+        name = who if who in others else None
+        made = msgspec.structs.replace(clean_turn(sides[who], text), time=when or None, name=name)
+        turns += [made] if text is not None else []
     if turns:
         yield 1, Dialogue("", tuple(turns))
 
@@ -208,18 +221,18 @@ def _speaker(name: str) -> str:
     return "assistant" if name.strip().lower() == "system" else role(name)
 
 
-def _dated(head: list[tuple[int, str]], rest: Iterator[tuple[int, str]]) -> list[tuple[str, str, str]]:
-    said: list[tuple[str, str, str]] = []
+def _dated(head: list[tuple[int, str]], rest: Iterator[tuple[int, str]]) -> list[tuple[str, str, str | None]]:
+    """Read messages behind their times; the text of one that stands for a file, or a notice, is None."""
+    said: list[tuple[str, str, str | None]] = []
     for number, line in _chained(head, rest):
         match = _DATED.fullmatch(line)
         notice = number == 1 and match and match["text"].startswith("\u200e")  # of encryption, on iPhones
         if match and match["who"] and not notice:
-            said.append(
-                (match["who"].strip("\u200e "), match["a"] or match["b"], match["text"].strip("\u200e"))
-            )
+            held = None if _PLACEHOLDER.fullmatch(match["text"]) else match["text"]
+            said.append((match["who"].strip("\u200e "), match["a"] or match["b"], held))
         elif not match and said:
             who, when, text = said[-1]
-            said[-1] = who, when, f"{text}\n{line}"
+            said[-1] = who, when, line if text is None else f"{text}\n{line}"
     return said  # a line with a date and no speaker tells of encryption, or who joined
 
 

@@ -45,7 +45,7 @@ from dialeval.dialogues.formats.values import (
 )
 
 _UNNAMED = re.compile(r"record \d+")  # a record without an id: its content is its name
-_BY_MODELS = ("EVAL", "LLM", "CODE", "LLM_JUDGE", "AI_JUDGE")
+_BY_MODELS = ("EVAL", "LLM", "CODE", "LLM_JUDGE", "AI_JUDGE", "ONLINE_SCORING")
 _BY_USERS = re.compile(r"user|thumb|feedback|rating|csat|satisf|resolved|helpful|like|nps", re.IGNORECASE)
 
 
@@ -366,16 +366,18 @@ _MODELS = (
     ),
     *(f"{where}.{key}" for where in _ABOUT for key in ("ls_model_name", "model_name", "model")),
 )
-_SCORES = ("scores", "feedback", "feedback_stats", "summary.weave.feedback")
+_SCORES = ("scores", "feedback", "feedback_stats", "feedback_scores", "summary.weave.feedback")
 
 
 def _is_langfuse(record: Record) -> bool:
+    if any(one.fits(record) for one in TRACED):
+        return False
     if isinstance(record.get("trace"), Mapping) and has_list(record, "observations"):
         return True
     if has_list(record, "traces") and isinstance(decoded(record.get("traces")), list):
         return all("input" in one and "output" in one for one in decoded(record["traces"])[:1])
     if re.fullmatch(_LANGFUSE_TYPES, str(record.get("type"))) and first_of(record, "traceId", "trace_id"):
-        return "run_type" not in record
+        return True
     keys = (
         "sessionId",
         "session_id",
@@ -391,7 +393,6 @@ def _is_langfuse(record: Record) -> bool:
         ("input" in record and "output" in record)
         and any(key in record for key in keys)
         and any(key in record for key in about)
-        and "run_type" not in record
     )
 
 

@@ -86,12 +86,11 @@ class Transcript:
 
     def fits(self, record: Record) -> bool:
         """Whether a record is such a conversation, or a page of messages of some."""
-        first = list(islice(self._entries(record), 8))
+        first = list(islice((one for some in _tickets(record) for one in self._entries(some)), 8))
         said = any(found(one, *self.who) is not None and found(one, *self.said) for one in first)
         return said and all(any(at(one, path) is not None for one in first) for path in self.inside)
 
     def _entries(self, record: Record) -> Iterator[Record]:
-        record = _zendesk_audits(record) if "audits" in record else record
         for path in self.items:
             held = at(record, path)
             if isinstance(held, Mapping) and found(held, *self.said):  # Intercom's first message
@@ -100,6 +99,9 @@ class Transcript:
 
     def parse(self, record: Record) -> list[Dialogue]:
         """Return the conversations of a record; entries that are no messages are counted in their note."""
+        return [made for one in _tickets(record) for made in self._parsed(one)]
+
+    def _parsed(self, record: Record) -> list[Dialogue]:
         roles, guess = self.accounts(record)
         chats: dict[str, list[Record]] = defaultdict(list)
         hidden = dropped = 0
@@ -195,15 +197,25 @@ def _zendesk_accounts(record: Record) -> Accounts:
     return roles, "roles guessed: who wrote first is the customer" if guessed else None
 
 
-def _zendesk_audits(record: Record) -> Record:
-    """Return a ticket whose comments stand among the events of its audits with them as a list."""
-    events = (
-        {**kept_of(audit, "author_id", "created_at"), **event}
-        for audit in record.get("audits") or ()
-        for event in audit.get("events") or ()
-        if isinstance(event, Mapping) and event.get("type") == "Comment"
-    )
-    return {**record, "comments": list(events)} if record.get("audits") else record
+def _tickets(record: Record) -> list[Record]:
+    """Return a record, or where Zendesk's comments stand among events, tickets with them as a list.
+
+    A ticket has audits with events; an incremental export has events of many tickets, each with its children.
+    """
+    groups = record.get("audits") or record.get("ticket_events")
+    if not isinstance(groups, list):
+        return [record]
+    tickets: dict[Any, Record] = {}
+    for group in groups:
+        ticket = tickets.setdefault(group.get("ticket_id"), {"id": group.get("ticket_id"), "comments": []})
+        for event in group.get("events") or group.get("child_events") or ():
+            if isinstance(event, Mapping) and event.get("type", event.get("event_type")) == "Comment":
+                ticket["comments"].append({**kept_of(group, "author_id", "created_at"), **event})
+            elif isinstance(event, Mapping):
+                ticket |= kept_of(event, "requester_id", "subject", "status")
+    if "audits" in record:
+        return [{**record, "comments": [said for one in tickets.values() for said in one["comments"]]}]
+    return list(tickets.values())
 
 
 def _telegram_accounts(record: Record) -> Accounts:
@@ -230,7 +242,7 @@ SHAPES = tuple(
     RecordShape(
         one.name,
         one.what,
-        (*(path.partition(".")[0] for path in one.items), *one.inside, *one.who, "audits"),
+        (*(path.partition(".")[0] for path in one.items), *one.inside, *one.who, "audits", "ticket_events"),
         one.fits,
         one.parse,
     )

@@ -34,7 +34,17 @@ _BAD = frozenset(
         *("false", "-1", "👎", "unsatisfied"),
     )
 )
-_TEXTS = ("text", "page_content", "pageContent", "content", "document.content", "passage", "snippet", "chunk")
+_TEXTS = (
+    "text",
+    "page_content",
+    "pageContent",
+    "content",
+    "document.content",
+    "passage",
+    "snippet",
+    "chunk",
+    "document",
+)
 _SOURCES = ("source", "title", "document.id", "file_name", "filename", "doc_uri", "url", "uri", "id", "id_")
 
 
@@ -47,6 +57,47 @@ def plain_name(key: str) -> str:
     """
     apart = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", key)
     return re.sub(r"[^a-z0-9+]+", "_", apart.lower()).strip("_")
+
+
+_NUMBER = "_?(id|uuid|sid|key|no|number|ref)"
+_COLUMNS = {
+    "id": (
+        rf"(dialogue|dialog|conversation|conv|session|chat|thread){_NUMBER}|conversation|session|dialogue",
+        rf"(ticket|contact|case|interaction){_NUMBER}|ticket",
+        "id",
+    ),
+    "speaker": (
+        "speaker|role",
+        "(speaker|sender|author|participant|actor)_(role|type|kind)",
+        *("sender", "from", "author", "participant", "direction", "actor|(speaker|sender|author)_name"),
+    ),
+    "text": (
+        *("text", "content", "message", "utterance", "body", "comment", "plain_body"),
+        "(message|msg|utterance|comment|turn)_(text|body|content)",
+    ),
+    "turn": (
+        "turn|turn_id|index|position|seq|sequence",
+        "(turn|message|msg|utterance|utt|seq|sequence)_(index|idx|no|num|number|order|position)",
+    ),
+    "system": ("system", "model", "bot"),
+    "person": ("(user|customer|client|visitor|account)_?(id|uuid|name|email|phone)|email|phone",),
+    "time": (
+        "time|timestamp|ts|date|datetime|date_time|time_stamp",
+        "(created|sent|received|posted)(_(at|on|time|date))?|(message|event|create|start)_(time|date|timestamp)",
+    ),
+}
+_PATTERNS = {what: tuple(map(re.compile, some)) for what, some in _COLUMNS.items()}
+
+
+def named_column(names: Iterable[str], what: str, rank: int | None = None) -> str | None:
+    """Return the name of a column, or key, that holds something by its usual names; the first `rank` of them.
+
+    >>> named_column(["Sent At", "ConversationID", "SeqNo"], "id"), named_column(["foo"], "text")
+    ('ConversationID', None)
+    """
+    plain = [(plain_name(name), name) for name in names]
+    ranked = ((pattern, one) for pattern in _PATTERNS[what][:rank] for one in plain)
+    return next((name for pattern, (known, name) in ranked if pattern.fullmatch(known)), None)
 
 
 def decoded(found: object) -> Any:
@@ -94,6 +145,7 @@ def instant(time: str | None) -> tuple[float, str]:
     >>> instant("2026-01-01T00:00:00.5Z") > instant("2026-01-01T01:00:00+01:00") > instant(None)
     True
     """
+    time = time and time.removesuffix(" UTC")  # as BigQuery writes it
     try:
         read = datetime.fromisoformat(time or "")
     except ValueError:
@@ -221,12 +273,16 @@ def _passage(one: Any) -> Passage:
         return one
     if not isinstance(one, Mapping):
         return Passage(clean_text(one if isinstance(one, str) else as_text(one))[0])
-    for key in ("document", "node", "data"):  # a hit: {"document": {…}, "score": …}
+    for key in ("document", "node", "data", "retrievedContext"):  # a hit: {"document": {…}, "score": …}
         one = one[key] if isinstance(one.get(key), Mapping) else one
     about = decoded(one.get("metadata"))
     about = about if isinstance(about, Mapping) else {}
     text = next((one[key] for key in _TEXTS if one.get(key)), None)
     source = next((where[key] for where in (one, about) for key in _SOURCES if where.get(key)), None)
+    if isinstance(source, Mapping):  # Open WebUI: {"source": {"name": …}, "document": [texts]}
+        source = source.get("name")
+    if isinstance(text, list) and all(isinstance(piece, str) for piece in text):
+        text = "\n".join(text)
     made = clean_text(as_text(text if text is not None else dict(one)))[0]
     return Passage(made, None if source is None else clean_text(str(source))[0])
 
@@ -276,8 +332,9 @@ def _arguments(given: object) -> dict[str, Any] | str:
 
 def text_of(part: Mapping[str, Any]) -> Any:
     """Return the text of a part of a message; None if it holds none."""
-    if isinstance(part.get("text"), str):
-        return part["text"]
+    for key in ("text", "transcript"):
+        if isinstance(part.get(key), str):
+            return part[key]
     if isinstance(part.get("text"), Mapping):  # Assistants API: {"text": {"value": …}}
         return part["text"].get("value")
     if isinstance(part.get("document"), Mapping):  # Cohere
