@@ -74,7 +74,7 @@ def test_stress_drift_and_repeats_need_no_labels(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("labels", "said"),
     [
-        ("d1,human:x,overall,3", "1 label of 'overall': nothing can be said from it"),
+        ("d1,human:x,overall,3", "only 1 label of 'overall': nothing can be estimated"),
         ("\n".join(f"d{i},human:x,overall,3" for i in range(30)), "all 30 labels of 'overall' are 3"),
         ("\n".join(f"x{i},human:x,overall,{i % 5}" for i in range(30)), "none of the 30 labelled units"),
         (

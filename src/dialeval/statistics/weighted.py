@@ -1,8 +1,7 @@
 """Correlations of many resamples at once, from how often each row was drawn.
 
-A bootstrap draws rows with replacement. Nobody has to gather those rows: the number of times each row was
-drawn (a matrix `weights`, resamples x rows, whole numbers) says the same, and every correlation can be
-written in those numbers.
+A bootstrap draws rows with replacement. The rows need not be gathered: every correlation can be written in
+the number of times each row was drawn (an integer matrix `weights`, resamples x rows).
 
 - Pearson: six weighted sums per source, one matrix product for all sources.
 - Spearman: rows are sorted once; the mid-rank of a value is a running sum of weights, and the variance of
@@ -11,12 +10,12 @@ written in those numbers.
   n² per resample. Instead, cut x into blocks and y into bins that never split a tie. Pairs that differ in
   block *and* bin are counted on the small grid of block x bin totals; only pairs within a block or within a
   bin need a dense sign matrix, and those are small. About n·√n work, nearly all of it in matrix products.
-  Beyond some ten thousand rows that is minutes. Then the form is expanded around equal weights and its
-  square term dropped, which is smaller than the linear one by the root of the number of clusters: one matrix
-  product with what each row contributes, found once by sorting.
+  Beyond some ten thousand rows that takes minutes. Then the form is expanded around equal weights without
+  its square term, which is smaller than the linear one by the root of the number of clusters: one matrix
+  product with the contribution of each row, found once by sorting.
 
 Leaving one cluster out (the jackknife of BCa) and swapping two metrics (the permutation test) are weights
-too, so the same three functions serve all of them. Rank sums are whole numbers and exact.
+too, so the same three functions serve all of them. Rank sums are integers and exact.
 """
 
 from collections.abc import Callable, Iterator
@@ -42,10 +41,10 @@ EXACT = 4096  # block totals below this keep float32 products exact: 4096² = 2�
 
 
 def kernel(method: str, columns: Floats, gold: Floats, *, first_order: bool = False) -> Kernel:
-    """A correlation of rows of `columns` (NaN = missing) with a complete `gold`, as a function of weights.
+    """Return a correlation of rows of `columns` (NaN = missing) with `gold`, as a function of weights.
 
-    `first_order` takes the linear part of Kendall's pair count: for many rows, and weights that are nearly
-    equal on the whole, as those of a bootstrap or jackknife are.
+    `first_order` uses the linear part of Kendall's pair count, for many rows and nearly equal weights, as in
+    a bootstrap or jackknife.
     """
     check_method(method)
     if method == "pearson":
@@ -65,7 +64,7 @@ def kernel(method: str, columns: Floats, gold: Floats, *, first_order: bool = Fa
 
 
 def _patterns(columns: Floats) -> Iterator[tuple[Places, Places]]:
-    """Sources that miss the same rows share their gold ranks: (sources, rows present)."""
+    """Yield groups of sources that miss the same rows, and so share gold ranks: (sources, rows present)."""
     present = ~np.isnan(columns)
     patterns: dict[bytes, list[int]] = {}
     for source, row in enumerate(present):
@@ -97,7 +96,7 @@ def _pearson(columns: Floats, gold: Floats) -> Kernel:
 
 
 def _centre_rows(columns: Floats) -> Floats:
-    """Each row to mean 0 and spread 1, missing kept: products of raw values would lose digits or overflow."""
+    """Scale each row to mean 0 and range 1: products of raw values would lose digits or overflow."""
     n = np.maximum((~np.isnan(columns)).sum(axis=1, keepdims=True), 1)
     centred = columns - np.nansum(columns / n, axis=1, keepdims=True)
     spread = np.nanmax(np.abs(centred), axis=1, keepdims=True, initial=0.0)
@@ -114,19 +113,19 @@ class Order:
 
     @classmethod
     def of(cls, values: Floats) -> "Order":
-        """Sort once; every resample reuses it."""
+        """Sort the values once for all resamples."""
         rows = np.argsort(values, kind="stable")
         ordered = values[rows]
         starts = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]]))
         return cls(rows, None if starts.size == rows.size else starts)
 
     def totals(self, weights: Integers) -> Integers:
-        """Weights summed over each group of ties, smallest value first."""
+        """Return the weights summed over each group of ties, smallest value first."""
         taken = weights.take(self.rows, axis=1, mode="clip")
         return taken if self.starts is None else np.add.reduceat(taken, self.starts, axis=1)
 
     def expand(self, per_group: Integers) -> Integers:
-        """A figure per group back to the original rows."""
+        """Return a figure per group for the original rows."""
         place = np.empty(self.rows.size, dtype=np.intp)
         if self.starts is None:
             place[self.rows] = np.arange(self.rows.size)
@@ -176,7 +175,7 @@ def _spearman(columns: Floats, gold: Floats) -> Kernel:
 
 
 def _ratio(shared: Floats, left: Floats, right: Floats) -> Floats:
-    """Covariance over the root of both variances; NaN where either variance is zero."""
+    """Return covariance over the root of both variances; NaN where either variance is zero."""
     both = left * right
     result: Floats = np.divide(shared, np.sqrt(both), out=np.full(shared.shape, np.nan), where=both > 0)
     return np.clip(result, -1.0, 1.0)
@@ -208,7 +207,7 @@ def _kendall(columns: Floats, gold: Floats, *, first_order: bool) -> Kernel:
 
 
 def _pair_count(columns: Floats, gold: Floats, y_order: Order) -> Kernel:
-    """Concordant minus discordant pairs, every pair looked at."""
+    """Return the number of concordant minus discordant pairs, exactly."""
     bins = _cut(gold)
     pairs = [PairCount.of(column, gold, bins) for column in columns]
 
@@ -223,7 +222,7 @@ def _pair_count(columns: Floats, gold: Floats, y_order: Order) -> Kernel:
 
 
 def _linear_count(columns: Floats, gold: Floats) -> Kernel:
-    """The same to first order: w'Aw is m²·1'A1 + 2m·(w - m)'A1 for weights near their mean m."""
+    """Return the pair count to first order: w'Aw is m²·1'A1 + 2m·(w - m)'A1 for weights near their mean m."""
     rows = np.column_stack([row_pairs(column, gold) for column in columns]).astype(np.float64)
     totals = rows.sum(axis=0)[:, None]
 
@@ -252,19 +251,19 @@ def _below(x: Floats, y: Floats) -> Places:
     """
     rows = np.argsort(x, kind="stable")
     x_rank, y_rank = (np.unique(values[rows], return_inverse=True)[1] for values in (x, y))
-    found = np.zeros(x.size, dtype=np.intp)
+    counts = np.zeros(x.size, dtype=np.intp)
     for bit in range(int(y_rank.max()).bit_length()):
         order = np.argsort(y_rank >> (bit + 1), kind="stable")
-        above, one = y_rank[order] >> (bit + 1), (y_rank[order] >> bit) & 1
-        zeros = np.concatenate([[0], np.cumsum(1 - one)])
+        above, ones = y_rank[order] >> (bit + 1), (y_rank[order] >> bit) & 1
+        zeros = np.concatenate([[0], np.cumsum(1 - ones)])
         tie = above * x.size + x_rank[order]
         first, last = np.searchsorted(above, above), np.searchsorted(tie, tie)
-        found[rows[order]] += one * (zeros[last] - zeros[first])
-    return found
+        counts[rows[order]] += ones * (zeros[last] - zeros[first])
+    return counts
 
 
 def _cut(values: Floats) -> Places:
-    """A block number per row, rising with the value: at most `BLOCK` rows each, ties never split.
+    """Return a block number per row, increasing with the value: at most `BLOCK` rows each, ties never split.
 
     A group of ties larger than `BLOCK` is a block of its own.
     """
@@ -285,7 +284,7 @@ def _signs(values: Floats) -> Floats:
 
 
 Part: TypeAlias = tuple[int, int, NDArray[np.float32]]
-"""A stretch of sorted rows, first and last place, and the matrix that belongs to it."""
+"""A range of sorted rows, first and last, and its matrix."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -308,7 +307,7 @@ class PairCount:
 
     @classmethod
     def of(cls, x: Floats, y: Floats, bins: Places) -> "PairCount":
-        """Everything that does not depend on the weights."""
+        """Precompute everything that does not depend on the weights."""
         blocks, columns = _cut(x), int(bins.max()) + 1
         rows, y_rows = np.argsort(x, kind="stable"), np.argsort(y, kind="stable")
         member = np.eye(columns, dtype=np.float32)
@@ -318,7 +317,7 @@ class PairCount:
         )
 
     def __call__(self, weights: Light, by_bin: Light) -> Floats:
-        """Weights in row order and in gold order, to the count per resample."""
+        """Return the count per resample, from weights in row order and in gold order."""
         by_block = weights.take(self.rows, axis=1, mode="clip")
         total = np.zeros(len(weights))
         for ordered, parts in ((by_block, self.x_parts), (by_bin, self.y_parts)):
@@ -330,7 +329,7 @@ class PairCount:
         return total
 
     def _across(self, by_block: Light) -> Floats:
-        """Pairs that differ in block and bin, from the totals per block x bin."""
+        """Return the count of pairs that differ in block and bin, from the totals per block x bin."""
         grid = np.empty((len(self.blocks), len(by_block), self.bins), dtype=by_block.dtype)
         for block, (first, last, member) in enumerate(self.blocks):
             np.matmul(by_block[:, first:last], member.astype(grid.dtype, copy=False), out=grid[block])
@@ -345,13 +344,13 @@ class PairCount:
 
 
 def _edges(ordered: Places) -> list[tuple[int, int]]:
-    """First and last place of each run of equal numbers."""
+    """Return start and end of each run of equal numbers."""
     edges = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1], [True]])).tolist()
     return list(pairwise(edges))
 
 
 def _parts(x: Floats, y: Floats, rows: Places, blocks: Places, apart: Places | None) -> tuple[Part, ...]:
-    """Sign matrices along a sorted order, one per block; pairs that `apart` puts together are left out."""
+    """Return sign matrices along a sorted order, one per block, without pairs in a group of `apart`."""
     parts = []
     for first, last in _edges(blocks[rows]):
         if last - first > BLOCK:
