@@ -127,8 +127,8 @@ def _rename_folder(fresh: Path, path: Path) -> None:
     except OSError as error:
         if error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
             raise
-        what = "somebody else has written it meanwhile; it stays as it is"
-        raise DataError(what, file=path, fix="choose another name") from None
+        problem = "somebody else has written it meanwhile; it stays as it is"
+        raise DataError(problem, file=path, fix="choose another name") from None
 
 
 @contextlib.contextmanager
@@ -182,23 +182,23 @@ def _sweep_once(folder: Path) -> None:
         sweep(folder, older=_SETTLED)
 
 
-def _exchange(one: Path, other: Path) -> None:
+def _exchange(first: Path, second: Path) -> None:
     """Swap two folders in one step where the system can; elsewhere in two, with a moment between them."""
     import ctypes
 
     libc: Any = ctypes.CDLL(None) if os.name == "posix" else None
-    here, there = os.fsencode(one), os.fsencode(other)
+    first_path, second_path = os.fsencode(first), os.fsencode(second)
     if hasattr(libc, "renameat2"):  # Linux; AT_FDCWD is -100, RENAME_EXCHANGE is 2
-        failed = libc.renameat2(-100, here, -100, there, 2)
+        failed = libc.renameat2(-100, first_path, -100, second_path, 2)
     elif hasattr(libc, "renamex_np"):  # macOS; RENAME_SWAP is 2
-        failed = libc.renamex_np(here, there, 2)
+        failed = libc.renamex_np(first_path, second_path, 2)
     else:
         failed = -1
     if failed:
-        aside = one.with_suffix(".old")
-        other.rename(aside)
-        one.rename(other)
-        aside.rename(one)
+        aside = first.with_suffix(".old")
+        second.rename(aside)
+        first.rename(second)
+        aside.rename(first)
 
 
 @contextlib.contextmanager
@@ -234,7 +234,7 @@ def appending(path: str | Path) -> Iterator[BinaryIO]:
 
 @contextlib.contextmanager
 def locked(
-    path: Path, busy: str, what: Path | None = None, *, wait: Callable[[], None] | None = None
+    path: Path, busy: str, subject: Path | None = None, *, wait: Callable[[], None] | None = None
 ) -> Iterator[None]:
     """Hold a lock file while the block runs; the lock ends with the process, also by a kill.
 
@@ -252,15 +252,15 @@ def locked(
     """
     from filelock import FileLock, Timeout
 
-    what = what or path.parent
-    with _readable_errors(what):
+    subject = subject or path.parent
+    with _readable_errors(subject):
         path.parent.mkdir(parents=True, exist_ok=True)
         lock = FileLock(path)
         try:
             lock.acquire(timeout=0)
         except Timeout:
             if wait is None:
-                raise BusyError(busy, file=what, fix="wait until that has ended") from None
+                raise BusyError(busy, file=subject, fix="wait until that has ended") from None
             wait()
             lock.acquire()
         except OSError as error:
@@ -337,12 +337,12 @@ def open_parquet(file: BinaryIO, path: str | Path) -> Any:
     import pyarrow.parquet as pq
 
     opened = pq.ParquetFile(file, pre_buffer=False)
-    found = opened.metadata
-    rows = [found.row_group(number).num_rows for number in range(found.num_row_groups)]
+    metadata = opened.metadata
+    rows = [metadata.row_group(number).num_rows for number in range(metadata.num_row_groups)]
     most = max(_FEW_ROWS, _ROWS_A_BYTE * file.seek(0, os.SEEK_END))
-    if min(rows, default=0) < 0 or not sum(rows) == found.num_rows <= most:
+    if min(rows, default=0) < 0 or not sum(rows) == metadata.num_rows <= most:
         raise DataError("not a Parquet file: it claims other rows than it has", file=path)
-    check_expansion(path, file.tell(), sum(_unpacked_sizes(found)))
+    check_expansion(path, file.tell(), sum(_unpacked_sizes(metadata)))
     return opened
 
 
@@ -357,8 +357,8 @@ def parquet_batches(opened: Any, row_groups: list[int]) -> Iterator[Any]:
     yield from opened.iter_batches(batch_size=rows, use_threads=False, row_groups=row_groups)
 
 
-def _unpacked_sizes(found: Any) -> list[int]:
-    return [max(0, found.row_group(number).total_byte_size) for number in range(found.num_row_groups)]
+def _unpacked_sizes(metadata: Any) -> list[int]:
+    return [max(0, metadata.row_group(number).total_byte_size) for number in range(metadata.num_row_groups)]
 
 
 def _standard_input() -> BinaryIO:

@@ -81,9 +81,9 @@ def hash_file(path: Path) -> str:
     A version of a file is known by its path, inode, size and times.
     """
     with open_regular(path) as file:
-        found = os.fstat(file.fileno())
-        times = (found.st_mtime_ns, found.st_ctime_ns)
-        version = (os.path.abspath(path), found.st_dev, found.st_ino, found.st_size, *times)  # noqa: PTH100
+        status = os.fstat(file.fileno())
+        times = (status.st_mtime_ns, status.st_ctime_ns)
+        version = (os.path.abspath(path), status.st_dev, status.st_ino, status.st_size, *times)  # noqa: PTH100
         if version in _hashes:
             return _hashes[version]
         try:
@@ -98,12 +98,12 @@ def hash_file(path: Path) -> str:
 # --- folders with a list of hashes --------------------------------------------------------------------------
 
 
-def write_sums(folder: Path, known: Mapping[str, str] | None = None) -> None:
+def write_sums(folder: Path, known_sums: Mapping[str, str] | None = None) -> None:
     """List every file of a folder in its SHA256SUMS, as `sha256sum` does; the last file to be written.
 
     What is `known` of large files, hashed while they were written, is not computed again.
     """
-    sums = dict(known or {})
+    sums = dict(known_sums or {})
     sums |= {name: FileRecord.of(folder / name).sha256 for name in list_regular(folder) if name not in sums}
     write_text(folder / SUMS, sums_text(sums))
 
@@ -131,10 +131,10 @@ def check_sums(folder: Path, *, fix: str | None = None) -> dict[str, str]:
 
 def _check_sums(folder: Path, fix: str | None) -> dict[str, str]:
     sums = read_sums(folder / SUMS)
-    held = list_regular(folder)
-    for name in sorted(sums.keys() - held.keys()):
+    present = list_regular(folder)
+    for name in sorted(sums.keys() - present.keys()):
         raise DataError(f"is missing, though {SUMS} lists it", file=folder / name, fix=fix)
-    for name in sorted(held.keys() - sums.keys() - {SUMS}):
+    for name in sorted(present.keys() - sums.keys() - {SUMS}):
         raise DataError(f"is not listed in {SUMS}", file=shown(folder, name), fix="remove it")
     for name, expected in sums.items():
         if hash_file(folder / name) != expected:
@@ -160,13 +160,13 @@ def _sum_lines(path: Path) -> list[tuple[str, str]]:
         raise DataError(f"more than {_MOST_SUMS} bytes, too many for this file", file=path)
     if not text.endswith("\n"):
         raise DataError("the last line is cut off", file=path)
-    found = []
+    lines = []
     for number, line in enumerate(text[:-1].split("\n"), 1):
         match = _SUM.fullmatch(line)
         if match is None or not PLAIN_NAME.fullmatch(match[2]) or match[2] == path.name:
             raise DataError("not a SHA-256, two spaces and the plain name of a file", file=path, line=number)
-        found.append((match[1], match[2]))
-    return found
+        lines.append((match[1], match[2]))
+    return lines
 
 
 # --- folders that files are added to ------------------------------------------------------------------------
@@ -186,10 +186,10 @@ def check_listed(folder: Path, name: str, *, fix: str | None = None) -> Path:
         _LOOKS
     ):  # another process may have replaced the file between a look at the list and one at it
         sums = _listed(folder).get(name)
-        found = hash_file(path) if os.path.lexists(path) else _NOTHING
-        if sums is None or found in sums:
+        digest = hash_file(path) if os.path.lexists(path) else _NOTHING
+        if sums is None or digest in sums:
             return path
-    if found == _NOTHING:
+    if digest == _NOTHING:
         raise DataError(f"is missing, though {SUMS} lists it", file=path, fix=fix)
     raise DataError(f"does not match {SUMS}: changed or damaged", file=path, fix=fix)
 
@@ -205,29 +205,29 @@ def write_listed(folder: Path, contents: Mapping[str, bytes | None]) -> None:
 
 def _write_listed(folder: Path, contents: Mapping[str, bytes | None]) -> None:
     before = _listed(folder)
-    after = {name: {hashlib.sha256(made or b"").hexdigest()} for name, made in contents.items()}
+    after = {name: {hashlib.sha256(content or b"").hexdigest()} for name, content in contents.items()}
     both = {name: before.get(name, {_NOTHING}) | sums for name, sums in after.items()}
     _write_list(folder, before | both)
-    for name, made in contents.items():
-        if made is None:
+    for name, content in contents.items():
+        if content is None:
             (folder / name).unlink(missing_ok=True)
         else:
             with replacing(folder / name) as file:
-                file.write(made)
-    gone = {name for name, made in contents.items() if made is None}
+                file.write(content)
+    gone = {name for name, content in contents.items() if content is None}
     _write_list(folder, {name: sums for name, sums in (before | after).items() if name not in gone})
 
 
 def _listed(folder: Path) -> dict[str, set[str]]:
     """Return the sums that a file may have, by its name; nothing where there is no list."""
-    found: dict[str, set[str]] = {}
+    listed: dict[str, set[str]] = {}
     for sum_, name in _sum_lines(folder / SUMS) if (folder / SUMS).is_file() else ():
-        found.setdefault(name, set()).add(sum_)
-    return found
+        listed.setdefault(name, set()).add(sum_)
+    return listed
 
 
 def _write_list(folder: Path, listed: Mapping[str, set[str]]) -> None:
-    lines = [f"{one}  {name}\n" for name, sums in sorted(listed.items()) for one in sorted(sums)]
+    lines = [f"{digest}  {name}\n" for name, sums in sorted(listed.items()) for digest in sorted(sums)]
     write_text(folder / SUMS, "".join(lines))
 
 
@@ -259,7 +259,7 @@ def list_regular(folder: Path) -> dict[str, int]:
     Raises:
         DataError: Something in it is a link, a folder or a special file; names it.
     """
-    found = {}
+    regular = {}
     try:
         with os.scandir(folder) as entries:
             for entry in entries:
@@ -267,14 +267,14 @@ def list_regular(folder: Path) -> dict[str, int]:
                     continue
                 state = entry.stat(follow_symlinks=False)
                 if not stat.S_ISREG(state.st_mode):
-                    what = "link" if entry.is_symlink() else "folder" if entry.is_dir() else "special file"
-                    raise DataError(f"this is a {what}, not a plain file", file=shown(folder, entry.name))
-                found[entry.name] = state.st_size
-                if len(found) > _MOST_FILES:
+                    kind = "link" if entry.is_symlink() else "folder" if entry.is_dir() else "special file"
+                    raise DataError(f"this is a {kind}, not a plain file", file=shown(folder, entry.name))
+                regular[entry.name] = state.st_size
+                if len(regular) > _MOST_FILES:
                     raise DataError(f"more than {_MOST_FILES} files", file=folder)
     except OSError as error:
         raise DataError(f"no folder that can be read: {error.strerror}", file=folder) from None
-    return found
+    return regular
 
 
 def shown(folder: Path, name: str) -> str:

@@ -78,12 +78,14 @@ def sizes_below(address: str) -> dict[str, int]:
     with _readable_errors(address):
         system, path = _located(address)
         path = path.rstrip("/")
-        found = system.get_file_info(path)
-        if found.type == fs.FileType.File:
-            return {"": found.size}
+        info = system.get_file_info(path)
+        if info.type == fs.FileType.File:
+            return {"": info.size}
         below = system.get_file_info(fs.FileSelector(path, recursive=True, allow_not_found=True))
-        files = [one for one in below if one.type == fs.FileType.File]
-        return {one.path[len(path) + 1 :]: one.size for one in sorted(files, key=lambda one: one.path)}
+        files = [entry for entry in below if entry.type == fs.FileType.File]
+        return {
+            entry.path[len(path) + 1 :]: entry.size for entry in sorted(files, key=lambda entry: entry.path)
+        }
 
 
 def _located(address: str) -> tuple[Any, str]:

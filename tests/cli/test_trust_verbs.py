@@ -160,7 +160,7 @@ def test_pairs_that_cannot_be_read(folder: Path) -> None:
     (folder / "odd.csv").write_text("left,right,said\na,b,left")
     assert "the file has: left, right, said" in here("pairs", "odd.csv", cwd=folder, code=1).stderr
     (folder / "all.csv").write_text("first,second,winner\n" + "a,b,first\n" * 5)
-    assert "no bound" in here("pairs", "all.csv", cwd=folder, code=2).stderr
+    assert "unbounded" in here("pairs", "all.csv", cwd=folder, code=2).stderr
 
 
 def test_repeats_by_meta_field_and_by_id(folder: Path) -> None:

@@ -141,10 +141,10 @@ class RaterPages:
         scheme, seen = self.project.scheme, self._view(visit, assigned)
         asked = pages.questions_of(scheme, fields, missing, seen.meta)
         query = (visit.first("q") or visit.query.get("q", ""))[:_LONGEST_QUERY]
-        found: list[tuple[int, str]] = []
+        candidates: list[tuple[int, str]] = []
         if scheme.marks is not None:
             marked = fields.get(f"q{scheme.questions.index(scheme.marks)}", ())
-            found = find(self.project.candidates, query, marked, _MOST_SHOWN)
+            candidates = find(self.project.candidates, query, marked, _MOST_SHOWN)
         return pages.form_page(
             "item",
             visit,
@@ -154,7 +154,7 @@ class RaterPages:
             view=seen,
             questions=asked,
             progress=assignment.progress(self.project, visit.person.name),
-            candidates=found,
+            candidates=candidates,
             n_candidates=len(self.project.candidates),
             query=query,
             ticket=visit.first("ticket") if status != 200 else secrets.token_hex(8),
@@ -180,17 +180,17 @@ def find(
     >>> find(["Where is it?", "Hello there!", "It is here."], "here is")
     [(2, 'It is here.'), (0, 'Where is it?')]
     """
-    words = [word.casefold() for word in _WORD.findall(query)]
+    query_words = [word.casefold() for word in _WORD.findall(query)]
     first, rest = [], []
     for number, text in enumerate(candidates):
         if str(number) in marked:
             first.append((number, text))
             continue
-        parts = _WORD.findall(text.casefold()) if words else []
-        hits = sum(any(part.startswith(word) for part in parts) for word in words)
-        if hits or not words:
+        parts = _WORD.findall(text.casefold()) if query_words else []
+        hits = sum(any(part.startswith(word) for part in parts) for word in query_words)
+        if hits or not query_words:
             rest.append((-hits, number, text))
-    rest.sort(key=lambda one: one[:2])
+    rest.sort(key=lambda entry: entry[:2])
     return [*first, *((number, text) for _, number, text in rest)][: max(most, len(first))]
 
 
@@ -226,10 +226,10 @@ class CoordinatorPages:
         seen = snapshot(self.project)
         rows = monitoring.item_rows(seen)
         counts = {state: sum(row.state == state for row in rows) for state in monitoring.STATES}
-        wanted = visit.query.get("show", "")
-        if wanted not in counts:
-            wanted = next((state for state, count in counts.items() if count), "open")
-        chosen = [row for row in rows if row.state == wanted]
+        state = visit.query.get("show", "")
+        if state not in counts:
+            state = next((state for state, count in counts.items() if count), "open")
+        chosen = [row for row in rows if row.state == state]
         start = visit.query.get("from", "0")
         first = int(start) if start.isdecimal() else 0
         return pages.form_page(
@@ -239,13 +239,13 @@ class CoordinatorPages:
             raters=monitoring.rater_rows(seen),
             counts=counts,
             meanings=monitoring.STATES,
-            wanted=wanted,
+            wanted=state,
             rows=chosen[first : first + _ROWS],
             first=first,
             more=first + _ROWS if first + _ROWS < len(chosen) else None,
             n_items=len(rows),
             n_settled=counts["settled"] + counts["adjudicated"],
-            n_answers=sum(one.state == "done" for one in seen.given),
+            n_answers=sum(answer.state == "done" for answer in seen.given),
             agreements=self._measured(seen),
             majority=monitoring.expert_accuracy(seen).get("majority"),
             overlaps=monitoring.overlaps(self.project),
@@ -271,10 +271,10 @@ class CoordinatorPages:
         seen = snapshot(self.project)
         scheme, item = self.project.scheme, seen.items[number]
         meta = filled_meta(self.project.dialogue(item.place[0]))
-        given: list[Any] = [
-            (one, pages.given_words(scheme, one, self.project.candidates))
-            for one in seen.given
-            if one.item == number
+        rater_answers: list[Any] = [
+            (answer, pages.given_words(scheme, answer, self.project.candidates))
+            for answer in seen.given
+            if answer.item == number
         ]
         fields = visit.fields or fields_of(scheme, seen.verdicts.get(number, {}))
         return pages.form_page(
@@ -286,7 +286,7 @@ class CoordinatorPages:
             name=monitoring.name_of(seen, number),
             settled=monitoring.settled(seen, number, seen.by_item().get(number, [])),
             dialogues=side_by_side(self.project, item.sides),
-            given=given,
+            given=rater_answers,
             reasons=self._reasons(number),
             questions=pages.questions_of(scheme, fields, missing or {}, meta),
             candidates=self._marked(seen, number),
@@ -301,17 +301,23 @@ class CoordinatorPages:
         question = self.project.scheme.marks
         if question is None:
             return []
-        given = [one.answers for one in seen.given if one.item == number]
+        answers = [answer.answers for answer in seen.given if answer.item == number]
         marked = {
-            place for one in [*given, seen.verdicts.get(number, {})] for place in one.get(question.name, ())
+            place
+            for answer in [*answers, seen.verdicts.get(number, {})]
+            for place in answer.get(question.name, ())
         }
         return [(place, self.project.candidates[place]) for place in sorted(marked)]
 
     def reject(self, visit: Visit) -> Response:
         """Exclude an answer and assign the item to another rater."""
         number, key = self._number(visit), visit.first("rater")
-        found = (one.rater for one in snapshot(self.project).given if one.item == number and one.key == key)
-        rater, reason, done = next(found, None), clean_words(visit.first("reason"))[:500], False
+        raters = (
+            answer.rater
+            for answer in snapshot(self.project).given
+            if answer.item == number and answer.key == key
+        )
+        rater, reason, done = next(raters, None), clean_words(visit.first("reason"))[:500], False
         if rater is not None:
             with self.project.store.writing() as db:
                 done = assignment.reject(db, self.project.scheme, self.project.seed, number, rater, reason)

@@ -53,7 +53,7 @@ class Progress:
 
 
 def assign(
-    wanted: Mapping[int, int],
+    needed: Mapping[int, int],
     taken: Mapping[int, Collection[str]],
     load: Mapping[str, int],
     *,
@@ -78,7 +78,7 @@ def assign(
     """
     chance = random.Random(f"deal {seed}")  # noqa: S311  # a draw, no secret
     loads, pairs = dict(load), []
-    order = sorted(wanted)
+    order = sorted(needed)
     chance.shuffle(order)
     for item in order:
         free = [
@@ -86,7 +86,7 @@ def assign(
             for rater in sorted(loads)
             if rater not in taken.get(item, ()) and (cap is None or loads[rater] < cap)
         ]
-        for _, _, rater in heapq.nsmallest(wanted[item], free):
+        for _, _, rater in heapq.nsmallest(needed[item], free):
             loads[rater] += 1
             pairs.append((item, rater))
     return pairs
@@ -110,25 +110,25 @@ def assign_missing(db: sqlite3.Connection, scheme: Scheme, seed: int, item: int 
     for row in db.execute(_LOADS):
         if row["rater"] in load:
             load[row["rater"]] = row["n"]
-    where, given = ("WHERE number = ?", (item,)) if item is not None else ("", ())
-    wanted, rounds, gold = {}, {}, []
-    for row in db.execute(f"SELECT number, wanted, round, gold FROM items {where}", given):  # noqa: S608
-        wanted[row["number"]], rounds[row["number"]] = row["wanted"], row["round"]
+    where, parameters = ("WHERE number = ?", (item,)) if item is not None else ("", ())
+    needed, rounds, gold = {}, {}, []
+    for row in db.execute(f"SELECT number, wanted, round, gold FROM items {where}", parameters):  # noqa: S608
+        needed[row["number"]], rounds[row["number"]] = row["wanted"], row["round"]
         if row["gold"] is not None:
             gold.append(row["number"])
     taken: dict[int, set[str]] = {}
     where = "AND item = ?" if item is not None else ""
     query = f"""SELECT item, rater, state FROM seats AS s JOIN people AS p ON p.name = s.rater
                 WHERE p.role = 'rater' {where}"""  # noqa: S608
-    for row in db.execute(query, given):
+    for row in db.execute(query, parameters):
         taken.setdefault(row["item"], set()).add(row["rater"])
         if row["state"] in ("open", "done"):
-            wanted[row["item"]] -= 1
+            needed[row["item"]] -= 1
     for number in gold:  # everybody gets those, whatever the cap
-        wanted[number] = 0
-    pairs = [(number, one) for number in gold for one in raters if one not in taken.get(number, ())]
+        needed[number] = 0
+    pairs = [(number, rater) for number in gold for rater in raters if rater not in taken.get(number, ())]
     load.update(Counter(rater for _, rater in pairs))
-    lacking = {number: count for number, count in wanted.items() if count > 0}
+    lacking = {number: count for number, count in needed.items() if count > 0}
     pairs += assign(lacking, taken, load, cap=scheme.items_per_rater, seed=seed)
     _insert(db, pairs, rounds, seed)
     return len(pairs)
@@ -167,13 +167,13 @@ def next_round(db: sqlite3.Connection, scheme: Scheme, seed: int, item: int) -> 
     if scheme.rounds is None:
         return
     row = db.execute("SELECT wanted, round, gold FROM items WHERE number = ?", (item,)).fetchone()
-    states = [found[0] for found in db.execute(_OF_RATERS, (item,))]
+    states = [seat[0] for seat in db.execute(_OF_RATERS, (item,))]
     if row["gold"] is not None or states.count("open") or states.count("done") < row["wanted"]:
         return
     if row["wanted"] >= scheme.rounds.most or _decided(db, scheme, item) is not None:
         return
-    wanted = min(scheme.rounds.most, row["wanted"] + scheme.rounds.further)
-    db.execute("UPDATE items SET wanted = ?, round = round + 1 WHERE number = ?", (wanted, item))
+    needed = min(scheme.rounds.most, row["wanted"] + scheme.rounds.further)
+    db.execute("UPDATE items SET wanted = ?, round = round + 1 WHERE number = ?", (needed, item))
     assign_missing(db, scheme, seed, item)
 
 
@@ -199,8 +199,8 @@ def reject(db: sqlite3.Connection, scheme: Scheme, seed: int, item: int, rater: 
 def reasons(db: sqlite3.Connection, item: int) -> dict[str, str]:
     """Return why answers to an item were rejected, by rater, where a reason was given."""
     query = "SELECT body FROM log WHERE item = ? AND action = 'reject' ORDER BY number"
-    told = [json.loads(row["body"]) for row in db.execute(query, (item,))]
-    return {one["rater"]: one["reason"] for one in told if one["reason"]}
+    rejections = [json.loads(row["body"]) for row in db.execute(query, (item,))]
+    return {rejection["rater"]: rejection["reason"] for rejection in rejections if rejection["reason"]}
 
 
 def log_action(
@@ -312,8 +312,8 @@ def top_up(project: "AnnotationProject", expert: str) -> None:
                WHERE p.role = 'rater' AND s.state = 'done'
                AND s.item NOT IN (SELECT item FROM seats WHERE rater = ?) ORDER BY s.item"""
     with project.store.writing() as db:
-        given = "SELECT count(*) FROM seats WHERE rater = ? AND day = ?"
-        room = project.scheme.expert_per_day - db.execute(given, (expert, day)).fetchone()[0]
+        query_today = "SELECT count(*) FROM seats WHERE rater = ? AND day = ?"
+        room = project.scheme.expert_per_day - db.execute(query_today, (expert, day)).fetchone()[0]
         if room <= 0:
             return
         free = [row[0] for row in db.execute(query, (expert,))]

@@ -107,14 +107,14 @@ class ChatFolder:
         names = [checked(name) for name in people]
         self._records: dict[str, ChatRecord] = {}
         self._claim()
-        with contextlib.ExitStack() as held:
-            held.enter_context(files.locked(self.folder / LOCK, "another `dialeval chat` runs here"))
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(files.locked(self.folder / LOCK, "another `dialeval chat` runs here"))
             self._keys = self._people(names)
             self.scheme, self.reply_scheme = self._questions(asked, asked_of_replies)
             for path in sorted((self.folder / RECORDS).glob("*.json")):
-                one = _read(path)
-                self._records[one.name] = one
-            self._held = held.pop_all()
+                record = _read(path)
+                self._records[record.name] = record
+            self._held = stack.pop_all()
 
     def close(self) -> None:
         """Let others open the folder."""
@@ -137,51 +137,56 @@ class ChatFolder:
     def current(self, person: str) -> ChatRecord | None:
         """Return the conversation that a person has begun and not rated yet."""
         return next(
-            (one for one in self._records.values() if one.person == person and one.answers is None), None
+            (
+                record
+                for record in self._records.values()
+                if record.person == person and record.answers is None
+            ),
+            None,
         )
 
     def rated(self, person: str | None = None) -> list[ChatRecord]:
         """Return the conversations that were rated, of all or of one person."""
-        found = [one for one in self._records.values() if one.answers is not None]
-        return [one for one in found if person in (None, one.person)]
+        rated = [record for record in self._records.values() if record.answers is not None]
+        return [record for record in rated if person in (None, record.person)]
 
     def begin(self, person: str, system: str, by: str) -> ChatRecord:
         """Return a new, empty conversation; it is not on the disk yet."""
-        number = 1 + sum(one.person == person for one in self._records.values())
+        number = 1 + sum(record.person == person for record in self._records.values())
         return ChatRecord(f"{person}-{number}", person, system, by, time.time())
 
-    def keep(self, one: ChatRecord) -> None:
+    def keep(self, record: ChatRecord) -> None:
         """Save a conversation; once it is rated, also the dialogues and ratings of the folder."""
         with self._writing:
-            key = hashlib.sha256(one.name.encode()).hexdigest()[:16]
+            key = hashlib.sha256(record.name.encode()).hexdigest()[:16]
             files.write_text(
-                self.folder / RECORDS / f"{one.begun:.0f}-{key}.json", msgspec.json.encode(one).decode()
+                self.folder / RECORDS / f"{record.begun:.0f}-{key}.json", msgspec.json.encode(record).decode()
             )
-            self._records[one.name] = one
-            if one.answers is not None:
+            self._records[record.name] = record
+            if record.answers is not None:
                 self.export()
 
     def export(self) -> None:
         """Write all conversations that were rated as dialogues and ratings."""
         with self._writing:
-            over = sorted(self.rated(), key=lambda one: (one.begun, one.name))
-            formats.write((one.dialogue() for one in over), self.folder / DIALOGUES)
+            finished = sorted(self.rated(), key=lambda record: (record.begun, record.name))
+            formats.write((record.dialogue() for record in finished), self.folder / DIALOGUES)
             self.scores().write(self.folder / RATINGS)
 
     def scores(self) -> Scores:
         """Return the ratings of those who took part: of whole conversations, then of replies."""
-        found = [self._table(self.scheme, lambda one: [(None, one.answers or {})])]
+        tables = [self._table(self.scheme, lambda record: [(None, record.answers or {})])]
         if self.reply_scheme is not None:
-            found.append(self._table(self.reply_scheme, lambda one: one.ratings.items()))
-        return Scores.concat(found)
+            tables.append(self._table(self.reply_scheme, lambda record: record.ratings.items()))
+        return Scores.concat(tables)
 
     def _table(
-        self, scheme: Scheme, given: Callable[[ChatRecord], Iterable[tuple[int | None, dict[str, Any]]]]
+        self, scheme: Scheme, answers_of: Callable[[ChatRecord], Iterable[tuple[int | None, dict[str, Any]]]]
     ) -> Scores:
         rows = [
-            Score(one.name, turn, one.system, PARTICIPANT, dimension, value, note)
-            for one in sorted(self.rated(), key=lambda one: (one.begun, one.name))
-            for turn, answers in given(one)
+            Score(record.name, turn, record.system, PARTICIPANT, dimension, value, note)
+            for record in sorted(self.rated(), key=lambda record: (record.begun, record.name))
+            for turn, answers in answers_of(record)
             for question in scheme.questions
             if question.name in answers
             for dimension, value, note in values_of(question, answers[question.name])
@@ -199,24 +204,24 @@ class ChatFolder:
             self.folder.chmod(0o700)  # keys, and what people said in confidence
 
     def _is_empty(self) -> bool:
-        return self.folder.is_dir() and {one.name for one in self.folder.iterdir()} <= {LOCK, RECORDS}
+        return self.folder.is_dir() and {path.name for path in self.folder.iterdir()} <= {LOCK, RECORDS}
 
     def _questions(self, scheme: Scheme | None, replies: Scheme | None) -> tuple[Scheme, Scheme | None]:
         """Return what is asked of conversations and of replies; what was asked before stays."""
-        path, kept = self.folder / QUESTIONS, (scheme, replies)
+        path, stored = self.folder / QUESTIONS, (scheme, replies)
         if path.is_file():
             try:
-                kept = msgspec.json.decode(path.read_bytes(), type=tuple[Scheme, Scheme | None])
+                stored = msgspec.json.decode(path.read_bytes(), type=tuple[Scheme, Scheme | None])
             except msgspec.DecodeError as error:
                 raise DataError(f"not schemes: {error}", file=path, fix="choose another folder") from None
-        for given, before in zip((scheme, replies), kept, strict=True):
-            if None not in (given, before) and given != before:
+        for new, before in zip((scheme, replies), stored, strict=True):
+            if None not in (new, before) and new != before:
                 raise UsageError(f"{self.folder} was begun with other questions: choose another folder")
         usual = parse_scheme(_DEFAULT.read_text(encoding="utf-8"), _DEFAULT.name)
-        found = scheme or kept[0] or usual, replies or kept[1]
-        if found != kept or not path.is_file():
-            files.write_text(path, msgspec.json.encode(found).decode())
-        return found
+        schemes = scheme or stored[0] or usual, replies or stored[1]
+        if schemes != stored or not path.is_file():
+            files.write_text(path, msgspec.json.encode(schemes).decode())
+        return schemes
 
     def _people(self, names: list[str]) -> ChatKeys:
         """Read the tokens of people, and make tokens for those who are new."""
@@ -245,10 +250,10 @@ def _scheme(source: str | None, unit: Literal["dialogue", "turn"]) -> Scheme | N
     follows = unit == "turn" and scheme.following > 0
     if scheme.unit == unit and scheme.marks is None and not follows:
         return scheme
-    what = "what follows a reply" if follows else f"a {scheme.unit}"
+    subject = "what follows a reply" if follows else f"a {scheme.unit}"
     if unit == "dialogue":
-        raise UsageError(f"--scheme {source}: a conversation is rated as a whole; this is about {what}")
-    raise UsageError(f"--reply-scheme {source}: replies are rated as they come; this is about {what}")
+        raise UsageError(f"--scheme {source}: a conversation is rated as a whole; this is about {subject}")
+    raise UsageError(f"--reply-scheme {source}: replies are rated as they come; this is about {subject}")
 
 
 def _read(path: Path) -> ChatRecord:

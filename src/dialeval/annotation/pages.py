@@ -51,7 +51,7 @@ def keys_of(question: SchemeQuestion) -> list[str]:
     >>> keys_of(read_scheme("turn-quality").questions[0]), keys_of(read_scheme("pairwise").questions[0])
     (['0', '1', '2'], ['1', '2', '3'])
     """
-    values = [one.value for one in question.options]
+    values = [option.value for option in question.options]
     if all(isinstance(value, int) and 0 <= value <= 9 for value in values):
         return [str(value) for value in values]
     return [_KEYS[place] if place < len(_KEYS) else "" for place in range(len(values))]
@@ -87,8 +87,8 @@ def _question_of(
         "missing": missing.get(place),
         "condition": _condition_of(scheme, question),
         "options": [
-            {"number": number, "choice": one, "key": keys[number], "chosen": str(number) in chosen}
-            for number, one in enumerate(question.options)
+            {"number": number, "choice": option, "key": keys[number], "chosen": str(number) in chosen}
+            for number, option in enumerate(question.options)
         ],
         "text": next(iter(fields.get(f"q{place}", ())), ""),
         "none": bool(fields.get(f"q{place}.{NONE}")),
@@ -103,18 +103,18 @@ def _condition_of(scheme: Scheme, question: SchemeQuestion) -> dict[str, str] | 
     if when is None or when.question is None:
         return None
     asked = scheme.question(when.question)
-    wanted = [number for number, one in enumerate(asked.options) if one.value in when.one_of]
-    labels = " / ".join(asked.options[number].label for number in wanted)
+    numbers = [number for number, option in enumerate(asked.options) if option.value in when.one_of]
+    labels = " / ".join(asked.options[number].label for number in numbers)
     return {
         "field": f"q{scheme.questions.index(asked)}",
-        "wanted": " ".join(map(str, wanted)),
+        "wanted": " ".join(map(str, numbers)),
         "words": f"{asked.text} {labels}",
     }
 
 
 def _is_short(question: SchemeQuestion) -> bool:
     """Whether all options fit in one row."""
-    labels = [one.label + one.help for one in question.choices]
+    labels = [choice.label + choice.help for choice in question.choices]
     return 1 < len(labels) <= 3 and sum(map(len, labels)) <= 24
 
 
@@ -140,11 +140,12 @@ def _short(value: float) -> str:
     return text.replace("0.", ".", 1) if abs(value) < 1 else text
 
 
-def given_words(scheme: Scheme, one: GivenAnswer, candidates: Sequence[str]) -> list[tuple[str, str]]:
+def given_words(scheme: Scheme, answer: GivenAnswer, candidates: Sequence[str]) -> list[tuple[str, str]]:
     """Return each answer of a rater in words, with its question."""
-    asked = [question for question in scheme.questions if question.name in one.answers]
+    asked = [question for question in scheme.questions if question.name in answer.answers]
     return [
-        (question.name, answer_text(question, one.answers[question.name], candidates)) for question in asked
+        (question.name, answer_text(question, answer.answers[question.name], candidates))
+        for question in asked
     ]
 
 
@@ -164,7 +165,7 @@ def environment() -> Any:
     """Return the Jinja environment: escaping is on, an undefined name is an error."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
-    made = Environment(
+    jinja = Environment(
         loader=PackageLoader("dialeval.annotation"),
         autoescape=True,
         finalize=shown,
@@ -173,6 +174,6 @@ def environment() -> Any:
         lstrip_blocks=True,
         auto_reload=False,
     )
-    made.filters["figure"] = figure
-    made.filters["kept"] = kept
-    return made
+    jinja.filters["figure"] = figure
+    jinja.filters["kept"] = kept
+    return jinja

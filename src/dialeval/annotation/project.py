@@ -59,9 +59,9 @@ class AnnotationProject:
             self._check()
         except (LookupError, ValueError, TypeError, msgspec.DecodeError) as error:
             self.close()
-            what = f"no {error}" if isinstance(error, KeyError) else error
+            problem = f"no {error}" if isinstance(error, KeyError) else error
             raise DataError(
-                f"damaged: {what}", file=self.folder / STORE, fix="restore a copy of the file"
+                f"damaged: {problem}", file=self.folder / STORE, fix="restore a copy of the file"
             ) from None
 
     def _check(self) -> None:
@@ -117,13 +117,11 @@ class AnnotationProject:
         the same context. Only where id and system are those of another dialogue too, its number follows.
         """
         with self.store.reading() as db:
-            found = [
-                (row[0], row[1]) for row in db.execute("SELECT id, system FROM dialogues ORDER BY number")
-            ]
-        counts = Counter(found)
+            ids = [(row[0], row[1]) for row in db.execute("SELECT id, system FROM dialogues ORDER BY number")]
+        counts = Counter(ids)
         return [
             (f"{name}@{number}" if counts[name, system] > 1 else name, system)
-            for number, (name, system) in enumerate(found)
+            for number, (name, system) in enumerate(ids)
         ]
 
     @property
@@ -136,11 +134,11 @@ class AnnotationProject:
     @cached_property
     def contexts(self) -> list[tuple[str, int | None]]:
         """The id of every dialogue; for a reply to a fixed context, dialogue and turn of that context."""
-        found = []
+        contexts = []
         for number in range(len(self.names)):
             name, turn = place_of(self.dialogue(number), -1)
-            found.append((name, turn if turn >= 0 else None))
-        return found
+            contexts.append((name, turn if turn >= 0 else None))
+        return contexts
 
     @cached_property
     def schema(self) -> "EvaluationSchema":
@@ -167,15 +165,15 @@ class AnnotationProject:
 
     def add(self, raters: Iterable[str] = (), experts: Iterable[str] = ()) -> list[str]:
         """Add people who are not there yet, assign items that lack raters, and return who is new."""
-        wanted = {checked(name): "rater" for name in raters} | {checked(name): "expert" for name in experts}
-        there = self.people()
-        for name, role in wanted.items():
-            if name in there and there[name][0] != role:
-                raise UsageError(f"{name!r} is {there[name][0]} in this project already")
-        new = [name for name in wanted if name not in there]
+        roles = {checked(name): "rater" for name in raters} | {checked(name): "expert" for name in experts}
+        people = self.people()
+        for name, role in roles.items():
+            if name in people and people[name][0] != role:
+                raise UsageError(f"{name!r} is {people[name][0]} in this project already")
+        new = [name for name in roles if name not in people]
         if new:
             with self.store.writing() as db:
-                add_people(db, {name: wanted[name] for name in new})
+                add_people(db, {name: roles[name] for name in new})
                 assign_missing(db, self.scheme, self.seed)
         return new
 
@@ -186,9 +184,9 @@ class AnnotationProject:
 
 def _item(row: Any) -> Item:
     places = msgspec.json.decode(row["places"], type=list[Place])
-    other = msgspec.json.decode(row["other"], type=Place) if row["other"] else None
+    opponent = msgspec.json.decode(row["other"], type=Place) if row["other"] else None
     gold = msgspec.json.decode(row["gold"], type=dict[str, tuple[Value, ...]]) if row["gold"] else None
-    return Item(places[0], other, tuple(places[1:]), gold)
+    return Item(places[0], opponent, tuple(places[1:]), gold)
 
 
 def _numbered(rows: Iterable[Any], table: str) -> Iterator[Any]:
@@ -283,24 +281,24 @@ def fingerprint(digests: Iterable[str], *more: object) -> str:
 
     Projects on disk keep it, so it must not change with the names of our classes.
     """
-    told = repr(more).replace("GoldItem(", "Gold(").replace("SchemeQuestion(", "Question(")
-    digest = hashlib.sha256(told.encode())
-    for one in digests:
-        digest.update(one.encode())
+    text = repr(more).replace("GoldItem(", "Gold(").replace("SchemeQuestion(", "Question(")
+    digest = hashlib.sha256(text.encode())
+    for part in digests:
+        digest.update(part.encode())
     return digest.hexdigest()
 
 
 def _candidates(
-    scheme: Scheme, dialogues: Sequence[Dialogue], given: Sequence[str] | None, seed: int
+    scheme: Scheme, dialogues: Sequence[Dialogue], chosen: Sequence[str] | None, seed: int
 ) -> list[str]:
     """Return what wizards choose from: the scheme's acts, or utterances in an order that tells nothing."""
     if scheme.marks is None:
         return []
     if scheme.marks.choices:
-        if given is not None:
+        if chosen is not None:
             raise UsageError(f"the scheme {scheme.name!r} lists what wizards choose from: no --candidates")
-        return [str(one.value) for one in scheme.marks.choices]
-    order = list(dict.fromkeys(given if given is not None else replies(dialogues, scheme.speaker)))
+        return [str(choice.value) for choice in scheme.marks.choices]
+    order = list(dict.fromkeys(chosen if chosen is not None else replies(dialogues, scheme.speaker)))
     if not order:
         raise DataError("no candidates to choose from", fix="--candidates FILE")
     random.Random(f"candidates {seed}").shuffle(order)  # noqa: S311
@@ -368,14 +366,14 @@ class Snapshot:
 
     def answered(self, role: str = "rater") -> Iterator[GivenAnswer]:
         """Yield the answers that count, of raters or of experts, item by item in the order given."""
-        return (one for one in self.given if one.role == role and one.state == "done")
+        return (answer for answer in self.given if answer.role == role and answer.state == "done")
 
     def by_item(self, role: str = "rater") -> dict[int, list[GivenAnswer]]:
         """Return the answers that count by item."""
-        found: dict[int, list[GivenAnswer]] = {}
-        for one in self.answered(role):
-            found.setdefault(one.item, []).append(one)
-        return found
+        by_item: dict[int, list[GivenAnswer]] = {}
+        for answer in self.answered(role):
+            by_item.setdefault(answer.item, []).append(answer)
+        return by_item
 
 
 def snapshot(project: AnnotationProject) -> Snapshot:
@@ -388,9 +386,9 @@ def snapshot(project: AnnotationProject) -> Snapshot:
         people = {
             row["name"]: row["role"] for row in db.execute("SELECT name, role FROM people ORDER BY name")
         }
-        given = [
+        answers = [
             GivenAnswer(**{**row, "answers": json.loads(row["answers"] or "{}")}) for row in db.execute(query)
         ]
-        wanted = [row[0] for row in db.execute("SELECT wanted FROM items ORDER BY number")]
+        needed = [row[0] for row in db.execute("SELECT wanted FROM items ORDER BY number")]
         verdicts = {row["item"]: json.loads(row["body"]) for row in db.execute("SELECT * FROM verdicts")}
-    return Snapshot(project, people, given, wanted, verdicts)
+    return Snapshot(project, people, answers, needed, verdicts)

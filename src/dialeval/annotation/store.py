@@ -81,26 +81,26 @@ def _readable(error: BaseException) -> BaseException:
 
 def _check_tables(db: sqlite3.Connection) -> None:
     """Refuse a damaged file, by its pages, indexes and references, and one that lacks a column."""
-    found = db.execute("PRAGMA integrity_check(1)").fetchone()[0]
-    if found != "ok":
-        raise sqlite3.DatabaseError(found.splitlines()[-1])
+    result = db.execute("PRAGMA integrity_check(1)").fetchone()[0]
+    if result != "ok":
+        raise sqlite3.DatabaseError(result.splitlines()[-1])
     if broken := db.execute("PRAGMA foreign_key_check").fetchone():
         raise sqlite3.DatabaseError(f"a row of {broken[0]} names one of {broken[2]} that is not there")
-    there = _columns(db)
+    present = _columns(db)
     for table, columns in _known_columns().items():
-        if missing := set(columns) - set(there.get(table, ())):
+        if missing := set(columns) - set(present.get(table, ())):
             raise sqlite3.DatabaseError(f"there is no {table}.{min(missing)}")
 
 
 def _columns(db: sqlite3.Connection) -> dict[str, list[str]]:
     """Return the columns of every table."""
-    found: dict[str, list[str]] = {}
+    columns: dict[str, list[str]] = {}
     query = (
         "SELECT t.name, c.name FROM sqlite_schema AS t, pragma_table_info(t.name) AS c WHERE t.type = 'table'"
     )
     for table, column in db.execute(query):
-        found.setdefault(table, []).append(column)
-    return found
+        columns.setdefault(table, []).append(column)
+    return columns
 
 
 @functools.cache
@@ -124,7 +124,9 @@ def _keep_sums(db: sqlite3.Connection) -> None:
     db.create_function("row_sum", -1, _row_sum, deterministic=True)
     db.create_function("moved", 3, _moved, deterministic=True)
     for table, columns in _known_columns().items():
-        old, new = (f"row_sum({', '.join(f'{row}.{one}' for one in columns)})" for row in ("OLD", "NEW"))
+        old, new = (
+            f"row_sum({', '.join(f'{row}.{column}' for column in columns)})" for row in ("OLD", "NEW")
+        )
         for event, rows in (
             ("INSERT", f"NULL, {new}"),
             ("DELETE", f"{old}, NULL"),
@@ -138,18 +140,18 @@ def _keep_sums(db: sqlite3.Connection) -> None:
 
 def _sums(db: sqlite3.Connection) -> dict[str, str]:
     """Return the sum of every table as its rows are now."""
-    found = {}
+    sums = {}
     for table, columns in _known_columns().items():
         rows = db.execute(f"SELECT {', '.join(columns)} FROM {table}")  # noqa: S608  # our own names
-        found[table] = f"{sum(int(_row_sum(*row), 16) for row in rows) % (1 << 128):032x}"
-    return found
+        sums[table] = f"{sum(int(_row_sum(*row), 16) for row in rows) % (1 << 128):032x}"
+    return sums
 
 
 def _check_sums(db: sqlite3.Connection) -> None:
     """Refuse rows that are not those that were written."""
-    kept = {row[0]: row[1] for row in db.execute("SELECT name, value FROM sums")}
+    stored = {row[0]: row[1] for row in db.execute("SELECT name, value FROM sums")}
     for table, value in _sums(db).items():
-        if kept.get(table) != value:
+        if stored.get(table) != value:
             raise sqlite3.DatabaseError(f"the rows of {table} are not those that were written")
 
 
@@ -183,9 +185,9 @@ class Store:
             self.close()
             raise
 
-    def _damage(self, what: str, error: Exception) -> DataError:
+    def _damage(self, problem: str, error: Exception) -> DataError:
         why = str(error).partition("\n")[0]  # a message may quote a schema of many lines
-        return DataError(f"{what}: {why}", file=self.path, fix="restore a copy")
+        return DataError(f"{problem}: {why}", file=self.path, fix="restore a copy")
 
     def _prepare(self, create: bool) -> None:
         if create:
@@ -193,13 +195,13 @@ class Store:
         db = self._connect()
         if create:
             db.executescript(f"BEGIN;{_TABLES}COMMIT;")
-        found = db.execute("PRAGMA user_version").fetchone()[0]
-        if create or found == 1:
+        version = db.execute("PRAGMA user_version").fetchone()[0]
+        if create or version == 1:
             _begin_sums(db)
-            found = VERSION
-        if found != VERSION:
+            version = VERSION
+        if version != VERSION:
             raise DataError(
-                f"a project of version {found}; this is dialeval for version {VERSION}", file=self.path
+                f"a project of version {version}; this is dialeval for version {VERSION}", file=self.path
             )
         if not create:
             db.execute("BEGIN")  # others may write meanwhile
@@ -209,12 +211,12 @@ class Store:
         self._idle.append(db)
 
     def _connect(self) -> sqlite3.Connection:
-        made = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False, timeout=10)
-        made.row_factory = sqlite3.Row
-        self._open.append(made)
+        db = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False, timeout=10)
+        db.row_factory = sqlite3.Row
+        self._open.append(db)
         for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON"):
-            made.execute(f"PRAGMA {pragma}")
-        return made
+            db.execute(f"PRAGMA {pragma}")
+        return db
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:

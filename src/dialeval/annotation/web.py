@@ -135,18 +135,20 @@ class PersonalLinks:
         for page in pages:
             by_path.setdefault(page.path, {})[page.method] = page
         routes = [Route("/in/{token}", self._enter, methods=["GET"])]
-        routes += [Route(path, self._public(*given), methods=["GET"]) for path, given in public.items()]
-        routes += [Route(path, self._page(found), methods=list(found)) for path, found in by_path.items()]
+        routes += [Route(path, self._public(*content), methods=["GET"]) for path, content in public.items()]
+        routes += [
+            Route(path, self._page(methods), methods=list(methods)) for path, methods in by_path.items()
+        ]
         titles = {404: "There is no such page", 405: "Not that way"}
         return guarded_app(routes, self.show, self.hosts, titles=titles)
 
     def person(self, token: str) -> Person | None:
         """Return whose token this is, compared in constant time."""
-        given, found = token.encode(), None
-        for name, (role, known) in self.people().items():
-            if hmac.compare_digest(known.encode(), given) and given:  # nobody's token is empty
-                found = Person(name, role, known)
-        return found
+        sent, person = token.encode(), None
+        for name, (role, own_token) in self.people().items():
+            if hmac.compare_digest(own_token.encode(), sent) and sent:  # nobody's token is empty
+                person = Person(name, role, own_token)
+        return person
 
     def code(self, token: str) -> str:
         """Return the code that this person's forms carry."""
@@ -195,8 +197,8 @@ class PersonalLinks:
         code, fields = self.code(person.token), {}
         if page.method == "POST":
             fields = self._form(request, body)
-            given = next(iter(fields.get("code", ())), "")
-            if not hmac.compare_digest(given.encode(), code.encode()):
+            sent = next(iter(fields.get("code", ())), "")
+            if not hmac.compare_digest(sent.encode(), code.encode()):
                 raise Refusal(403, "This form is not genuine", "Open the page again and send it from there.")
         visit = Visit(person, code, request.path_params, dict(request.query_params), fields)
         try:
@@ -250,9 +252,9 @@ class RequestGuard:
 
         async def guarded(message: Any) -> None:
             if message["type"] == "http.response.start":
-                kept = [pair for pair in message["headers"] if pair[0].lower().decode() not in _HEADERS]
+                headers = [pair for pair in message["headers"] if pair[0].lower().decode() not in _HEADERS]
                 added = [(name.encode(), value.encode()) for name, value in _HEADERS.items()]
-                message = {**message, "headers": [*kept, *added]}
+                message = {**message, "headers": [*headers, *added]}
             await send(message)
 
         refusal, body = await self._examined(scope, receive)

@@ -69,13 +69,13 @@ class Wizards:
         """Return what wizards chose for a context."""
         if context.dialogue_id is None or context.turn is None:
             raise UsageError(f"{self.name} answers contexts that wizards have seen, not new ones")
-        found = self._choices.get((context.dialogue_id, context.turn))
-        if not found:
+        choices = self._choices.get((context.dialogue_id, context.turn))
+        if not choices:
             raise DataError("no wizard chose anything here")
         if self.how == "max-voted":
-            return max(found, key=lambda choice: choice[1])[0]
+            return max(choices, key=lambda choice: choice[1])[0]
         key = f"{self.seed}|{context.dialogue_id}|{context.turn}".encode("utf-8", "surrogatepass")
-        return found[int.from_bytes(hashlib.sha256(key).digest()[:8]) % len(found)][0]
+        return choices[int.from_bytes(hashlib.sha256(key).digest()[:8]) % len(choices)][0]
 
 
 def choices(votes: Sequence[Vote]) -> dict[tuple[str, int], list[tuple[str, int]]]:
@@ -87,9 +87,11 @@ def choices(votes: Sequence[Vote]) -> dict[tuple[str, int], list[tuple[str, int]
     raters: dict[tuple[str, int], dict[str, set[str]]] = {}
     for vote in votes:
         if vote.utterance is not None:
-            said = raters.setdefault((vote.dialogue_id, vote.turn), {})
-            said.setdefault(vote.utterance, set()).add(vote.rater)
-    return {place: [(text, len(some)) for text, some in said.items()] for place, said in raters.items()}
+            by_text = raters.setdefault((vote.dialogue_id, vote.turn), {})
+            by_text.setdefault(vote.utterance, set()).add(vote.rater)
+    return {
+        place: [(text, len(names)) for text, names in by_text.items()] for place, by_text in raters.items()
+    }
 
 
 @dataclass(frozen=True)
@@ -147,13 +149,13 @@ class Retrieval:
 
     def reply(self, context: Context) -> str:
         """Return the reply to the most similar context."""
-        said = [turn.text for turn in context.said][-self.window :]
-        if not said:
+        texts = [turn.text for turn in context.said][-self.window :]
+        if not texts:
             raise DataError("nothing was said that could be answered")
-        likeness = self._corpus.vectors @ _features(Encoder.load(self.encoder).vectors(said))
+        likeness = self._corpus.vectors @ _features(Encoder.load(self.encoder).vectors(texts))
         if context.dialogue_id is not None:
-            own = conversation_of(context.dialogue_id)
-            likeness[[name == own for name in self._corpus.conversations]] = -np.inf
+            conversation = conversation_of(context.dialogue_id)
+            likeness[[name == conversation for name in self._corpus.conversations]] = -np.inf
         best = int(likeness.argmax())
         if likeness[best] == -np.inf:
             raise DataError("the corpus has no other dialogue")
@@ -185,11 +187,11 @@ class _ContextCorpus:
     def of(
         cls, dialogues: list[Dialogue], encoder: Encoder, window: int, speaker: str | None
     ) -> "_ContextCorpus":
-        said = [(one, Context(one.turns).said) for one in dialogues]
-        texts = list(dict.fromkeys(turn.text for _, turns in said for turn in turns))
+        pairs = [(dialogue, Context(dialogue.turns).said) for dialogue in dialogues]
+        texts = list(dict.fromkeys(turn.text for _, turns in pairs for turn in turns))
         rows = dict(zip(texts, encoder.vectors(texts), strict=True))
         vectors, replies, conversations = [], [], []
-        for dialogue, turns in said:
+        for dialogue, turns in pairs:
             for number in range(1, len(turns)):
                 who = turns[number].speaker
                 if who != turns[number - 1].speaker and speaker in (None, who):
@@ -197,8 +199,8 @@ class _ContextCorpus:
                     vectors.append(_features(np.stack([rows[turn.text] for turn in before])))
                     replies.append(turns[number].text)
                     conversations.append(conversation_of(dialogue.id))
-        made = np.stack(vectors) if vectors else np.zeros((0, 2 * encoder.width), np.float32)
-        return cls(made, replies, conversations)
+        matrix = np.stack(vectors) if vectors else np.zeros((0, 2 * encoder.width), np.float32)
+        return cls(matrix, replies, conversations)
 
 
 def _features(vectors: Floats) -> Floats:

@@ -70,7 +70,7 @@ class Remote:
     def messages(self, context: Context) -> Messages:
         """Return what is sent: the instructions, then the turns that are not blank."""
         first = [] if self.instructions is None else [{"role": "system", "content": self.instructions}]
-        return first + [one for one in messages_of(context) if one["content"].strip()]
+        return first + [message for message in messages_of(context) if message["content"].strip()]
 
 
 @dataclass(frozen=True)
@@ -108,15 +108,15 @@ class Function:
 
     def turns(self, context: Context) -> tuple[Turn, ...]:
         """Call the function; an agent may return messages, the tools it called among them, its reply last."""
-        said = self._caller.call(messages_of(context), self.timeout)
-        if isinstance(said, list) and said and all(isinstance(one, dict) for one in said):
-            made = dialogue(said).turns
-            if made and made[-1].speaker == "assistant":
-                return made
+        returned = self._caller.call(messages_of(context), self.timeout)
+        if isinstance(returned, list) and returned and all(isinstance(message, dict) for message in returned):
+            turns = dialogue(returned).turns
+            if turns and turns[-1].speaker == "assistant":
+                return turns
             raise DataError("returned messages of which the last is not the assistant's")
-        if not isinstance(said, str):
-            raise DataError(f"returned {type(said).__name__}, not text")
-        return (clean_turn("assistant", said),)
+        if not isinstance(returned, str):
+            raise DataError(f"returned {type(returned).__name__}, not text")
+        return (clean_turn("assistant", returned),)
 
 
 class _Caller:
@@ -132,13 +132,13 @@ class _Caller:
                 self._calls = queue.SimpleQueue()
                 threading.Thread(target=_work, args=(self._answer, self._calls), daemon=True).start()
                 weakref.finalize(self, self._calls.put, None)
-            made: Future[Any] = Future()
-            self._calls.put((made, messages))
+            future: Future[Any] = Future()
+            self._calls.put((future, messages))
             try:
-                return made.result(timeout)
+                return future.result(timeout)
             except TimeoutError:
-                if made.done():  # in time after all, or an error of the function's own
-                    return made.result()
+                if future.done():  # in time after all, or an error of the function's own
+                    return future.result()
                 self._calls.put(None)
                 self._calls = None
                 raise DataError(f"no answer in {timeout:g} s") from None
@@ -147,14 +147,14 @@ class _Caller:
 def _work(answer: Answer, calls: Calls) -> None:
     """Answer call after call until None comes."""
     while (call := calls.get()) is not None:
-        made, messages = call
+        future, messages = call
         try:
-            made.set_result(answer(messages))
+            future.set_result(answer(messages))
         except SystemExit as error:  # ends the reply, not the run
-            made.set_exception(DataError(f"ended itself: {error!r}"))
+            future.set_exception(DataError(f"ended itself: {error!r}"))
         except BaseException as error:
-            made.set_exception(error)
-        del call, made, messages  # or the last of them would be kept until the next
+            future.set_exception(error)
+        del call, future, messages  # or the last of them would be kept until the next
 
 
 def load_function(spec: str, name: str | None = None, timeout: float | None = None) -> Function:
@@ -164,13 +164,13 @@ def load_function(spec: str, name: str | None = None, timeout: float | None = No
     if here not in sys.path:
         sys.path.insert(0, here)
     try:
-        found: Any = importlib.import_module(module)
+        target: Any = importlib.import_module(module)
     except ImportError as error:
         raise UsageError(f"--system {spec}: {error}") from None
     except Exception as error:  # whatever a module does while it is imported
         raise UsageError(f"--system {spec}: {module} cannot be imported: {error!r}") from None
     for part in attribute.split("."):
-        found = getattr(found, part, None)
-    if not callable(found):
+        target = getattr(target, part, None)
+    if not callable(target):
         raise UsageError(f"--system {spec}: {module} has no function {attribute!r}")
-    return Function(name or spec, found, spec, timeout=TIMEOUT if timeout is None else timeout)
+    return Function(name or spec, target, spec, timeout=TIMEOUT if timeout is None else timeout)

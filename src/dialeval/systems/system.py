@@ -80,20 +80,20 @@ def build(
         from dialeval.models.endpoint import Endpoint
         from dialeval.systems.external import AT_ONCE, Remote
 
-        given = {**asked, "timeout": timeout}
-        endpoint = Endpoint(spec, **{key: value for key, value in given.items() if value is not None})
+        settings = {**asked, "timeout": timeout}
+        endpoint = Endpoint(spec, **{key: value for key, value in settings.items() if value is not None})
         return Remote(endpoint, name or endpoint.model or spec, instructions, at_once or AT_ONCE)
-    own, _, options = spec.partition(":")
-    others = {**asked, "instructions": instructions, "concurrency": at_once}
-    wrong = [key for key, value in others.items() if value is not None]
+    kind, _, options = spec.partition(":")
+    remote_only = {**asked, "instructions": instructions, "concurrency": at_once}
+    wrong = [key for key, value in remote_only.items() if value is not None]
     if wrong:
         raise UsageError(f"{wrong[0]} goes with an address, not with {spec}")
-    if own in _OPTIONS:
+    if kind in _OPTIONS:
         if timeout is not None:
             raise UsageError(f"timeout goes with an address or a function, not with {spec}")
-        return _ours(own, options, name or own)
-    if spec in (others := plugins("systems")):
-        name, spec = name or spec, others[spec].value
+        return _ours(kind, options, name or kind)
+    if spec in (installed := plugins("systems")):
+        name, spec = name or spec, installed[spec].value
     if ":" in spec and all(part.replace(".", "").isidentifier() for part in spec.split(":", 1)):
         from dialeval.systems.external import load_function
 
@@ -103,23 +103,23 @@ def build(
     )
 
 
-def _ours(own: str, options: str, name: str) -> System:
-    known, found = _OPTIONS[own], {}
+def _ours(kind: str, options: str, name: str) -> System:
+    types, fields = _OPTIONS[kind], {}
     for part in filter(None, options.split(",")):
         key, sign, value = part.partition("=")
-        if not sign or key not in known:
-            raise UsageError(f"--system {own}: no option {part!r}; it has: {', '.join(known)}")
+        if not sign or key not in types:
+            raise UsageError(f"--system {kind}: no option {part!r}; it has: {', '.join(types)}")
         try:
-            found[key] = known[key](value)
+            fields[key] = types[key](value)
         except ValueError:
-            raise UsageError(f"--system {own}:{part}: expected a number") from None
+            raise UsageError(f"--system {kind}:{part}: expected a number") from None
     from dialeval.systems.baselines import Retrieval, Wizards
 
-    if own == "retrieval":
-        return Retrieval(name, **found)
-    if "votes" not in found:
-        raise UsageError(f"--system {own}: say which votes, {own}:votes=votes.jsonl")
-    return Wizards(name, "random" if own == "wizard-random" else "max-voted", **found)
+    if kind == "retrieval":
+        return Retrieval(name, **fields)
+    if "votes" not in fields:
+        raise UsageError(f"--system {kind}: say which votes, {kind}:votes=votes.jsonl")
+    return Wizards(name, "random" if kind == "wizard-random" else "max-voted", **fields)
 
 
 class Conversation:
@@ -141,10 +141,12 @@ class Conversation:
     def say(self, text: str) -> Turn:
         """Add what the person says, and return what the system answers."""
         self.hear(text)
-        said = getattr(self.system, "turns", None)  # a function of an agent also tells which tools it called
+        turns_of = getattr(
+            self.system, "turns", None
+        )  # a function of an agent also tells which tools it called
         self.turns = (
             *self.turns,
-            *(answers(said, self.turns) if said else [answer(self.system, self.turns)]),
+            *(answers(turns_of, self.turns) if turns_of else [answer(self.system, self.turns)]),
         )
         return self.turns[-1]
 
@@ -165,9 +167,9 @@ def answer(system: System, turns: tuple[Turn, ...]) -> Turn:
 
 def answers(say: Callable[[Context], tuple[Turn, ...]], turns: tuple[Turn, ...]) -> tuple[Turn, ...]:
     """Let a system add turns to a conversation; a failure is an empty turn with a note."""
-    said = tuple(turn for turn in turns if turn.text.strip())
+    spoken = tuple(turn for turn in turns if turn.text.strip())
     try:
-        return say(Context(said))
+        return say(Context(spoken))
     except Exception as error:  # whatever goes wrong in somebody's system is that system's failure
         return (Turn("assistant", "", {"note": f"{FAILED}: {reason(error)}"}),)
 

@@ -89,17 +89,17 @@ def read_scenarios(path: str | Path) -> ScenarioFile:
     with files.open_binary(path) as file:
         data = file.read()
     try:
-        made = msgspec.toml.decode(data, type=ScenarioFile)
+        parsed = msgspec.toml.decode(data, type=ScenarioFile)
     except (msgspec.DecodeError, ValueError, RecursionError) as error:
         raise DataError(f"not a file of scenarios: {error}", file=path, fix="see docs/simulate.md") from None
-    moods = {**_moods(), **made.mood}
-    for name, one in made.scenario.items():
-        if one.mood not in moods:
+    moods = {**_moods(), **parsed.mood}
+    for name, scenario in parsed.scenario.items():
+        if scenario.mood not in moods:
             fix = f"known: {', '.join(moods)}"
-            raise DataError(f"no mood {one.mood!r}", file=path, field=f"scenario.{name}.mood", fix=fix)
-    if not made.scenario:
+            raise DataError(f"no mood {scenario.mood!r}", file=path, field=f"scenario.{name}.mood", fix=fix)
+    if not parsed.scenario:
         raise DataError("no scenario in it", file=path, fix="see docs/simulate.md")
-    return made
+    return parsed
 
 
 @functools.cache
@@ -134,8 +134,8 @@ class SimulatedUser:
 
     def say(self, turns: tuple[Turn, ...]) -> tuple[str, Move]:
         """Return the next turn of the user, and what it does."""
-        heard = turns[-1].text if turns else ""
-        move, slots = self._move(heard, first=not turns)
+        reply = turns[-1].text if turns else ""
+        move, slots = self._move(reply, first=not turns)
         self.told += 1
         text = self._words(move, slots)
         if self.speaks is not None and turns and move not in ("fact", "next", "question", *LAST):
@@ -150,26 +150,26 @@ class SimulatedUser:
         ways = (self.scenario.goal, *self.scenario.reworded)
         return ways[self.missed % len(ways)]
 
-    def _move(self, heard: str, first: bool) -> tuple[Move, list[tuple[str, str]]]:
+    def _move(self, reply: str, first: bool) -> tuple[Move, list[tuple[str, str]]]:
         if first:
             return "opening", []
-        plain = heard.casefold()
+        plain = reply.casefold()
         is_done = any(text.casefold() in plain for text in self.scenario.done)
         if is_done and self.requests < len(self.scenario.then):
             self.requests, self.lost = self.requests + 1, 0
             return "next", []
         if is_done or self.put is not None:
             return self._close(), []
-        asked = bool(_ASKS.search(heard))
-        known = [(name, value) for name, value in self.scenario.facts.items() if self._asks(plain, name)]
-        if asked and known:
-            new = [one for one in known if one[0] not in self.given][:1]
+        is_question = bool(_ASKS.search(reply))
+        asked = [(name, value) for name, value in self.scenario.facts.items() if self._asks(plain, name)]
+        if is_question and asked:
+            new = [fact for fact in asked if fact[0] not in self.given][:1]
             self.given |= {name for name, _ in new}
-            return ("fact", new or known) if new or self._bears() else ("leaves", [])
+            return ("fact", new or asked) if new or self._bears() else ("leaves", [])
         missing = [(name, "") for name in self.scenario.unknown if self._asks(plain, name)]
-        if asked and missing:
+        if is_question and missing:
             return ("unknown", missing) if self._bears() else ("leaves", [])
-        if _CONFIRMS.search(heard):
+        if _CONFIRMS.search(reply):
             return "yes", []
         if not self._bears():
             return "leaves", []
@@ -186,9 +186,9 @@ class SimulatedUser:
         self.lost += 1
         return self.lost <= self.scenario.patience
 
-    def _asks(self, heard: str, name: str) -> bool:
-        words = (name, *self.scenario.ask.get(name, ()))
-        return any(re.search(rf"\b{re.escape(word.casefold())}", heard) for word in words)
+    def _asks(self, text: str, name: str) -> bool:
+        cues = (name, *self.scenario.ask.get(name, ()))
+        return any(re.search(rf"\b{re.escape(word.casefold())}", text) for word in cues)
 
     def _words(self, move: Move, slots: list[tuple[str, str]]) -> str:
         if move == "opening" and self.scenario.opening:
@@ -196,8 +196,8 @@ class SimulatedUser:
         if move == "question":
             return self.scenario.questions[self.put or 0]
         moods = {**_moods(), **(self.moods or {})}
-        own = moods[self.scenario.mood].get(move) or _moods()["neutral"][move]
-        texts = [self._chosen(own, place) for place in range(max(1, len(slots)))]
+        templates = moods[self.scenario.mood].get(move) or _moods()["neutral"][move]
+        texts = [self._chosen(templates, place) for place in range(max(1, len(slots)))]
         filled = zip(texts, slots or [("", "")], strict=True)
         return " ".join(_filled(text, self.wish, name, value) for text, (name, value) in filled)
 
@@ -211,8 +211,8 @@ class SimulatedUser:
 
 
 def _filled(text: str, goal: str, name: str, value: str) -> str:
-    for key, given in (("{goal}", goal), ("{name}", name), ("{value}", value)):
-        text = text.replace(key, given)
+    for key, filler in (("{goal}", goal), ("{name}", name), ("{value}", value)):
+        text = text.replace(key, filler)
     return text
 
 
@@ -234,11 +234,11 @@ def speaker_of(spec: str, scenario: Scenario, **asked: Any) -> System | None:
     if spec.startswith("retrieval:"):
         return _retrieval(spec)
     if spec.startswith(("http://", "https://")):
-        known = "; ".join(f"{name}: {value}" for name, value in scenario.facts.items()) or "nothing more"
-        told = (
-            f"You play a user who talks to an assistant. You want to {scenario.goal}. You know: {known}. "
+        facts = "; ".join(f"{name}: {value}" for name, value in scenario.facts.items()) or "nothing more"
+        instructions = (
+            f"You play a user who talks to an assistant. You want to {scenario.goal}. You know: {facts}. "
             f"You do not know: {', '.join(scenario.unknown) or 'anything else'}. You are {scenario.mood}. "
             "Answer with the user's next message only, in one or two sentences."
         )
-        return build(spec, name="user", instructions=told, **asked)
+        return build(spec, name="user", instructions=instructions, **asked)
     raise UsageError(f"--user {spec}: expected template, retrieval:corpus=FILE or an http address")
