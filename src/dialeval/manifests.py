@@ -1,9 +1,9 @@
-"""Files on record: each with its size and SHA-256 in a manifest, and checked against it when it is opened.
+"""Manifests: size and SHA-256 of files, verified when they are opened.
 
-An index, an artefact, a checkpoint, a run folder and the parts of a batch are all kept in this way. Files
-are written first (see `files`), the manifest that names them last, so that what a manifest names is whole.
-Opening compares every file with its record: a missing file, a flipped bit or a stranger's file is found, and
-named, before anything is computed with it. A file is hashed once in a process, unless it has changed since.
+An index, an artefact, a checkpoint, a run folder and the parts of a batch have manifests. Files are written
+first (see `files`), the manifest last, so that files in a manifest are complete. Opening verifies every file:
+a missing file, a flipped bit or an unexpected file is found before anything is computed with it. A file is
+hashed once per process, unless it has changed since.
 """
 
 import hashlib
@@ -23,7 +23,7 @@ from dialeval.files import locked, replacing, write_text
 
 SUMS = "SHA256SUMS"
 PLAIN_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,126}[A-Za-z0-9_-])?")
-"""Names that mean the same on every system: no folder, no hidden file, no blank, no control character."""
+"""Portable file names: no folder, no hidden file, no blank, no control character."""
 
 _SUM = re.compile(r"([0-9a-f]{64})  (.+)")
 _MOST_SUMS = 1_000_000  # bytes of a list of hashes
@@ -35,7 +35,7 @@ _hashes: dict[tuple[str | int, ...], str] = {}
 
 
 class FileRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A file as it was when it was written.
+    """Size and SHA-256 of a file when it was written.
 
     >>> FileRecord.of(b"42").sha256[:12]
     '73475cb40a56'
@@ -46,7 +46,7 @@ class FileRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @classmethod
     def of(cls, content: bytes | Path) -> "FileRecord":
-        """Record some bytes, or a file as it is now."""
+        """Return the record of some bytes, or of a file as it is now."""
         if isinstance(content, bytes):
             return cls(len(content), hashlib.sha256(content).hexdigest())
         with open_regular(content) as file:
@@ -54,7 +54,7 @@ class FileRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def check_file(path: Path, record: FileRecord, *, fix: str | None = None, trust: bool = False) -> None:
-    """Refuse a file that is not, byte for byte, as it was recorded.
+    """Refuse a file that differs from its record.
 
     Args:
         path: A plain file; a link in its place is refused, wherever it leads.
@@ -109,12 +109,12 @@ def write_sums(folder: Path, known_sums: Mapping[str, str] | None = None) -> Non
 
 
 def sums_text(sums: Mapping[str, str]) -> str:
-    """Return what SHA256SUMS says of some files."""
+    """Return the sums of some files in SHA256SUMS."""
     return "".join(f"{sum_}  {name}\n" for name, sum_ in sorted(sums.items()))
 
 
 def check_sums(folder: Path, *, fix: str | None = None) -> dict[str, str]:
-    """Hold a folder against its SHA256SUMS and return it: nothing missing, nothing more, nothing changed.
+    """Verify a folder by its SHA256SUMS and return it: no file missing, unexpected or changed.
 
     Raises:
         DataError: Names the file that is not as it was written.
@@ -143,7 +143,7 @@ def _check_sums(folder: Path, fix: str | None) -> dict[str, str]:
 
 
 def read_sums(path: Path) -> dict[str, str]:
-    """Read what `sha256sum` wrote: the SHA-256 of each file by its name, which is a plain one."""
+    """Read a SHA256SUMS file: the SHA-256 of each file by its plain name."""
     sums: dict[str, str] = {}
     for number, (sum_, name) in enumerate(_sum_lines(path), 1):
         if name in sums:
@@ -153,7 +153,7 @@ def read_sums(path: Path) -> dict[str, str]:
 
 
 def _sum_lines(path: Path) -> list[tuple[str, str]]:
-    """Read sums and names, in one way only, so that no changed byte goes unnoticed."""
+    """Parse sums and names strictly, so that no changed byte goes unnoticed."""
     with open_regular(path) as file:
         text = file.read(_MOST_SUMS + 1).decode("latin-1")
     if len(text) > _MOST_SUMS:
@@ -195,7 +195,7 @@ def check_listed(folder: Path, name: str, *, fix: str | None = None) -> Path:
 
 
 def write_listed(folder: Path, contents: Mapping[str, bytes | None]) -> None:
-    """Replace files of a folder and their sums in its list, or remove those of None; a kill breaks neither.
+    """Replace files of a folder and their sums, or remove those of None; safe against being killed.
 
     Meanwhile the list has both, the old sum of each file and the new one. Two processes take turns.
     """
@@ -219,7 +219,7 @@ def _write_listed(folder: Path, contents: Mapping[str, bytes | None]) -> None:
 
 
 def _listed(folder: Path) -> dict[str, set[str]]:
-    """Return the sums that a file may have, by its name; nothing where there is no list."""
+    """Return the sums that each file may have, by name; empty without a list."""
     listed: dict[str, set[str]] = {}
     for sum_, name in _sum_lines(folder / SUMS) if (folder / SUMS).is_file() else ():
         listed.setdefault(name, set()).add(sum_)

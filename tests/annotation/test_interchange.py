@@ -117,7 +117,7 @@ def test_what_label_studio_makes_itself(tmp_path: Path) -> None:
         ('[{"data": {"item": "item-0"}, "annotations": [{"completed_by": 1, "result": []}]}]', "not a whole"),
         (
             '{"user_id": "a", "instance_id": "item-0", "label_annotations": {"turn-quality": {"x": "1"}}}',
-            "is no answer",
+            "is not an answer",
         ),
     ],
 )

@@ -1,9 +1,9 @@
-"""Answers: read from the fields of a form, checked, compared, and written out.
+"""Answers: parsed from the fields of a form, validated, compared, and shown as text.
 
 Answers are a mapping from question to value: a choice's value, a number, a text, or a list (several choices,
-numbers of marked candidates). A question that was not asked, because its condition does not hold, is not in
-it. Fields of a form are called by the place of the question, `q0`, and choices by their place, so that no
-word of a scheme ever has to be a name in a page.
+numbers of marked candidates). Questions whose condition does not hold are left out. Form fields are named by
+the index of the question, `q0`, and choices by their index, so that no text of a scheme becomes a name in a
+page.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -22,7 +22,7 @@ _LONGEST = 10_000
 
 
 def is_asked(question: SchemeQuestion, answers: Mapping[str, Any], meta: Collection[str]) -> bool:
-    """Whether a question is asked, given the answers so far and the meta fields of the dialogue."""
+    """Return whether a question is asked, given the answers so far and the meta fields of the dialogue."""
     when = question.when
     if when is None:
         return True
@@ -34,7 +34,7 @@ def is_asked(question: SchemeQuestion, answers: Mapping[str, Any], meta: Collect
 def parse(
     scheme: Scheme, fields: Fields, meta: Collection[str] = (), candidates: int = 0
 ) -> tuple[Answers, dict[int, str]]:
-    """Return the answers of a form, and what is missing by the place of the question.
+    """Return the answers of a form, and messages for missing ones by the index of the question.
 
     >>> from dialeval.annotation.scheme import read_scheme
     >>> parse(read_scheme("appropriateness"), {"q0": ["3"]})
@@ -66,7 +66,7 @@ _MISSING = {
     "several": "Choose at least one.",
     "scale": "Choose one.",
     "text": "Write something.",
-    "mark": "Mark at least one, or say that none fits.",
+    "mark": "Mark at least one, or choose that none fits.",
 }
 
 
@@ -85,7 +85,7 @@ def _read(question: SchemeQuestion, values: Sequence[str], candidates: int) -> A
 
 
 def clean_words(text: str) -> str:
-    r"""Return a text as a form would send it: one kind of line break, no NUL; empty if it is blank.
+    r"""Return a text with normal line breaks and without NUL; empty if it is blank.
 
     >>> clean_words("one\r\ntwo\rthree \x1b\x00 "), clean_words(" \n")
     ('one\ntwo\nthree \x1b␀ ', '')
@@ -120,11 +120,11 @@ def fields_of(scheme: Scheme, answers: Mapping[str, Any]) -> dict[str, list[str]
     return fields
 
 
-def swapped(scheme: Scheme, answers: Mapping[str, Any]) -> Answers:
-    """Exchange first and second in a preference, for a rater who saw the pair in the other order.
+def swap_sides(scheme: Scheme, answers: Mapping[str, Any]) -> Answers:
+    """Swap first and second in a preference, for a rater who saw the pair in reverse order.
 
     >>> from dialeval.annotation.scheme import read_scheme
-    >>> swapped(read_scheme("pairwise"), {"preference": "first", "reason": "x"})
+    >>> swap_sides(read_scheme("pairwise"), {"preference": "first", "reason": "x"})
     {'preference': 'second', 'reason': 'x'}
     """
     name = scheme.questions[0].name
@@ -133,13 +133,13 @@ def swapped(scheme: Scheme, answers: Mapping[str, Any]) -> Answers:
 
 
 def is_valid(scheme: Scheme, answers: Mapping[str, Any], meta: Collection[str], candidates: int) -> bool:
-    """Whether imported answers are ones that a rater could have given."""
+    """Return whether imported answers are valid and complete."""
     parsed, missing = parse(scheme, fields_of(scheme, answers), meta, candidates)
     return not missing and parsed == {name: answer for name, answer in answers.items() if name in parsed}
 
 
 def agrees(scheme: Scheme, first: Mapping[str, Any], second: Mapping[str, Any]) -> bool:
-    """Whether two people gave the same answers; free text does not count.
+    """Return whether two people gave the same answers, ignoring free text.
 
     >>> from dialeval.annotation.scheme import read_scheme
     >>> scheme = read_scheme("pairwise")
@@ -155,7 +155,7 @@ def _plain(answer: Any) -> Any:
 
 
 def majority(scheme: Scheme, rounds_and_answers: Iterable[tuple[int, Mapping[str, Any]]]) -> str | None:
-    """Return the answer to the first question that has a majority after some round, as text.
+    """Return the majority answer to the first question, as text, from rounds and answers.
 
     >>> from dialeval.annotation.scheme import read_scheme
     >>> given = [(1, {"act": "inform"}), (1, {"act": "question"}), (2, {"act": "inform"})]
@@ -172,7 +172,7 @@ def majority(scheme: Scheme, rounds_and_answers: Iterable[tuple[int, Mapping[str
 
 
 def is_accepted(gold: Mapping[str, Collection[Value]], answers: Mapping[str, Any]) -> bool:
-    """Whether answers to a gold item are among the accepted ones."""
+    """Return whether answers to a gold item are accepted."""
     return all(answers.get(name) in accepted for name, accepted in gold.items())
 
 

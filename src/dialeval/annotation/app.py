@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 from starlette.responses import RedirectResponse, Response
 
 from dialeval.annotation import assignment, pages
-from dialeval.annotation.answers import clean_words, fields_of, parse, swapped
+from dialeval.annotation.answers import clean_words, fields_of, parse, swap_sides
 from dialeval.annotation.assignment import Assignment
 from dialeval.annotation.items import ItemView, filled_meta, is_swapped, item_view, side_by_side
 from dialeval.annotation.project import COORDINATOR, AnnotationProject, Snapshot, snapshot
@@ -59,7 +59,7 @@ def make_app(
 
 
 class RaterPages:
-    """The pages that a rater sees, and the forms that come back."""
+    """The pages of a rater, and their forms."""
 
     def __init__(self, project: AnnotationProject) -> None:
         self.project = project
@@ -82,7 +82,7 @@ class RaterPages:
         return self._page(visit, assigned, fields, {})
 
     def take(self, visit: Visit) -> Response:
-        """Take a form: an answer, a search among the candidates, or that the rater cannot judge."""
+        """Process a form: an answer, a search among the candidates, or a skip."""
         assigned, scheme, action = self._assigned(visit), self.project.scheme, visit.first("action")
         seen = self._view(visit, assigned)
         answers, missing = parse(scheme, visit.fields, seen.meta, len(self.project.candidates))
@@ -115,14 +115,14 @@ class RaterPages:
     def _assigned(self, visit: Visit) -> Assignment:
         assigned = assignment.assignment_at(self.project, visit.person.name, visit.path["place"])
         if assigned is None:
-            raise Refusal(404, "There is no such item", "It may have been handed to somebody else.")
+            raise Refusal(404, "There is no such item", "It may have been assigned to somebody else.")
         return assigned
 
     def _as_shown(self, visit: Visit, assigned: Assignment, answers: Mapping[str, Any]) -> dict[str, Any]:
-        """Exchange the sides of a pair where this rater sees it the other way round."""
+        """Swap the sides of a pair if this rater sees it in reverse order."""
         is_pair = self.project.items[assigned.item].other is not None
         if is_pair and is_swapped(visit.person.name, assigned.item, self.project.seed):
-            return swapped(self.project.scheme, answers)
+            return swap_sides(self.project.scheme, answers)
         return dict(answers)
 
     def _view(self, visit: Visit, assigned: Assignment) -> ItemView:
@@ -173,9 +173,9 @@ def _seconds(text: str) -> float:
 def find(
     candidates: Sequence[str], query: str, marked: Collection[str] = (), most: int = 300
 ) -> list[tuple[int, str]]:
-    """Return (number, utterance): what is marked already, then what has most of the words of the query.
+    """Return (number, utterance): those marked already, then those with most words of the query.
 
-    A word of the query may be the beginning of a word of the utterance. Without a query everything fits.
+    A query word may be a prefix of a word of the utterance. Without a query all utterances match.
 
     >>> find(["Where is it?", "Hello there!", "It is here."], "here is")
     [(2, 'It is here.'), (0, 'Where is it?')]
@@ -195,14 +195,14 @@ def find(
 
 
 # --- the coordinator: progress, agreement, disagreements, rejections, decisions, exports --------------------
-# Statistics and tables are imported when the coordinator first looks: raters need not wait for them to start.
+# Statistics and tables are imported on the coordinator's first visit, so that raters need not wait for them.
 
 _ROWS = 50
 _KINDS = {".parquet": "application/vnd.apache.parquet", ".csv": "text/csv", ".xml": "application/xml"}
 
 
 class CoordinatorPages:
-    """The pages of the coordinator, and the forms that come back."""
+    """The pages of the coordinator, and their forms."""
 
     def __init__(self, project: AnnotationProject) -> None:
         self.project = project
@@ -245,7 +245,7 @@ class CoordinatorPages:
             more=first + _ROWS if first + _ROWS < len(chosen) else None,
             n_items=len(rows),
             n_settled=counts["settled"] + counts["adjudicated"],
-            n_answers=sum(answer.state == "done" for answer in seen.given),
+            n_answers=sum(answer.state == "done" for answer in seen.rater_answers),
             agreements=self._measured(seen),
             majority=monitoring.expert_accuracy(seen).get("majority"),
             overlaps=monitoring.overlaps(self.project),
@@ -254,7 +254,7 @@ class CoordinatorPages:
         )
 
     def _measured(self, seen: Snapshot) -> list["QuestionAgreement"]:
-        """Return agreement, measured again only when something has happened."""
+        """Return agreement, recomputed only after a change."""
         from dialeval.annotation.monitoring import agreements
 
         with self.project.store.reading() as db:
@@ -272,8 +272,8 @@ class CoordinatorPages:
         scheme, item = self.project.scheme, seen.items[number]
         meta = filled_meta(self.project.dialogue(item.place[0]))
         rater_answers: list[Any] = [
-            (answer, pages.given_words(scheme, answer, self.project.candidates))
-            for answer in seen.given
+            (answer, pages.answer_texts(scheme, answer, self.project.candidates))
+            for answer in seen.rater_answers
             if answer.item == number
         ]
         fields = visit.fields or fields_of(scheme, seen.verdicts.get(number, {}))
@@ -297,11 +297,11 @@ class CoordinatorPages:
             return assignment.reasons(db, number)
 
     def _marked(self, seen: Snapshot, number: int) -> list[tuple[int, str]]:
-        """Return the candidates that anybody marked at an item, for a decision to choose among."""
+        """Return the candidates that anybody marked for an item, as options for adjudication."""
         question = self.project.scheme.marks
         if question is None:
             return []
-        answers = [answer.answers for answer in seen.given if answer.item == number]
+        answers = [answer.answers for answer in seen.rater_answers if answer.item == number]
         marked = {
             place
             for answer in [*answers, seen.verdicts.get(number, {})]
@@ -314,7 +314,7 @@ class CoordinatorPages:
         number, key = self._number(visit), visit.first("rater")
         raters = (
             answer.rater
-            for answer in snapshot(self.project).given
+            for answer in snapshot(self.project).rater_answers
             if answer.item == number and answer.key == key
         )
         rater, reason, done = next(raters, None), clean_words(visit.first("reason"))[:500], False
@@ -326,7 +326,7 @@ class CoordinatorPages:
         return RedirectResponse(f"/study/item/{number}", 303)
 
     def adjudicate(self, visit: Visit) -> Response:
-        """Save the coordinator's decision, beside the raters' answers and not in their place."""
+        """Save the coordinator's decision in addition to the raters' answers."""
         number = self._number(visit)
         meta = filled_meta(self.project.dialogue(self.project.items[number].place[0]))
         answers, missing = parse(self.project.scheme, visit.fields, meta, len(self.project.candidates))

@@ -1,9 +1,8 @@
-"""Export: a project's answers as scores, votes and labelled dialogues, at any moment.
+"""Export of a project's answers as scores, votes and labelled dialogues.
 
-One row for each rater, item and question. Raters are `human:<rater>`, experts `expert:<name>`, and what the
-coordinator decided is `adjudicated`, so that raters are not mixed with those who check them. An
-answer that the rater could not give is a null with the note `skipped`; a text is a null whose note is the
-text.
+One row for each rater, item and question. Raters are `human:<rater>`, experts `expert:<name>`, and the
+coordinator's decisions `adjudicated`, to keep them apart. A skipped item is a null with the note `skipped`; a
+text is a null with the text as its note.
 """
 
 import re
@@ -18,7 +17,7 @@ from dialeval import files
 from dialeval.annotation import interchange
 from dialeval.annotation.items import Place
 from dialeval.annotation.monitoring import majority_answer
-from dialeval.annotation.project import GivenAnswer, Snapshot
+from dialeval.annotation.project import RaterAnswer, Snapshot
 from dialeval.annotation.scheme import Scheme, SchemeQuestion
 from dialeval.dialogues import Dialogue
 from dialeval.dialogues.formats.writing import to_json
@@ -33,20 +32,20 @@ _PREFIX = {"rater": "human", "expert": "expert"}
 
 
 def scores_of(seen: Snapshot) -> Scores:
-    """Return everything that was answered as one table of scores."""
+    """Return all answers as one table of scores."""
     rows: list[Score] = []
     met = Counter(place for item in seen.items if item.other for place in (item.place, item.other))
-    for answer in seen.given:
+    for answer in seen.rater_answers:
         if answer.state in ("done", "skipped"):
             rows += _rows(seen, answer, f"{_PREFIX[answer.role]}:{answer.rater}", met)
     for item, answers in seen.verdicts.items():
-        verdict = GivenAnswer(item, "", "adjudicated", "done", 1, answers, None, None, None)
+        verdict = RaterAnswer(item, "", "adjudicated", "done", 1, answers, None, None, None)
         rows += _rows(seen, verdict, "adjudicated", met)
     signature = seen.project.schema.sign(ANNOTATION, seen.project.scheme.name)
     return Scores.of(rows, dict.fromkeys((row.source for row in rows), signature))
 
 
-def _rows(seen: Snapshot, answer: GivenAnswer, source: str, met: Mapping[Place, int]) -> Iterator[Score]:
+def _rows(seen: Snapshot, answer: RaterAnswer, source: str, met: Mapping[Place, int]) -> Iterator[Score]:
     item = seen.items[answer.item]
     for number, question in enumerate(seen.project.scheme.questions):
         if answer.state == "skipped":
@@ -64,7 +63,7 @@ def _rows(seen: Snapshot, answer: GivenAnswer, source: str, met: Mapping[Place, 
 
 
 def values_of(question: SchemeQuestion, answer: Any) -> list[tuple[str, float | None, str | None]]:
-    """Return dimension, value and note of each row that an answer makes."""
+    """Return dimension, value and note of each row for an answer."""
     if question.type == "text":
         return [(question.name, None, str(answer))]
     if question.type == "mark":
@@ -84,9 +83,9 @@ def _score(
 
 
 def _preferences(
-    seen: Snapshot, answer: GivenAnswer, source: str, question: SchemeQuestion, met: Mapping[Place, int]
+    seen: Snapshot, answer: RaterAnswer, source: str, question: SchemeQuestion, met: Mapping[Place, int]
 ) -> Iterator[Score]:
-    """Yield 1, 0 or a half for each side of a pair; where a side met several, with the other's name."""
+    """Yield 1, 0 or .5 for each side of a pair; if a side was in several pairs, with the opponent's name."""
     item = seen.items[answer.item]
     sides = [item.place, item.other or item.place]
     for value, place, opponent in zip(
@@ -98,7 +97,7 @@ def _preferences(
 
 
 def votes_of(seen: Snapshot) -> list[Vote]:
-    """Return what wizards marked, as votes; who said that none fits has a vote for nothing."""
+    """Return the wizards' marks as votes; "none fits" is a vote without an utterance."""
     question = seen.project.scheme.marks
     if question is None:
         raise UsageError("votes come from a scheme with a question of type mark, such as wizard")
@@ -112,7 +111,7 @@ def votes_of(seen: Snapshot) -> list[Vote]:
 
 
 def dialogues_of(seen: Snapshot) -> list[Dialogue]:
-    """Return the dialogues with votes on each segment, and the act of the majority where there is one."""
+    """Return the dialogues with votes on each segment, and the majority act if there is one."""
     project = seen.project
     if project.scheme.unit != "segment":
         raise UsageError("dialogues with votes come from a scheme whose unit is a segment")
@@ -170,9 +169,9 @@ def exports_of(scheme: Scheme) -> list[str]:
 
 
 def export_of(scheme: Scheme, path: str | Path, kind: str | None = None) -> str:
-    """Return which export a file is meant to hold: by `kind`, else by a kind in its name, else scores.
+    """Return the export for a file: by `kind`, else by a kind in its name, else scores.
 
-    A name that fits several exports, or says something that cannot be written there, is refused.
+    A name that fits several exports, or one that cannot be written in its format, is refused.
 
     >>> from dialeval.annotation.scheme import read_scheme
     >>> scheme = read_scheme("wizard")

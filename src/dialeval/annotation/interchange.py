@@ -1,10 +1,9 @@
-"""Label Studio and Potato: a project's items, configurations and answers in their formats, and the way back.
+"""Label Studio and Potato: export of a project's items, configuration and answers, and import of answers.
 
-Items are known by `item-<number>`, which goes out with the tasks and comes back with the answers.
+Items have the key `item-<number>` in tasks and answers.
 
 In Label Studio a question becomes `Choices` (one or several; marks choose among the candidates) or a
-`TextArea`. Values of choices are the words stored here, so nothing has to be looked up. Coming back, a
-`Rating` or a `Number` is understood too.
+`TextArea`. The values of choices are those of the scheme. `Rating` and `Number` can be imported too.
 
 Potato's configuration is JSON, which is YAML as well. Answers are one line for each rater and item, as in its
 `annotated_instances.jsonl`: `label_annotations` has for each question the labels chosen, or a `text_box`.
@@ -25,8 +24,8 @@ import msgspec
 from dialeval import files
 from dialeval.annotation.answers import clean_words, is_valid
 from dialeval.annotation.assignment import insert_done
-from dialeval.annotation.items import filled_meta, one_conversation
-from dialeval.annotation.project import AnnotationProject, GivenAnswer, Snapshot, add_people, checked
+from dialeval.annotation.items import as_conversation, filled_meta
+from dialeval.annotation.project import AnnotationProject, RaterAnswer, Snapshot, add_people, checked
 from dialeval.annotation.scheme import SchemeQuestion
 from dialeval.dialogues.visibility import visible
 from dialeval.errors import DataError, UsageError
@@ -45,7 +44,7 @@ _POTATO_TYPES = {
 
 @dataclass(frozen=True, slots=True)
 class ExternalAnswer:
-    """One rater's answers to one item, in words; each question has a list of them."""
+    """One rater's answers to one item, as lists of texts by question."""
 
     key: str
     rater: str
@@ -87,10 +86,10 @@ def _options(question: SchemeQuestion, seen: Snapshot) -> list[tuple[str, str]]:
 
 
 def label_studio_tasks(seen: Snapshot) -> bytes:
-    """Return the items as Label Studio's tasks, with the answers that count as annotations."""
+    """Return the items as Label Studio's tasks, with the valid answers as annotations."""
     by_item, tasks = seen.by_item(), []
     for number, item in enumerate(seen.items):
-        shown = one_conversation(seen.project, item)
+        shown = as_conversation(seen.project, item)
         turns = [{"author": turn.who, "text": f"{turn.before}{turn.meant}{turn.after}"} for turn in shown]
         meant = " ".join(turn.meant for turn in shown if turn.is_meant)
         data = {"item": f"item-{number}", _DIALOGUE: turns, "meant": meant}
@@ -99,7 +98,7 @@ def label_studio_tasks(seen: Snapshot) -> bytes:
     return msgspec.json.format(msgspec.json.encode(tasks), indent=1) + b"\n"
 
 
-def _annotation(seen: Snapshot, answer: GivenAnswer) -> dict[str, Any]:
+def _annotation(seen: Snapshot, answer: RaterAnswer) -> dict[str, Any]:
     result = []
     for question, texts in _texts_of(seen, answer):
         kind = "textarea" if question.type == "text" else "choices"
@@ -108,8 +107,8 @@ def _annotation(seen: Snapshot, answer: GivenAnswer) -> dict[str, Any]:
     return {"completed_by": {"email": answer.rater}, "lead_time": answer.seconds, "result": result}
 
 
-def _texts_of(seen: Snapshot, answer: GivenAnswer) -> Iterator[tuple[SchemeQuestion, list[str]]]:
-    """Yield each question that was answered, with the answer in words that `_understood` reads back."""
+def _texts_of(seen: Snapshot, answer: RaterAnswer) -> Iterator[tuple[SchemeQuestion, list[str]]]:
+    """Yield each answered question with its answer as texts, the inverse of `_parse_texts`."""
     for question in seen.project.scheme.questions:
         if question.name in answer.answers:
             value = answer.answers[question.name]
@@ -138,11 +137,11 @@ def potato_config(seen: Snapshot) -> bytes:
 
 
 def potato_items(seen: Snapshot) -> bytes:
-    """Return the items, one a line; Potato shows their text as HTML, so it is escaped here."""
+    """Return the items, one per line; Potato shows their text as HTML, so it is escaped."""
     rows = []
     for number, item in enumerate(seen.items):
         lines = []
-        for turn in one_conversation(seen.project, item):
+        for turn in as_conversation(seen.project, item):
             marked = f"<u>{escape(turn.meant)}</u>" if turn.meant else ""
             lines.append(f"<b>{turn.who}:</b> {escape(turn.before)}{marked}{escape(turn.after)}")
         rows.append(msgspec.json.encode({"id": f"item-{number}", "text": "<br/>".join(lines)}))
@@ -150,7 +149,7 @@ def potato_items(seen: Snapshot) -> bytes:
 
 
 def potato_answers(seen: Snapshot) -> bytes:
-    """Return the answers that count, one line for each rater and item."""
+    """Return the valid answers, one line for each rater and item."""
     rows = []
     for answer in seen.answered():
         labels: dict[str, dict[str, str]] = {}
@@ -169,12 +168,12 @@ def potato_answers(seen: Snapshot) -> bytes:
 
 
 def load_answers(project: AnnotationProject, path: str | Path) -> tuple[int, int]:
-    """Put the answers of a Label Studio or Potato file into a project; the first record tells which it is.
+    """Import the answers of a Label Studio or Potato file, detected by its first record.
 
-    People who are new to the project become raters of it. An answer that is there already is kept.
+    New people become raters of the project. Existing answers are kept.
 
     Returns:
-        How many were taken, and how many were there already.
+        The numbers of imported and of existing answers.
     """
     records = _records(path)
     is_potato = bool(records) and isinstance(records[0], dict) and "label_annotations" in records[0]
@@ -241,7 +240,7 @@ def _answers(
     for question in project.scheme.questions:
         if question.name in answer.given:
             try:
-                answers[question.name] = _understood(
+                answers[question.name] = _parse_texts(
                     question, answer.given[question.name], project.candidates
                 )
             except ValueError as error:
@@ -250,28 +249,26 @@ def _answers(
                 ) from None
     meta = filled_meta(project.dialogue(project.items[item].place[0]))
     if not is_valid(project.scheme, answers, meta, len(project.candidates)):
-        raise DataError(f"{answer.key}, {answer.rater}: not a whole answer", file=path)
+        raise DataError(f"{answer.key}, {answer.rater}: not a complete answer", file=path)
     return answers
 
 
-def _understood(question: SchemeQuestion, texts: Sequence[str], candidates: Sequence[str]) -> Any:
-    """Read an answer from words; a word that is no answer raises ValueError."""
+def _parse_texts(question: SchemeQuestion, texts: Sequence[str], candidates: Sequence[str]) -> Any:
+    """Return an answer from its texts; raise ValueError for an unknown text."""
     if question.type == "text":
         return clean_words("\n".join(texts))
     if question.type == "mark":
         return sorted({candidates.index(text) for text in texts})
     values = {str(option.value): option.value for option in question.options}
     values |= {choice.label: choice.value for choice in question.choices if choice.label not in values}
-    chosen = [values[text] if text in values else _unknown(text) for text in texts]
+    if unknown := [text for text in texts if text not in values]:
+        raise ValueError(f"{unknown[0][:60]!r} is not an answer")
+    chosen = [values[text] for text in texts]
     if question.type == "several":
         return chosen
     if len(chosen) != 1:
-        raise ValueError(f"{len(chosen)} answers where one is needed")
+        raise ValueError(f"{len(chosen)} answers, expected one")
     return chosen[0]
-
-
-def _unknown(text: str) -> Any:
-    raise ValueError(f"{text[:60]!r} is no answer")
 
 
 def _from_label_studio(records: Iterable[Any]) -> Iterator[ExternalAnswer]:

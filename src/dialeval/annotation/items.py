@@ -1,12 +1,11 @@
-"""Items: a reply, a context, a segment, a dialogue, or a pair of them, and how raters see it.
+"""Items: a reply, a context, a segment, a dialogue, or a pair of them, and how they are shown to raters.
 
-An item points into the project's dialogues. Its twins are other places that look exactly the same to a rater
-(the same reply after the same context, given by several systems): they are judged once, and the answer counts
-for all.
+An item refers to a place in the project's dialogues. Its twins are places that look exactly the same to a
+rater (the same reply to the same context by several systems): they are judged once, for all.
 
-Raters are blind: they see no ids, no system's name, no meta that the scheme does not show; speakers are User,
-Assistant or a letter, because a log may call them by the system's name. System prompts and tools' answers are
-left out.
+Rating is blind: raters see no ids, no system's name, and no meta that the scheme does not show; speakers are
+User, Assistant or a letter, because a log may contain the system's name. System prompts and tools' answers
+are left out.
 """
 
 import itertools
@@ -30,7 +29,7 @@ Place = tuple[int, int | None, int | None]  # number of the dialogue, turn, segm
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One thing to judge: its place, what it is compared with, its twins, and known answers (gold)."""
+    """One thing to judge: its place, that of its opponent in a pair, its twins, and gold answers."""
 
     place: Place
     other: Place | None = None
@@ -39,17 +38,17 @@ class Item:
 
     @property
     def places(self) -> tuple[Place, ...]:
-        """The places that a judgement of this item is about."""
+        """The place and its twins."""
         return (self.place, *self.twins)
 
     @property
     def sides(self) -> list[Place]:
-        """The place, and what it is compared with."""
+        """The place, and that of its opponent in a pair."""
         return [self.place] if self.other is None else [self.place, self.other]
 
 
 def make_items(scheme: Scheme, dialogues: Sequence[Dialogue], seed: int = 0) -> list[Item]:
-    """Return the items of dialogues, sampled if the scheme says how many; gold items are always in it.
+    """Return the items of dialogues, sampled if the scheme limits their number; gold items always included.
 
     >>> from dialeval.annotation.scheme import read_scheme
     >>> from dialeval.dialogues import dialogue
@@ -89,7 +88,7 @@ def _replies(scheme: Scheme, dialogues: Sequence[Dialogue]) -> list[Item]:
 
 
 def _said(dialogue: Dialogue, turn: int, *, with_reply: bool, following: int = 0) -> tuple[Any, ...]:
-    """Return everything a rater would see of a place, so that equal keys are equal pages."""
+    """Return all texts that a rater sees at a place, as a key for equal pages."""
     end = turn + 1 + following if with_reply else turn
     shown = [*context_of(dialogue, turn), *dialogue.turns[turn:end]]
     return tuple((shown_turn.speaker, shown_turn.text) for shown_turn in shown)
@@ -126,7 +125,7 @@ def _pairs(scheme: Scheme, dialogues: Sequence[Dialogue]) -> list[Item]:
 
 
 def _same_contexts(first: Dialogue, second: Dialogue, speaker: str | None) -> list[int]:
-    """Return the turns where both dialogues answer the same context, and differently."""
+    """Return the turns at which both dialogues answer the same context differently."""
     shared = sorted({*scored_turns(first, speaker)} & {*scored_turns(second, speaker)})
     return [
         turn
@@ -154,7 +153,7 @@ def _with_gold(items: list[Item], scheme: Scheme, dialogues: Sequence[Dialogue])
 
 @dataclass(frozen=True, slots=True)
 class DisplayedTurn:
-    """One turn on a page: speaker, side, and the text in three parts, of which the middle is to be judged."""
+    """One turn on a page: speaker, side, and the text before, in and after the part to judge."""
 
     who: str
     side: int
@@ -175,7 +174,7 @@ class DisplayedDialogue:
 
 @dataclass(frozen=True, slots=True)
 class ItemView:
-    """Everything that a page shows of an item."""
+    """An item as a page shows it."""
 
     dialogues: list[DisplayedDialogue]
     facts: list[tuple[str, list[str]]] = field(default_factory=list)
@@ -183,7 +182,7 @@ class ItemView:
 
 
 def item_view(project: "AnnotationProject", item: Item, number: int, rater: str) -> ItemView:
-    """Return what a rater sees of an item; the two of a pair in an order of the rater's own."""
+    """Return an item as a rater sees it; the order of a pair depends on the rater."""
     scheme = project.scheme
     dialogue = project.dialogue(item.place[0])
     facts = [(name, texts) for name in scheme.show if (texts := _fact(dialogue, name, item.place[1]))]
@@ -208,14 +207,14 @@ def side_by_side(project: "AnnotationProject", sides: Sequence[Place]) -> list[D
 
 
 def filled_meta(dialogue: Dialogue) -> frozenset[str]:
-    """Return the names of what a dialogue brings: meta fields, instructions, evidence. Questions may ask."""
+    """Return the names of a dialogue's non-empty meta fields, instructions and evidence, for conditions."""
     filled = frozenset(name for name, value in dialogue.meta.items() if value)
     brought = ("instructions", "evidence")
     return filled | {name for name in brought if _fact(dialogue, name, len(dialogue.turns) - 1)}
 
 
 def _fact(dialogue: Dialogue, name: str, turn: int | None) -> list[str]:
-    """Return what is shown beside an item under a name: the prompt, evidence of a reply, a meta field."""
+    """Return the texts to show beside an item: the prompt, evidence of a reply, or a meta field."""
     if name == "instructions" and name not in dialogue.meta:
         return _texts(instructions_of(dialogue) or [])
     if name == "evidence" and name not in dialogue.meta:
@@ -224,8 +223,8 @@ def _fact(dialogue: Dialogue, name: str, turn: int | None) -> list[str]:
     return _texts(dialogue.meta[name]) if dialogue.meta.get(name) else []
 
 
-def one_conversation(project: "AnnotationProject", item: Item) -> list[DisplayedTurn]:
-    """Return an item as one conversation, for tools that show one: the two of a pair after each other."""
+def as_conversation(project: "AnnotationProject", item: Item) -> list[DisplayedTurn]:
+    """Return an item as one conversation, for other tools: the two of a pair one after the other."""
     turns = shown_turns(project.dialogue(item.place[0]), item.place, project.scheme)
     if item.other is None:
         return turns
@@ -240,7 +239,7 @@ def one_conversation(project: "AnnotationProject", item: Item) -> list[Displayed
 def shown_turns(
     dialogue: Dialogue, place: Place, scheme: Scheme, *, with_reply: bool = True
 ) -> list[DisplayedTurn]:
-    """Return the turns that are shown: all, or the context with the reply and what may follow it."""
+    """Return the turns to show: all, or the context with the reply and the turns that follow."""
     _, turn, segment = place
     parts = [number for number, message in enumerate(dialogue.turns) if takes_part(message)]
     if turn is not None:
@@ -300,5 +299,5 @@ def _texts(value: Any) -> list[str]:
 
 
 def is_swapped(rater: str, item: int, seed: int = 0) -> bool:
-    """Whether a rater sees a pair the other way round: half of all do, so that order favours nobody."""
+    """Return whether a rater sees a pair in reverse order, as half of them do, to balance order effects."""
     return random.Random(f"swap {seed} {item} {rater}").random() < 0.5  # noqa: S311

@@ -1,7 +1,7 @@
-"""Monitoring a project: agreement so far, how careful and independent raters are, which items need somebody.
+"""Monitoring of a project: agreement, accuracy and independence of raters, and states of items.
 
-Agreement is measured on the first round alone: later rounds exist only where people disagreed. Marks have no
-kappa: what counts there is how far two wizards' sets overlap (Jaccard).
+Agreement is measured on the first round only, because later rounds exist only where people disagreed. For
+marks it is the overlap (Jaccard) of two wizards' sets, not kappa.
 """
 
 import itertools
@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from dialeval.annotation.answers import agrees, is_accepted, majority
-from dialeval.annotation.project import AnnotationProject, GivenAnswer, Snapshot, is_project, snapshot
+from dialeval.annotation.project import AnnotationProject, RaterAnswer, Snapshot, is_project, snapshot
 from dialeval.annotation.scheme import SchemeQuestion
 from dialeval.dialogues.contexts import conversation_of
 from dialeval.dialogues.votes import read_votes
@@ -25,17 +25,17 @@ from dialeval.statistics import Estimate, agreement_interval, bootstrap_statisti
 _RESAMPLES = 500
 STATES = {
     "to adjudicate": "All have answered, and they do not agree.",
-    "another round": "No majority yet; further raters are looking.",
-    "lacks a rater": "Nobody is left to take it: add a rater.",
-    "open": "Not everybody has answered yet.",
-    "settled": "All have answered, and they agree enough.",
+    "another round": "No majority yet; further raters have been assigned.",
+    "lacks a rater": "No rater is left to assign: add one.",
+    "open": "Not all raters have answered yet.",
+    "settled": "All have answered, and they agree sufficiently.",
     "adjudicated": "Decided by the coordinator.",
 }
 
 
 @dataclass(frozen=True, slots=True)
 class QuestionAgreement:
-    """Agreement on one question: Krippendorff's alpha, Fleiss' kappa; overlap for marks alone."""
+    """Agreement on one question: Krippendorff's alpha and Fleiss' kappa, or overlap for marks."""
 
     question: str
     level: str
@@ -45,7 +45,7 @@ class QuestionAgreement:
 
 
 def agreements(seen: Snapshot) -> list[QuestionAgreement]:
-    """Return the agreement on every question but free text."""
+    """Return the agreement on every question except free text."""
     return [_measure(question, seen) for question in seen.project.scheme.questions if question.type != "text"]
 
 
@@ -68,8 +68,8 @@ def _measure(question: SchemeQuestion, seen: Snapshot) -> QuestionAgreement:
     return QuestionAgreement(question.name, level, alpha, kappa)
 
 
-def _matrix(question: SchemeQuestion, first: dict[int, list[GivenAnswer]], seen: Snapshot) -> tuple[Any, Any]:
-    """Return units x raters, and their dialogues; each of several choices is a unit, chosen or not."""
+def _matrix(question: SchemeQuestion, first: dict[int, list[RaterAnswer]], seen: Snapshot) -> tuple[Any, Any]:
+    """Return ratings (units x raters) and their dialogues; each choice of a multiple choice is a unit."""
     raters = {name: column for column, name in enumerate(seen.raters())}
     rows, clusters = [], []
     for item, answers in first.items():
@@ -85,7 +85,7 @@ def _matrix(question: SchemeQuestion, first: dict[int, list[GivenAnswer]], seen:
     return np.array(rows), np.array(clusters)
 
 
-def _overlap(question: SchemeQuestion, first: dict[int, list[GivenAnswer]], seen: Snapshot) -> Estimate:
+def _overlap(question: SchemeQuestion, first: dict[int, list[RaterAnswer]], seen: Snapshot) -> Estimate:
     means, clusters = [], []
     for item, answers in first.items():
         sets = [set(answer.answers.get(question.name, ())) for answer in answers]
@@ -105,7 +105,7 @@ def _overlap(question: SchemeQuestion, first: dict[int, list[GivenAnswer]], seen
 
 
 def jaccard(a: set[int], b: set[int]) -> float:
-    """Return the share of what either marked that both marked; two empty sets agree.
+    """Return the Jaccard index of two sets; 1 for two empty sets.
 
     >>> jaccard({1, 2, 3}, {2, 3, 4}), jaccard(set(), set())
     (0.5, 1.0)
@@ -114,7 +114,7 @@ def jaccard(a: set[int], b: set[int]) -> float:
 
 
 def gold_accuracy(seen: Snapshot) -> dict[str, Estimate]:
-    """Return the share of the gold items that each rater got right."""
+    """Return each rater's accuracy on the gold items."""
     hits_of: dict[str, list[bool]] = {name: [] for name in seen.raters()}
     for answer in seen.answered():
         gold = seen.items[answer.item].gold
@@ -124,7 +124,7 @@ def gold_accuracy(seen: Snapshot) -> dict[str, Estimate]:
 
 
 def expert_accuracy(seen: Snapshot) -> dict[str, Estimate]:
-    """Return the share of the expert's sample that each rater, and the majority, answered alike."""
+    """Return how often each rater, and the majority, agree with the expert on the expert's sample."""
     scheme, expert = seen.project.scheme, seen.by_item("expert")
     hits_of: dict[str, list[bool]] = {"majority": [], **{name: [] for name in seen.raters()}}
     for item, answers in seen.by_item().items():
@@ -137,8 +137,8 @@ def expert_accuracy(seen: Snapshot) -> dict[str, Estimate]:
     return {name: share(sum(hits), len(hits)) for name, hits in hits_of.items()} if expert else {}
 
 
-def majority_answer(seen: Snapshot, answers: Sequence[GivenAnswer]) -> str | None:
-    """Return the answer to the first question that most raters gave, as text."""
+def majority_answer(seen: Snapshot, answers: Sequence[RaterAnswer]) -> str | None:
+    """Return the raters' majority answer to the first question, as text."""
     return majority(seen.project.scheme, ((answer.round, answer.answers) for answer in answers))
 
 
@@ -174,8 +174,8 @@ class ItemRow:
 def rater_rows(seen: Snapshot) -> list[RaterRow]:
     """Return a row for every rater and expert."""
     gold, expert = gold_accuracy(seen), expert_accuracy(seen)
-    by_rater: dict[str, list[GivenAnswer]] = {}
-    for answer in seen.given:
+    by_rater: dict[str, list[RaterAnswer]] = {}
+    for answer in seen.rater_answers:
         by_rater.setdefault(answer.rater, []).append(answer)
     rows = []
     for name, role in seen.people.items():
@@ -208,7 +208,7 @@ def item_rows(seen: Snapshot) -> list[ItemRow]:
     """Return a row for every item."""
     by_state: list[Counter[str]] = [Counter() for _ in seen.items]
     rounds = [1] * len(seen.items)
-    for answer in seen.given:
+    for answer in seen.rater_answers:
         if answer.role == "rater":
             by_state[answer.item][answer.state] += 1
             rounds[answer.item] = max(rounds[answer.item], answer.round)
@@ -227,7 +227,7 @@ def item_rows(seen: Snapshot) -> list[ItemRow]:
 
 
 def _state(
-    seen: Snapshot, number: int, given: list[GivenAnswer], states: Counter[str], needed: int, rounds: int
+    seen: Snapshot, number: int, given: list[RaterAnswer], states: Counter[str], needed: int, rounds: int
 ) -> str:
     if number in seen.verdicts:
         return "adjudicated"
@@ -238,8 +238,8 @@ def _state(
     return "to adjudicate" if disagree(seen, given) else "settled"
 
 
-def disagree(seen: Snapshot, answers: Sequence[GivenAnswer]) -> bool:
-    """Whether answers are too far apart: no majority, more than half a scale, nothing in common."""
+def disagree(seen: Snapshot, answers: Sequence[RaterAnswer]) -> bool:
+    """Return whether answers need adjudication: no majority, more than half a scale apart, disjoint marks."""
     if len(answers) < 2:
         return False
     first, *further = seen.project.scheme.questions
@@ -250,7 +250,7 @@ def disagree(seen: Snapshot, answers: Sequence[GivenAnswer]) -> bool:
     return any(_differs(question, answers) for question in (first, *further))
 
 
-def _differs(question: SchemeQuestion, answers: Sequence[GivenAnswer]) -> bool:
+def _differs(question: SchemeQuestion, answers: Sequence[RaterAnswer]) -> bool:
     values: list[Any] = [
         answer.answers[question.name] for answer in answers if question.name in answer.answers
     ]
@@ -276,7 +276,7 @@ def name_of(seen: Snapshot, number: int) -> str:
     return text + (f" (and {len(item.twins)} alike)" if item.twins else "")
 
 
-def settled(seen: Snapshot, number: int, answers: list[GivenAnswer]) -> str | None:
+def settled(seen: Snapshot, number: int, answers: list[RaterAnswer]) -> str | None:
     """Return the answer to an item's first question: the coordinator's decision, or the majority."""
     name = seen.project.scheme.questions[0].name
     verdict = seen.verdicts.get(number, {}).get(name)
@@ -284,15 +284,15 @@ def settled(seen: Snapshot, number: int, answers: list[GivenAnswer]) -> str | No
 
 
 # --- earlier work of raters: a judge who was a wizard on the same items is not independent ------------------
-# In the study of Gandhe and Traum two of the four judges had been wizards, three months before. Such things
-# happen and must be reported. Earlier projects, or files of votes, are named with `--earlier`.
+# In the study of Gandhe and Traum two of the four judges had been wizards three months before, which must be
+# reported. Earlier projects, or files of votes, are named with `--earlier`.
 
 _DAY = 86_400.0
 
 
 @dataclass(frozen=True, slots=True)
 class Overlap:
-    """A judge who was a wizard before: where, on how many of the same items, and when last."""
+    """A judge who was a wizard before: the project, the number of same items, and days since the last."""
 
     rater: str
     where: str
@@ -306,7 +306,7 @@ class Overlap:
 
 
 def record(project: AnnotationProject, sources: Sequence[str | Path]) -> None:
-    """Store in a project who did what before: in folders of earlier projects, or in files of votes."""
+    """Store the earlier work of raters in a project, from folders of projects or files of votes."""
     rows: list[tuple[str, str, str, str, int | None, float | None]] = []
     for source in sources:
         name = Path(source).name or str(source)
@@ -330,7 +330,7 @@ def record(project: AnnotationProject, sources: Sequence[str | Path]) -> None:
 
 
 def _origin(project: AnnotationProject, number: int, turn: int | None) -> tuple[str, int | None]:
-    """Return the conversation and turn behind a place: a reply `d@turn-3` is about turn 3 of `d`."""
+    """Return the original conversation and turn of a place: a reply `d@turn-3` is about turn 3 of `d`."""
     name, origin = project.contexts[number]
     return conversation_of(name), turn if origin is None else origin
 

@@ -1,12 +1,12 @@
 """An annotation project on disk: a folder with the scheme and one SQLite file with everything else.
 
 study/
-  scheme.toml   what was asked, for people to read
-  study.db      dialogues, items, raters with their links, answers, and a log of everything that happened
+  scheme.toml   the questions, for people to read
+  study.db      dialogues, items, raters with their links, answers, and a log of all actions
 
-A project is made once (`create`) and opened afterwards (`AnnotationProject`). Raters can be added at any
-time. A `Snapshot` is all that was answered at one moment, read in one transaction while raters go on; the
-coordinator's pages and all exports are made of one, so that they agree.
+A project is created once (`create`) and opened afterwards (`AnnotationProject`). Raters can be added at any
+time. A `Snapshot` is the state at one moment, read in one transaction while raters go on; the coordinator's
+pages and all exports are made from one, so that they agree.
 """
 
 import hashlib
@@ -44,7 +44,7 @@ _LONGEST_NAME = 60
 
 
 class AnnotationProject:
-    """An annotation project that exists; the parts that never change are read once."""
+    """An existing annotation project; the parts that never change are read once."""
 
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder)
@@ -65,7 +65,7 @@ class AnnotationProject:
             ) from None
 
     def _check(self) -> None:
-        """Read all that is kept once, so that damage is found here and by no page or export later."""
+        """Read everything once, so that damage is found here and not by a page or export later."""
         if len(self.secret) < _SECRET or "source" not in self.settings:
             raise KeyError("secret or source")
         _ = self.schema
@@ -85,7 +85,9 @@ class AnnotationProject:
         for item in self.items:
             for number, turn, _ in [*item.sides, *item.twins]:
                 if not 0 <= number < len(turns) or not 0 <= (turn or 0) < max(turns[number], 1):
-                    raise ValueError(f"an item is about turn {turn} of dialogue {number}, which is not there")
+                    raise ValueError(
+                        f"an item is about turn {turn} of dialogue {number}, which does not exist"
+                    )
 
     def _check_answers(self, answers: dict[str, Any]) -> None:
         for question in self.scheme.questions:
@@ -94,7 +96,7 @@ class AnnotationProject:
 
     @property
     def secret(self) -> bytes:
-        """The key that codes of forms are made with."""
+        """The key for the codes of forms."""
         return bytes.fromhex(self.settings["secret"])
 
     @cached_property
@@ -111,10 +113,10 @@ class AnnotationProject:
 
     @cached_property
     def names(self) -> list[tuple[str, str | None]]:
-        """Id and system of every dialogue as scores carry them.
+        """Id and system of every dialogue, as in exported scores.
 
-        The id stays as it is, so that scores join with those of metrics; several systems may have answered
-        the same context. Only where id and system are those of another dialogue too, its number follows.
+        The id is unchanged, so that scores join with those of metrics; several systems may have answered the
+        same context. Only if another dialogue has the same id and system, the number is appended.
         """
         with self.store.reading() as db:
             ids = [(row[0], row[1]) for row in db.execute("SELECT id, system FROM dialogues ORDER BY number")]
@@ -126,7 +128,7 @@ class AnnotationProject:
 
     @property
     def numbered(self) -> int:
-        """How many dialogues have a number in `names`, because another one has the same id and system."""
+        """The number of dialogues whose id and system are not unique, and so numbered in `names`."""
         with self.store.reading() as db:
             query = "SELECT count(*) AS n FROM dialogues GROUP BY id, system HAVING n > 1"
             return sum(row["n"] for row in db.execute(query))
@@ -142,7 +144,7 @@ class AnnotationProject:
 
     @cached_property
     def schema(self) -> "EvaluationSchema":
-        """The kind of evaluation it is."""
+        """The evaluation schema."""
         from dialeval.scores.signature import EvaluationSchema
 
         if "schema" in self.settings:
@@ -156,7 +158,7 @@ class AnnotationProject:
         return msgspec.json.decode(row["body"], type=Dialogue)
 
     def people(self) -> dict[str, tuple[str, str]]:
-        """Return everybody who has a link: name to role and token."""
+        """Return role and token of everybody who has a link, by name."""
         with self.store.reading() as db:
             rows = db.execute(
                 "SELECT name, role, token FROM people ORDER BY role = 'coordinator', role DESC, name"
@@ -190,7 +192,7 @@ def _item(row: Any) -> Item:
 
 
 def _numbered(rows: Iterable[Any], table: str) -> Iterator[Any]:
-    """Yield rows whose numbers are 0, 1, 2 and so on; refuse a gap."""
+    """Yield rows, and refuse a gap in their numbers, which start with 0."""
     for place, row in enumerate(rows):
         if row["number"] != place:
             raise ValueError(f"number {place} of {table} is missing")
@@ -225,25 +227,25 @@ def create(
     text: str = "",
     seed: int = 0,
 ) -> AnnotationProject:
-    """Make a project; the folder appears when all is in it.
+    """Create a project; the folder appears when it is complete.
 
     Args:
-        folder: Where; must not exist.
-        scheme: What is asked.
-        dialogues: What it is asked about.
-        raters: Who is asked.
-        experts: Whose daily samples the raters are compared with.
-        candidates: What wizards choose from; by default all replies in the dialogues, each once.
-        source: The fingerprint of the input, kept to notice another one.
-        text: The scheme as it was written.
-        seed: Of everything that is random: sample, assignment, order.
+        folder: The new folder.
+        scheme: The scheme.
+        dialogues: The dialogues to judge.
+        raters: Names of raters.
+        experts: Names of experts, whose daily samples the raters are compared with.
+        candidates: The utterances that wizards choose from; by default all distinct replies.
+        source: The fingerprint of the input, to detect a different one later.
+        text: The scheme as TOML.
+        seed: Seed of sample, assignment and order.
     """
     if not raters:
         raise UsageError("name the raters: --raters ann,bob")
     if len({checked(name) for name in [*raters, *experts]}) < len([*raters, *experts]):
-        raise UsageError("two people of the same name")
+        raise UsageError("two people have the same name")
     if Path(folder).exists():
-        raise UsageError(f"{folder} is there already and is no annotation project: choose another name")
+        raise UsageError(f"{folder} exists already and is not an annotation project: choose another name")
     items = make_items(scheme, dialogues, seed)
     chosen = _candidates(scheme, dialogues, candidates, seed)
     with files.replacing_folder(folder, replace=False) as fresh:
@@ -271,15 +273,15 @@ def create(
 
 
 def replies(dialogues: Iterable[Dialogue], speaker: str | None = None) -> list[str]:
-    """Return all replies in dialogues, each once: the default candidates of wizards."""
+    """Return all distinct replies in dialogues: the default candidates of wizards."""
     texts = (d.turns[turn].text for d in dialogues for turn in scored_turns(d, speaker))
     return list(dict.fromkeys(text for text in texts if text.strip()))
 
 
 def fingerprint(digests: Iterable[str], *more: object) -> str:
-    """Return a hash of a project's input, to notice when it is resumed with another one.
+    """Return a hash of a project's input, to detect that it is resumed with a different one.
 
-    Projects on disk keep it, so it must not change with the names of our classes.
+    It is stored in projects on disk, so it must not change with the names of classes.
     """
     text = repr(more).replace("GoldItem(", "Gold(").replace("SchemeQuestion(", "Question(")
     digest = hashlib.sha256(text.encode())
@@ -291,7 +293,7 @@ def fingerprint(digests: Iterable[str], *more: object) -> str:
 def _candidates(
     scheme: Scheme, dialogues: Sequence[Dialogue], chosen: Sequence[str] | None, seed: int
 ) -> list[str]:
-    """Return what wizards choose from: the scheme's acts, or utterances in an order that tells nothing."""
+    """Return what wizards choose from: the scheme's acts, or utterances in random order."""
     if scheme.marks is None:
         return []
     if scheme.marks.choices:
@@ -326,7 +328,7 @@ def add_people(db: Any, people: dict[str, str]) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class GivenAnswer:
+class RaterAnswer:
     """One rater's assignment to one item, with the answers if there are any."""
 
     item: int
@@ -347,11 +349,11 @@ class GivenAnswer:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """All answers at one moment; `wanted` is how many raters each item should have by now."""
+    """All answers at one moment; `wanted` is the number of raters that each item should have by now."""
 
     project: AnnotationProject
     people: dict[str, str]
-    given: list[GivenAnswer]
+    rater_answers: list[RaterAnswer]
     wanted: list[int]
     verdicts: dict[int, dict[str, Any]]
 
@@ -364,13 +366,13 @@ class Snapshot:
         """Names of the raters, experts not among them."""
         return [name for name, role in self.people.items() if role == "rater"]
 
-    def answered(self, role: str = "rater") -> Iterator[GivenAnswer]:
-        """Yield the answers that count, of raters or of experts, item by item in the order given."""
-        return (answer for answer in self.given if answer.role == role and answer.state == "done")
+    def answered(self, role: str = "rater") -> Iterator[RaterAnswer]:
+        """Yield the valid answers of raters or of experts, by item in order of time."""
+        return (answer for answer in self.rater_answers if answer.role == role and answer.state == "done")
 
-    def by_item(self, role: str = "rater") -> dict[int, list[GivenAnswer]]:
-        """Return the answers that count by item."""
-        by_item: dict[int, list[GivenAnswer]] = {}
+    def by_item(self, role: str = "rater") -> dict[int, list[RaterAnswer]]:
+        """Return the valid answers by item."""
+        by_item: dict[int, list[RaterAnswer]] = {}
         for answer in self.answered(role):
             by_item.setdefault(answer.item, []).append(answer)
         return by_item
@@ -387,7 +389,7 @@ def snapshot(project: AnnotationProject) -> Snapshot:
             row["name"]: row["role"] for row in db.execute("SELECT name, role FROM people ORDER BY name")
         }
         answers = [
-            GivenAnswer(**{**row, "answers": json.loads(row["answers"] or "{}")}) for row in db.execute(query)
+            RaterAnswer(**{**row, "answers": json.loads(row["answers"] or "{}")}) for row in db.execute(query)
         ]
         needed = [row[0] for row in db.execute("SELECT wanted FROM items ORDER BY number")]
         verdicts = {row["item"]: json.loads(row["body"]) for row in db.execute("SELECT * FROM verdicts")}

@@ -1,8 +1,8 @@
-"""A scheme: what raters see, what they are asked, and how many rate each item, in one TOML file.
+"""Annotation schemes: what raters see, the questions, and how many raters per item, in one TOML file.
 
-A scheme is read from a file, or by the name of a ready one (`scheme_names`). Everything in it is checked when
-it is read, and a mistake is named by its place: `scheme.toml: questions[1].when: …`. `schema_of` returns the
-kind of evaluation that a scheme and its dialogues make.
+A scheme is read from a file, or by the name of a ready one (`scheme_names`). It is validated when it is read,
+and errors name the field: `scheme.toml: questions[1].when: …`. `schema_of` returns the evaluation schema of a
+scheme and its dialogues.
 """
 
 import tomllib
@@ -30,7 +30,7 @@ MOST_CHOICES = 40
 
 
 class Choice(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One possible answer. `value` is what is stored; a number is also its score."""
+    """One possible answer. `value` is stored; a number is also its score."""
 
     value: Value
     label: str
@@ -47,7 +47,7 @@ class Condition(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class SchemeQuestion(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One question: its type says what an answer is.
+    """One question; its type defines the answers.
 
     `choice` one of `choices`, `several` any of them, `scale` a whole number from `low` to `high`, `text` free
     text, `mark` any utterances of the project's candidate list, found by searching, or none of them; with
@@ -77,19 +77,19 @@ class SchemeQuestion(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return tuple(Choice(value=number, label=str(number), help=ends.get(number, "")) for number in numbers)
 
     def choice(self, value: Value) -> Choice:
-        """Return the option with this value; what is not listed is its own label."""
+        """Return the option with this value, or one with the value as its label."""
         matching = (option for option in self.options if option.value == value)
         return next(matching, None) or Choice(value=value, label=str(value))
 
     def score(self, value: Value) -> float:
-        """Return the number of an answer: its own, or the place of its label among the choices."""
+        """Return the score of an answer: the number itself, or the index of its choice."""
         if isinstance(value, int):
             return float(value)
         return float([choice.value for choice in self.choices].index(value))
 
 
 class GoldItem(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """An item whose answer is known; every rater gets it, unmarked, to catch careless ones."""
+    """An item with known answers that every rater gets, to detect careless raters."""
 
     dialogue: str
     turn: int | None = None
@@ -98,14 +98,14 @@ class GoldItem(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
 
 
 class Rounds(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Further raters, so many at a time, until one answer has a majority; at most so many in all."""
+    """Further raters per round until one answer has a majority, and the maximum number of raters."""
 
     further: int = 1
     most: int = 7
 
 
 class Scheme(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What is judged, what is asked, and how items are assigned."""
+    """The unit of judgement, the questions, and how items are assigned."""
 
     name: str
     title: str
@@ -130,7 +130,7 @@ class Scheme(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def marks(self) -> SchemeQuestion | None:
-        """The question that is answered from the candidate list, if there is one."""
+        """The question of type `mark`, if there is one."""
         return next((question for question in self.questions if question.type == "mark"), None)
 
     def question(self, name: str) -> SchemeQuestion:
@@ -139,7 +139,7 @@ class Scheme(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def scheme_names() -> tuple[str, ...]:
-    """Names of all ready schemes, those of other packages too.
+    """Return the names of all ready schemes, including those of other packages.
 
     >>> "appropriateness" in scheme_names()
     True
@@ -174,7 +174,7 @@ def scheme_text(source: str | Path) -> tuple[str, str]:
 
 
 def parse_scheme(text: str, name: str = "scheme.toml") -> Scheme:
-    """Read a scheme from the text of a TOML file; `name` is what errors call it."""
+    """Parse a scheme in TOML; `name` is the file name in errors."""
     try:
         scheme = msgspec.convert(tomllib.loads(text), Scheme)
     except (ValueError, RecursionError) as error:  # what is not TOML, a number of 5,000 digits, a thousand [
@@ -262,10 +262,10 @@ def _of_gold(gold: GoldItem, scheme: Scheme) -> list[str]:
 def schema_of(
     scheme: Scheme, dialogues: Iterable[Dialogue] = (), *, took_part: bool = False
 ) -> "EvaluationSchema":
-    """Return what is measured, who judges, how contexts came about, who took part, and the level.
+    """Return the evaluation schema of a scheme and its dialogues.
 
-    Replies to fixed contexts name the context they answer, and conversations held with a system say so; with
-    `took_part`, the raters held the conversations themselves.
+    Replies to fixed contexts name their context, and conversations with a system have the setting `dynamic`;
+    with `took_part`, the raters held the conversations themselves.
 
     >>> from dialeval.dialogues import dialogue
     >>> said = [("user", "Hi"), ("assistant", "Oh")]

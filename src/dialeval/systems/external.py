@@ -1,9 +1,8 @@
 """Systems of your own: an OpenAI-compatible endpoint (`Remote`), or a Python function (`Function`).
 
-A function is called in one thread of its own, one call at a time, so that it may keep what belongs to a
-thread. A call that takes too long is given up. No thread can be ended from outside, so the one that is stuck
-goes on by itself, what it returns is thrown away, and the next call has a new thread; the end of the program
-waits for none of them.
+A function is called in its own thread, one call at a time, so that it may use thread-local state. A call that
+takes too long is abandoned: its thread goes on, because threads cannot be killed, its result is discarded,
+and the next call uses a new thread. The program does not wait for abandoned threads when it ends.
 """
 
 import importlib
@@ -57,7 +56,7 @@ class Remote:
 
     @property
     def signature(self) -> Signature:
-        """Address, model and sampling, which decide the replies; time-outs and tries do not."""
+        """The signature: address, model and sampling, which determine the replies, unlike time-outs."""
         asked = {
             key: getattr(self.endpoint, key) for key in ("address", "model", "temperature", "max_tokens")
         }
@@ -68,7 +67,7 @@ class Remote:
         return self.endpoint.complete(self.messages(context))
 
     def messages(self, context: Context) -> Messages:
-        """Return what is sent: the instructions, then the turns that are not blank."""
+        """Return the messages to send: the instructions, then the turns that are not blank."""
         first = [] if self.instructions is None else [{"role": "system", "content": self.instructions}]
         return first + [message for message in messages_of(context) if message["content"].strip()]
 
@@ -99,7 +98,7 @@ class Function:
 
     @property
     def signature(self) -> Signature:
-        """The name of the function: what it does, dialeval cannot know."""
+        """The signature: the name of the function, since its code is unknown."""
         return Signature.of("function.v1", {"function": self.spec or self.name})
 
     def reply(self, context: Context) -> str:
@@ -107,7 +106,7 @@ class Function:
         return self.turns(context)[-1].text
 
     def turns(self, context: Context) -> tuple[Turn, ...]:
-        """Call the function; an agent may return messages, the tools it called among them, its reply last."""
+        """Call the function; an agent may return messages with its tool calls, and its reply last."""
         returned = self._caller.call(messages_of(context), self.timeout)
         if isinstance(returned, list) and returned and all(isinstance(message, dict) for message in returned):
             turns = dialogue(returned).turns
@@ -120,7 +119,7 @@ class Function:
 
 
 class _Caller:
-    """The thread in which a function is called, and another one when that is stuck."""
+    """The thread in which a function is called, replaced when it is stuck."""
 
     def __init__(self, answer: Answer) -> None:
         self._answer, self._turn = answer, threading.Lock()
@@ -145,7 +144,7 @@ class _Caller:
 
 
 def _work(answer: Answer, calls: Calls) -> None:
-    """Answer call after call until None comes."""
+    """Answer calls until None arrives."""
     while (call := calls.get()) is not None:
         future, messages = call
         try:

@@ -1,4 +1,4 @@
-"""Systems under test: the protocol, how `--system` becomes one, and a conversation with one."""
+"""Systems under test: the protocol, parsing of `--system`, and conversations."""
 
 from collections.abc import Callable
 from typing import Any, Protocol, runtime_checkable
@@ -28,26 +28,26 @@ class System(Protocol):
 
     @property
     def at_once(self) -> int:
-        """How many replies may be asked for at the same time."""
+        """The maximum number of concurrent requests."""
         ...
 
     @property
     def fixed_only(self) -> bool:
-        """Whether it knows contexts of given dialogues only, so that nobody can talk to it."""
+        """Whether it answers only contexts of given dialogues, so that nobody can talk to it."""
         ...
 
     @property
     def signature(self) -> Signature:
-        """How its replies are made."""
+        """The signature of its replies."""
         ...
 
     def reply(self, context: Context) -> str:
-        """Answer; any exception is this one reply's failure."""
+        """Return the reply to a context; an exception is the failure of this reply only."""
         ...
 
 
 def system_names() -> tuple[str, ...]:
-    """Names of the systems that need neither an address nor a function, those of other packages too.
+    """Return the names of built-in systems and of those of other packages.
 
     >>> system_names()[0]
     'retrieval'
@@ -123,9 +123,9 @@ def _ours(kind: str, options: str, name: str) -> System:
 
 
 class Conversation:
-    """A person and a system take turns; every turn of either is kept and is the context of the next.
+    """A conversation of a person with a system, in which all turns so far are the context of the next.
 
-    A reply that fails is kept as an empty turn with a note, and the person may go on.
+    A failed reply becomes an empty turn with a note, and the person may go on.
 
     >>> from dialeval.systems.external import Function
     >>> talk = Conversation(Function("echo", lambda messages: f"{len(messages)}: {messages[-1]['content']}"))
@@ -139,20 +139,15 @@ class Conversation:
         self.system, self.turns = system, turns
 
     def say(self, text: str) -> Turn:
-        """Add what the person says, and return what the system answers."""
+        """Add a message of the person, and return the reply of the system."""
         self.hear(text)
-        turns_of = getattr(
-            self.system, "turns", None
-        )  # a function of an agent also tells which tools it called
-        self.turns = (
-            *self.turns,
-            *(answers(turns_of, self.turns) if turns_of else [answer(self.system, self.turns)]),
-        )
+        reply_turns = getattr(self.system, "turns", None)  # an agent's function also returns its tool calls
+        self.turns += answers(reply_turns, self.turns) if reply_turns else (answer(self.system, self.turns),)
         return self.turns[-1]
 
     def hear(self, text: str) -> None:
-        """Add what the person says, as the last thing that is said."""
-        self.turns = (*self.turns, clean_turn("user", text))
+        """Add a message of the person without a reply."""
+        self.turns += (clean_turn("user", text),)
 
     def dialogue(self, name: str) -> Dialogue:
         """Return the conversation so far as a dialogue."""
@@ -161,12 +156,12 @@ class Conversation:
 
 
 def answer(system: System, turns: tuple[Turn, ...]) -> Turn:
-    """Let a system answer a conversation that is being held; a failure is an empty turn with a note."""
+    """Return the reply of a system to a conversation; a failure is an empty turn with a note."""
     return answers(lambda context: (clean_turn("assistant", system.reply(context)),), turns)[0]
 
 
 def answers(say: Callable[[Context], tuple[Turn, ...]], turns: tuple[Turn, ...]) -> tuple[Turn, ...]:
-    """Let a system add turns to a conversation; a failure is an empty turn with a note."""
+    """Return the turns that a system adds to a conversation; a failure is an empty turn with a note."""
     spoken = tuple(turn for turn in turns if turn.text.strip())
     try:
         return say(Context(spoken))
@@ -175,7 +170,7 @@ def answers(say: Callable[[Context], tuple[Turn, ...]], turns: tuple[Turn, ...])
 
 
 def reason(error: Exception) -> str:
-    """Return in one line why a reply failed.
+    """Return the reason for a failed reply in one line.
 
     >>> reason(ValueError("no such word"))
     'ValueError: no such word'

@@ -1,10 +1,9 @@
-"""Simulated users, who talk to a system until they have what they want or lose patience.
+"""Simulated users, who talk to a system until their goal is reached or they lose patience.
 
-A scenario says what a user wants, knows and feels; `users.toml` has the words. What comes next is decided by
-a script: give what was asked for, one fact a turn, confirm, say it again in other words, ask something more,
-thank or leave. The words of that turn come from
-templates, from a log (what somebody said there after the most similar reply), or from a model behind an
-address. The same seed gives the same user.
+A scenario defines a user's goal, facts and mood; `users.toml` has templates. Rules choose the next move: give
+one requested fact, confirm, rephrase, ask a question, thank or leave. Its text comes from templates, from a
+log (the user turn after the most similar reply), or from a model behind an address. The same seed gives the
+same user.
 """
 
 import functools
@@ -28,7 +27,7 @@ from dialeval.systems.system import System, build
 
 Move = Literal["opening", "fact", "unknown", "yes", "again", "repeat", "next", "question", "thanks", "leaves"]
 LAST = ("thanks", "leaves")
-"""Moves after which the user says no more."""
+"""Moves that end the conversation."""
 _ASKS = re.compile(
     r"\?|\b(?:please|could you|can you|may i|need|provide|tell me|give me|share|what is|what's)\b",
     re.IGNORECASE,
@@ -44,18 +43,18 @@ class Scenario(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One user.
 
     Attributes:
-        goal: What the user wants, in words that fit after "I would like to".
-        done: Texts of which one in a reply means that it has been done.
-        facts: What the user can tell, by name.
-        ask: Other words by which a reply asks for a fact.
-        unknown: Names of things that the user does not know.
-        mood: Whose words the user takes.
-        opening: The first turn, in place of a template.
-        reworded: Other words for the goal, for when a reply misses it.
-        then: Further requests, made one by one when the one before is done.
-        questions: What the user asks when all is done, one by one, whatever the answer.
-        patience: How many replies that lead nowhere the user bears.
-        expect: Calls, words or a state that must come of it, for the metric `goal`.
+        goal: What the user wants, as a phrase that fits after "I would like to".
+        done: Texts of which one in a reply means that the goal is reached.
+        facts: The facts that the user can give, by name.
+        ask: Other phrases by which a reply asks for a fact.
+        unknown: Names of facts that the user does not know.
+        mood: The mood, which selects the templates.
+        opening: The first turn, instead of a template.
+        reworded: Paraphrases of the goal, for replies that miss it.
+        then: Further requests, made one by one when the previous one is done.
+        questions: Questions at the end, one by one, whatever the answer.
+        patience: How many replies without progress the user tolerates.
+        expect: Expected calls, words or state, for the metric `goal`.
     """
 
     goal: str
@@ -73,7 +72,7 @@ class Scenario(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ScenarioFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Scenarios by name, words of moods of your own, and how many turns a user takes at most."""
+    """Scenarios by name, templates of custom moods, and the maximum number of user turns."""
 
     scenario: dict[str, Scenario]
     mood: dict[str, dict[str, tuple[str, ...]]] = {}
@@ -84,7 +83,7 @@ def read_scenarios(path: str | Path) -> ScenarioFile:
     """Read a file of scenarios.
 
     Raises:
-        DataError: With file and field, where it is none.
+        DataError: With file and field, if it is not valid.
     """
     with files.open_binary(path) as file:
         data = file.read()
@@ -133,7 +132,7 @@ class SimulatedUser:
     used: set[str] = field(default_factory=set)
 
     def say(self, turns: tuple[Turn, ...]) -> tuple[str, Move]:
-        """Return the next turn of the user, and what it does."""
+        """Return the text of the user's next turn, and its move."""
         reply = turns[-1].text if turns else ""
         move, slots = self._move(reply, first=not turns)
         self.told += 1
@@ -144,7 +143,7 @@ class SimulatedUser:
 
     @property
     def wish(self) -> str:
-        """What the user wants now, in other words each time that a reply missed it."""
+        """The current request, rephrased after each reply that missed it."""
         if self.requests:
             return self.scenario.then[self.requests - 1]
         ways = (self.scenario.goal, *self.scenario.reworded)
@@ -177,12 +176,12 @@ class SimulatedUser:
         return "repeat" if self.requests else "again", []
 
     def _close(self) -> Move:
-        """Ask the next question, or thank; return which."""
+        """Return the move for the next question, or thanks."""
         self.put = 0 if self.put is None else self.put + 1
         return "question" if self.put < len(self.scenario.questions) else "thanks"
 
     def _bears(self) -> bool:
-        """Count a reply that led nowhere; return whether the user bears it."""
+        """Count a reply without progress; return whether the user still has patience."""
         self.lost += 1
         return self.lost <= self.scenario.patience
 
@@ -202,7 +201,7 @@ class SimulatedUser:
         return " ".join(_filled(text, self.wish, name, value) for text, (name, value) in filled)
 
     def _chosen(self, texts: Sequence[str], place: int) -> str:
-        """Choose by the seed, among what this user has not said yet."""
+        """Return a template by the seed, among those not used yet."""
         fresh = [text for text in texts if text not in self.used] or texts
         key = f"{self.seed}|{self.name}|{self.told}|{place}".encode("utf-8", "surrogatepass")
         chosen = fresh[int.from_bytes(hashlib.sha256(key).digest()[:6]) % len(fresh)]
@@ -222,11 +221,11 @@ def _retrieval(spec: str) -> System:
 
 
 def speaker_of(spec: str, scenario: Scenario, **asked: Any) -> System | None:
-    """Make what chooses a user's words: None for templates.
+    """Return the system that writes a user's turns; None for templates.
 
     Args:
-        spec: `template`; `retrieval:corpus=FILE`, what users of a log said; or the address of a model.
-        scenario: Whose words; a model is told all of it.
+        spec: `template`; `retrieval:corpus=FILE`, user turns of a log; or the address of a model.
+        scenario: The scenario, which is part of a model's instructions.
         **asked: `model`, `temperature` and so on, for an address.
     """
     if spec == "template":
