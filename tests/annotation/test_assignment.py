@@ -111,7 +111,7 @@ def test_further_rounds_until_a_majority(tmp_path: Path) -> None:
     assert len(third) == 1
     answer_all(study, third[0], {"act": "question"})
     assert all(act.current(study, rater) is None for rater in "abcde")
-    rounds = [one.round for one in snapshot(study).given]
+    rounds = [one.round for one in snapshot(study).rater_answers]
     assert sorted(rounds) == [1, 1, 1, 2, 3]
     study.close()
 
