@@ -5,6 +5,7 @@ are reported with their own sign.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
 
@@ -34,31 +35,53 @@ _WORST = 12
 MOST_SYSTEMS = 6  # of which the lowest units are named
 
 
-def findings(
-    units: Units, columns: list[Column], gold: Floats, settings: StudySettings, lower: frozenset[Column]
-) -> dict[str, Any]:
+@dataclass(frozen=True, slots=True)
+class AlignedStudy:
+    """The input of a study after alignment.
+
+    Attributes:
+        units: The units with all columns.
+        columns: The columns of the sources to compare with the gold.
+        gold_columns: The columns of the gold; empty if there is none.
+        settings: The settings of the study.
+        lower: The columns of which less is better.
+    """
+
+    units: Units
+    columns: list[Column]
+    gold_columns: list[Column]
+    settings: StudySettings
+    lower: frozenset[Column]
+
+    def oriented(self, column: Column) -> Floats:
+        """Return the values of a column, negated if less is better."""
+        values = self.units.columns[column]
+        return -values if column in self.lower else values
+
+
+def findings(data: AlignedStudy, gold: Floats) -> dict[str, Any]:
     """Return all findings that need a gold column, by field of `Study`."""
-    rows = correlations(units, columns, gold, settings, lower)
-    fitted = (replace(row, fit=_fit(units.columns[Column(row.source, row.dimension)], gold)) for row in rows)
-    tests = differences(units, columns, gold, settings, lower)
+    rows, columns = correlations(data, gold), data.units.columns
+    tests = differences(data, gold)
     return {
-        "correlations": tuple(fitted),
+        "correlations": tuple(
+            replace(row, fit=_fit(columns[Column(row.source, row.dimension)], gold)) for row in rows
+        ),
         "differences": tests,
-        "letters": letters(rows, tests, settings),
-        "calibration": calibration(units, columns, gold),
-        "worst": worst(units, columns, gold, lower),
+        "letters": letters(rows, tests, data.settings),
+        "calibration": calibration(data.units, data.columns, gold),
+        "worst": worst(data, gold),
     }
 
 
-def correlations(
-    units: Units, columns: list[Column], gold: Floats, settings: StudySettings, lower: frozenset[Column]
-) -> tuple[Correlation, ...]:
+def correlations(data: AlignedStudy, gold: Floats) -> tuple[Correlation, ...]:
     """Return each source's correlation with the gold, with bootstrap intervals over dialogues; best first."""
+    units, columns, settings = data.units, data.columns, data.settings
     if not columns:
         return ()
     labels = units.labels(columns)
-    data = np.vstack([units.columns[column] for column in columns])
-    estimates = statistics.bootstrap_correlations(data, gold, units.clusters, **settings.resampling)
+    stacked = np.vstack([units.columns[column] for column in columns])
+    estimates = statistics.bootstrap_correlations(stacked, gold, units.clusters, **settings.resampling)
     rated = ~np.isnan(gold)
     rows = []
     for place, column in enumerate(columns):
@@ -66,7 +89,7 @@ def correlations(
         pearson, spearman, kendall = (estimates[method][place] for method in METHODS)
         unscored = int(rated.sum()) - n
         rows.append(Correlation(*column, labels[column], n, unscored, pearson, spearman, kendall))
-    return tuple(sorted(rows, key=lambda row: _rank(row, settings.method, lower)))
+    return tuple(sorted(rows, key=lambda row: _rank(row, settings.method, data.lower)))
 
 
 def _rank(row: Correlation, method: str, lower: frozenset[Column]) -> tuple[bool, float]:
@@ -80,40 +103,27 @@ def _fit(values: Floats, gold: Floats) -> LeastSquares | None:
     return None if intercept is None or slope is None else LeastSquares(intercept, slope)
 
 
-def oriented(units: Units, column: Column, lower: frozenset[Column]) -> Floats:
-    """Return the values of a column, negated if less is better."""
-    values = units.columns[column]
-    return -values if column in lower else values
-
-
-def differences(
-    units: Units, columns: list[Column], gold: Floats, settings: StudySettings, lower: frozenset[Column]
-) -> tuple[Difference, ...]:
+def differences(data: AlignedStudy, gold: Floats) -> tuple[Difference, ...]:
     """Compare the correlations of every pair of sources by Williams' test and a paired permutation test.
 
     Intervals are by a paired bootstrap over dialogues; the tests are Holm-corrected over all pairs.
     """
-    if len(columns) < 2:
+    units, settings, method = data.units, data.settings, data.settings.method
+    if len(data.columns) < 2:
         return ()
-    names = list(units.labels(columns).values())
-    data = np.vstack([oriented(units, column, lower) for column in columns])
-    pairs = list(combinations(range(len(columns)), 2))
+    names = list(units.labels(data.columns).values())
+    values = np.vstack([data.oriented(column) for column in data.columns])
+    pairs, clusters = list(combinations(range(len(names)), 2)), units.clusters
     permuted = statistics.permute_differences(
-        data,
-        gold,
-        pairs,
-        settings.method,
-        settings.permutations,
-        seed=settings.seed,
-        clusters=units.clusters,
+        values, gold, pairs, method, settings.permutations, seed=settings.seed, clusters=clusters
     )
     gaps = statistics.bootstrap_differences(
-        data, gold, pairs, settings.method, clusters=units.clusters, **settings.resampling
+        values, gold, pairs, method, clusters=clusters, **settings.resampling
     )
-    tests = [_williams(data[i], data[j], gold, units, settings.method) for i, j in pairs]
+    tests = [_williams(values[i], values[j], gold, units, method) for i, j in pairs]
     adjusted = [statistics.holm([test.p for test in results]) for results in (tests, permuted)]
     return tuple(
-        Difference(names[i], names[j], settings.method, random.n, gap, exact, random, *p_values)
+        Difference(names[i], names[j], method, random.n, gap, exact, random, *p_values)
         for (i, j), gap, exact, random, *p_values in zip(pairs, gaps, tests, permuted, *adjusted, strict=True)
     )
 
@@ -163,17 +173,15 @@ def calibration(units: Units, columns: list[Column], gold: Floats) -> tuple[Cali
     )
 
 
-def worst(
-    units: Units, columns: list[Column], gold: Floats, lower: frozenset[Column]
-) -> tuple[NotableUnit, ...]:
+def worst(data: AlignedStudy, gold: Floats) -> tuple[NotableUnit, ...]:
     """Return the units with the lowest ratings, and those where each source is furthest from the rating."""
-    labels = units.labels(columns)
+    units, labels = data.units, data.units.labels(data.columns)
     rated = np.flatnonzero(~np.isnan(gold))
     lowest = rated[np.argsort(gold[rated], kind="stable")][:_WORST]
     rows = [_notable(units, labels, gold, int(place), "lowest rated") for place in lowest]
     centred = statistics.zscore(gold)
-    for column in columns:
-        gap = statistics.zscore(oriented(units, column, lower)) - centred
+    for column in data.columns:
+        gap = statistics.zscore(data.oriented(column)) - centred
         scored = np.flatnonzero(~np.isnan(gap))
         extremes = scored[np.argsort(-np.abs(gap[scored]), kind="stable")][:3]
         for place in extremes:

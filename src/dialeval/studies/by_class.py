@@ -16,7 +16,7 @@ from typing import Any, Literal
 import numpy as np
 
 from dialeval import statistics
-from dialeval.studies.against_gold import oriented
+from dialeval.studies.against_gold import AlignedStudy
 from dialeval.studies.findings import (
     ClassCut,
     ClassFinding,
@@ -26,7 +26,7 @@ from dialeval.studies.findings import (
     ScoreSpread,
     StudySettings,
 )
-from dialeval.studies.units import Column, Floats, Units
+from dialeval.studies.units import Floats, Units
 
 _MOST_CLASSES = 10
 _HALVES = ("lower half", "upper half")
@@ -43,23 +43,13 @@ def few_values(ratings: Sequence[Floats]) -> bool:
     return 0 < np.unique(values).size <= min(_MOST_CLASSES, rated / 2)
 
 
-def findings(
-    units: Units,
-    columns: list[Column],
-    labels: Floats | None,
-    gold: Floats,
-    settings: StudySettings,
-    lower: frozenset[Column],
-) -> dict[str, Any]:
+def findings(data: AlignedStudy, labels: Floats | None, gold: Floats) -> dict[str, Any]:
     """Return the classes of the gold and the figures of each source, by field of `Study`.
 
     Args:
-        units: The units of the study.
-        columns: The sources.
+        data: The aligned study.
         labels: A class for each unit, if the ratings take few values.
         gold: The ratings, split into halves if there are no labels.
-        settings: The settings of the study.
-        lower: Sources of which less is better.
     """
     classes = statistics.upper_half(gold) if labels is None else labels
     cut = statistics.middle_cut(classes)
@@ -69,10 +59,10 @@ def findings(
         cut,
         None if cut is not None else "one class" if np.isfinite(classes).any() else "no ratings",
         int((~np.isnan(gold) & np.isnan(classes)).sum()),
-        _members(units, classes, cut, settings, named=labels is not None),
+        _members(data.units, classes, cut, data.settings, named=labels is not None),
     )
     names = {gold_class.label: gold_class.name for gold_class in table.classes}
-    rows = () if cut is None else _sources(units, columns, classes, cut, names, settings, lower)
+    rows = () if cut is None else _sources(data, classes, cut, names)
     return {"labels": table, "classes": rows}
 
 
@@ -95,31 +85,25 @@ def _members(
 
 
 def _sources(
-    units: Units,
-    columns: list[Column],
-    labels: Floats,
-    cut: float,
-    names: dict[float, str],
-    settings: StudySettings,
-    lower: frozenset[Column],
+    data: AlignedStudy, labels: Floats, cut: float, names: dict[float, str]
 ) -> tuple[ClassFinding, ...]:
     """Return for each source the AUC at every cut, its scores per class, and its best threshold."""
+    units, columns, options = data.units, data.columns, data.settings.resampling
     if not columns:
         return ()
-    options = settings.resampling
     upper = np.where(np.isnan(labels), np.nan, labels >= cut)
-    data = np.vstack([units.columns[column] for column in columns])
-    aucs = statistics.bootstrap_aucs(data, upper, units.clusters, **options)
+    stacked = np.vstack([units.columns[column] for column in columns])
+    aucs = statistics.bootstrap_aucs(stacked, upper, units.clusters, **options)
     cuts = np.unique(labels[~np.isnan(labels)])[1:]
     rows = []
-    for (column, name), values, auc in zip(units.labels(columns).items(), data, aucs, strict=True):
-        line = statistics.held_out_threshold(oriented(units, column, lower), upper, units.clusters, **options)
+    for (column, name), values, auc in zip(units.labels(columns).items(), stacked, aucs, strict=True):
+        line = statistics.held_out_threshold(data.oriented(column), upper, units.clusters, **options)
         rows.append(
             ClassFinding(
                 name,
                 tuple(ClassCut(float(at), auc if at == cut else _auc(values, labels, at)) for at in cuts),
                 spreads(values, labels, names),
-                _threshold(line, column in lower),
+                _threshold(line, column in data.lower),
             )
         )
     return tuple(rows)

@@ -1,5 +1,6 @@
 """Meta-evaluation: from a table of scores and ratings to the findings of a `Study`."""
 
+import dataclasses
 from collections.abc import Sequence
 from typing import Any, Literal
 
@@ -11,6 +12,7 @@ from dialeval.scores import Scores, Signature, is_human
 from dialeval.scores.signature import better
 from dialeval.statistics import majority
 from dialeval.studies import against_gold, by_class, notes, rater_agreement
+from dialeval.studies.against_gold import AlignedStudy
 from dialeval.studies.combination import LINE, Combination, Replies, combine, is_gold, with_lines
 from dialeval.studies.findings import GoldRatings, NotableUnit, Study, StudySettings, Subset
 from dialeval.studies.systems import over_systems, system_findings
@@ -75,7 +77,8 @@ def study(
         mask = where(units, chosen.where, target)
         units, target = units.keep(mask), None if target is None else target[mask]
     columns = _metric_columns(units, gold_columns, chosen)
-    result = _compute_findings(scores, units, columns, gold_columns, target, chosen, signatures, lower)
+    data = AlignedStudy(units, columns, gold_columns, chosen, lower)
+    result = _compute_findings(scores, data, target, signatures)
     return replace(
         result,
         lines=fitted,
@@ -124,43 +127,34 @@ def _votes(units: Units, columns: Sequence[Column], settings: StudySettings) -> 
 
 
 def _compute_findings(
-    scores: Scores,
-    units: Units,
-    columns: list[Column],
-    gold_columns: list[Column],
-    target: Floats | None,
-    settings: StudySettings,
-    signatures: dict[str, Signature],
-    lower: frozenset[Column],
+    scores: Scores, data: AlignedStudy, target: Floats | None, signatures: dict[str, Signature]
 ) -> Study:
     """Return the study with all findings that need the aligned units."""
+    units, columns, gold_columns, settings = data.units, data.columns, data.gold_columns, data.settings
     findings: dict[str, Any] = {"correlations": ()}
     messages = []
     if target is not None:
         raters = [units.columns[column] for column in gold_columns]
-        findings = against_gold.findings(units, columns, target, settings, lower)
+        findings = against_gold.findings(data, target)
         labels = _votes(units, gold_columns, settings) if by_class.few_values(raters) else None
-        findings |= by_class.findings(units, columns, labels, target, settings, lower)
+        findings |= by_class.findings(data, labels, target)
         findings["ceiling"] = rater_agreement.ceiling(raters, units, settings)
-        findings["subsets"] = _subsets(scores, units, columns, target, settings, lower)
+        findings["subsets"] = _subsets(scores, data, target)
         if not columns:
             messages.append("no source besides the gold ratings: nothing to correlate")
     else:
-        messages.append(
-            f"no source {settings.gold!r}: means, comparisons and correlations between sources only"
-        )
+        messages.append(f"no source {settings.gold!r}: only means, comparisons and correlations of sources")
     messages += notes.missing_sources(scores, units, settings) + notes.missing_scores(scores, columns)
     if target is not None:
-        messages += notes.powerless_tests(
-            len(findings["differences"]), "sources", settings.permutations, settings
-        )
+        pairs = len(findings["differences"])
+        messages += notes.powerless_tests(pairs, "sources", settings.permutations, settings)
         messages += notes.unmatched_ids(units, columns, target) + notes.missing_ratings(scores, gold_columns)
     findings["matrix"] = against_gold.matrix(units, columns, target, settings.method)
     below = _below_systems(scores, units, settings)
-    findings |= system_findings(below, columns, gold_columns, settings, lower)
+    findings |= system_findings(data, below)
     messages += notes.few_comparisons(findings["systems"], findings["comparisons"], settings)
     findings["agreement"] = rater_agreement.agreement(scores, units if settings.where else None, settings)
-    gold = _describe_gold(scores, units, gold_columns, target, settings)
+    gold = _describe_gold(scores, data, target)
     if gold is not None and gold.decided:
         messages.append(f"ratings decided by adjudication instead of the majority: {gold.decided}")
     findings["correlations"] = over_systems(findings["correlations"], findings["systems"], gold)
@@ -175,22 +169,17 @@ def _compute_findings(
         notes=tuple(messages),
         **findings,
     )
-    return replace(result, lowest=_lowest(result, scores, below, columns, gold_columns, target))
+    return replace(result, lowest=_lowest(result, scores, data, below, target))
 
 
 def _lowest(
-    result: Study,
-    scores: Scores,
-    below: Units,
-    columns: list[Column],
-    gold_columns: list[Column],
-    target: Floats | None,
+    result: Study, scores: Scores, data: AlignedStudy, below: Units, target: Floats | None
 ) -> tuple[NotableUnit, ...]:
     """Return the lowest units of each system; in a study of systems, their lowest dialogues."""
     count = 1 if result.worst and result.level != "system" else 2
     if result.level == "system" and target is not None:
-        target = _consensus(scores, below, gold_columns, replace(result.settings, level="dialogue"))
-    available = [column for column in columns if column in below.columns]
+        target = _consensus(scores, below, data.gold_columns, replace(result.settings, level="dialogue"))
+    available = [column for column in data.columns if column in below.columns]
     return against_gold.lowest_of_systems(
         below, available, target, result.gold_name, result.signatures, count
     )
@@ -205,11 +194,10 @@ def _below_systems(scores: Scores, units: Units, settings: StudySettings) -> Uni
     return dialogues.keep(np.array([key.system in systems for key in dialogues.keys], dtype=bool))
 
 
-def _describe_gold(
-    scores: Scores, units: Units, columns: list[Column], target: Floats | None, settings: StudySettings
-) -> GoldRatings | None:
+def _describe_gold(scores: Scores, data: AlignedStudy, target: Floats | None) -> GoldRatings | None:
     if target is None:
         return None
+    units, columns, settings = data.units, data.gold_columns, data.settings
     n = int((~np.isnan(target)).sum())
     name = columns[0].dimension
     decisions = scores.where(source=_adjudicators(settings).__contains__, dimension=name)
@@ -281,15 +269,9 @@ def _metric_columns(units: Units, gold_columns: Sequence[Column], settings: Stud
     return named_columns(units, columns, settings.sources) if settings.sources else columns
 
 
-def _subsets(
-    scores: Scores,
-    units: Units,
-    columns: list[Column],
-    target: Floats,
-    settings: StudySettings,
-    lower: frozenset[Column],
-) -> tuple[Subset, ...]:
+def _subsets(scores: Scores, data: AlignedStudy, target: Floats) -> tuple[Subset, ...]:
     """Return the correlations inside each system or with each gold dimension, if `by` asks for them."""
+    units, settings = data.units, data.settings
     if settings.by == "system":
         parts = {name: (units.keep(own), target[own]) for name, own in units.by_system().items()}
     elif settings.by == "dimension":
@@ -303,6 +285,6 @@ def _subsets(
     else:
         return ()
     return tuple(
-        Subset(name, settings.by, len(part), against_gold.correlations(part, columns, gold, settings, lower))
-        for name, (part, gold) in parts.items()
+        Subset(name, settings.by, len(p), against_gold.correlations(dataclasses.replace(data, units=p), gold))
+        for name, (p, gold) in parts.items()
     )

@@ -18,6 +18,7 @@ from dialeval import statistics
 from dialeval.scores import is_human
 from dialeval.statistics import Estimate
 from dialeval.statistics.resampling import Draws
+from dialeval.studies.against_gold import AlignedStudy
 from dialeval.studies.findings import Correlation, GoldRatings, StudySettings, SystemComparison, SystemMean
 from dialeval.studies.turn_scores import clustered_difference
 from dialeval.studies.units import Column, Floats, Key, Places, Units, human_columns, mean_over
@@ -26,15 +27,10 @@ _MOST_TESTS = 200
 MOST_PAIRED = 50  # systems of which all pairs are compared; of more, each is compared with the best
 
 
-def system_findings(
-    units: Units,
-    columns: list[Column],
-    gold_columns: list[Column],
-    settings: StudySettings,
-    lower: frozenset[Column],
-) -> dict[str, Any]:
-    """Return the means per system and column, and the comparisons of systems, by field of `Study`."""
-    shown = {column: units.columns[column] for column in columns if column in units.columns}
+def system_findings(data: AlignedStudy, units: Units) -> dict[str, Any]:
+    """Return the means per system and column over units, and comparisons of systems, by field of `Study`."""
+    settings, gold_columns = data.settings, data.gold_columns
+    shown = {column: units.columns[column] for column in data.columns if column in units.columns}
     gold = _gold_name(gold_columns, settings)
     for name in dict.fromkeys(c.dimension for c in units.columns if is_human(c.source)):
         shown[Column("human", name)] = mean_over(units, human_columns(units, name))
@@ -46,7 +42,9 @@ def system_findings(
         for column, values in shown.items()
         for name, own in places.items()
     )
-    pairs = list(combinations(places, 2)) if len(places) <= MOST_PAIRED else _with_best(means, gold, lower)
+    pairs = (
+        list(combinations(places, 2)) if len(places) <= MOST_PAIRED else _with_best(means, gold, data.lower)
+    )
     columns = [gold] if gold is not None else []
     columns += [c for c in shown if c != gold and comb(len(places), 2) * len(shown) <= _MOST_TESTS]
     compared = (_comparisons(units, places, column, shown[column], pairs, settings) for column in columns)
