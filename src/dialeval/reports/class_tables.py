@@ -62,7 +62,7 @@ def auc_table(study: Study) -> Table | None:
         f"AUC: how well a score separates labels of {study.gold_name}",
         study.classes,
         named("Source", "label", strong=True),
-        *numbers([_side(study, cut) for cut in cuts], lambda row, place: row.at(cuts[place])),
+        *numbers([_side(study, cut) for cut in cuts], lambda row, index: row.at(cuts[index])),
         number("n", lambda row: scored[row.label]),
         number("Unscored", lambda row: max(0, rated - scored[row.label])),
         notes=(
@@ -117,6 +117,6 @@ def class_table(study: Study) -> Table | None:
         number("n", lambda row: row[1].n),
         number("Mean", lambda row: figure(row[1].mean)),
         number("SD", lambda row: undefined("n < 2") if row[1].sd is None else figure(row[1].sd)),
-        *numbers([f"{100 * q:g} %" for q in QUANTILES], lambda row, place: figure(row[1].quantiles[place])),
+        *numbers([f"{100 * q:g} %" for q in QUANTILES], lambda row, index: figure(row[1].quantiles[index])),
         rated=True,
     )

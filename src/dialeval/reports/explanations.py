@@ -111,9 +111,9 @@ def _reasons(
     direction = better(scores.signatures, last.source, last.dimension or last.source)
     names = ("lowest", "highest") if direction == "neither" else ("worst", "best")
     sized, reasons = max(abs(value) for value, _, _ in ends), []
-    for place, (_, _, explanation) in enumerate(ends[::-1] if direction == "lower" else ends):
-        good = 2 * place >= len(ends)
-        rank = len(ends) - place if good else scored - place
+    for index, (_, _, explanation) in enumerate(ends[::-1] if direction == "lower" else ends):
+        good = 2 * index >= len(ends)
+        rank = len(ends) - index if good else scored - index
         description = (
             f"among the {names[good]}: rank {rank:,} of {scored:,}" if scored > 1 else "the only one scored"
         )

@@ -88,11 +88,11 @@ def points(
 ) -> Markup:
     """Draw means with intervals, joined by a line; `names` are those of the axes, `ticks` of the points."""
     with drawing(*size) as (fig, axes):
-        for place, mean in means:
+        for index, mean in means:
             if mean.low is not None:
-                axes.plot([place] * 2, [mean.low, mean.high], color=BLUE, linewidth=1.4)
+                axes.plot([index] * 2, [mean.low, mean.high], color=BLUE, linewidth=1.4)
         values = [mean.value for _, mean in means]
-        axes.plot([place for place, _ in means], values, "-o", color=BLUE, markersize=5, linewidth=1.6)
+        axes.plot([index for index, _ in means], values, "-o", color=BLUE, markersize=5, linewidth=1.6)
         axes.set(xlabel=names[0], ylabel=names[1])
         _few_ticks(axes)
         if ticks is not None:
@@ -111,13 +111,13 @@ def boxes(
 ) -> Markup:
     """Draw a box per group: median, quartiles, 5 % and 95 %; and a dashed line at `mark`."""
     with drawing(height=max(1.6, 0.9 + 0.42 * len(distributions))) as (fig, axes):
-        for place, spread in enumerate(distributions):
+        for index, spread in enumerate(distributions):
             low, quarter, middle, three_quarters, high = spread.quantiles
-            axes.plot([low, high], [place, place], color=BLUE, linewidth=1.4, zorder=2)
+            axes.plot([low, high], [index, index], color=BLUE, linewidth=1.4, zorder=2)
             width = three_quarters - quarter
             box = {"left": quarter, "height": 0.5, "color": FILL, "edgecolor": BLUE, "linewidth": 1.2}
-            axes.barh(place, width, zorder=3, **box)
-            axes.plot([middle, middle], [place - 0.25, place + 0.25], color=WARM, linewidth=2.2, zorder=4)
+            axes.barh(index, width, zorder=3, **box)
+            axes.plot([middle, middle], [index - 0.25, index + 0.25], color=WARM, linewidth=2.2, zorder=4)
         if mark is not None:
             axes.axvline(mark, color=INK, linewidth=1.4, linestyle=(0, (4, 2)), zorder=5)
         keys = placeholders([spread.name for spread in distributions])
@@ -177,7 +177,7 @@ def drawn_apart(degrees: tuple[float, float, float]) -> float:
 
 def placeholders(names: Sequence[str]) -> dict[str, str]:
     """Return placeholders as wide as the names, so that matplotlib leaves room but parses no data."""
-    return {f"§{place}".ljust(min(LONGEST, len(name)), "n"): name for place, name in enumerate(names)}
+    return {f"§{index}".ljust(min(LONGEST, len(name)), "n"): name for index, name in enumerate(names)}
 
 
 def _anchor(x: float) -> dict[str, str]:

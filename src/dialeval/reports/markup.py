@@ -40,12 +40,12 @@ def draw(text: str) -> Markup:
 
 def _cut(text: str) -> int:
     """Return where to fold: after a line or a word, and not inside a code block."""
-    place = max(text.rfind("\n", SHOWN // 2, SHOWN), text.rfind(" ", SHOWN // 2, SHOWN)) + 1 or SHOWN
+    index = max(text.rfind("\n", SHOWN // 2, SHOWN), text.rfind(" ", SHOWN // 2, SHOWN)) + 1 or SHOWN
     fences = [match.start() for match in re.finditer(r"^ *(?:```|~~~)", text, re.MULTILINE)]
-    if sum(start < place for start in fences) % 2:
-        after = [start for start in fences if start >= place]
-        place = text.find("\n", after[0]) + 1 or len(text) if after else len(text)
-    return place
+    if sum(start < index for start in fences) % 2:
+        after = [start for start in fences if start >= index]
+        index = text.find("\n", after[0]) + 1 or len(text) if after else len(text)
+    return index
 
 
 def _drawn(text: str) -> Markup:

@@ -122,13 +122,13 @@ def _environment() -> Any:
         "minus": lambda text: _MINUS.sub("\N{MINUS SIGN}", text),
         "tone": _tone_class,
         "words": words,
-        "ramp": lambda place, n: _tone_class(round(8 * place / max(1, n - 1)) - 4),
+        "ramp": lambda index, n: _tone_class(round(8 * index / max(1, n - 1)) - 4),
         "percent": lambda value, axis: f"{axis.place(value):g}%",
         "band_width": lambda axis: f"{axis.place(axis.band[1]) - axis.place(axis.band[0]):g}%",
         "row_head": lambda table: next(
-            (place for place, column in enumerate(table.columns) if column.kind == "name"), 0
+            (index for index, column in enumerate(table.columns) if column.kind == "name"), 0
         ),
-        "marked": lambda table: {place for row in table.rows for place, cell in enumerate(row) if cell.mark},
+        "marked": lambda table: {index for row in table.rows for index, cell in enumerate(row) if cell.mark},
         "strip_words": _strip_words,
     }
     return environment

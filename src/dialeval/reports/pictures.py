@@ -43,10 +43,10 @@ def source_cards(study: Study) -> list[PictureCard]:
     most = max(50, min(figures.MOST_POINTS, _MOST_POINTS // max(1, len(labels))))
     correlation_of = {row.label: row for row in study.correlations}
     cards = []
-    for place, label in enumerate(labels):
+    for index, label in enumerate(labels):
         row = correlation_of.get(label)
-        pictures = [] if row is None else _scatter(study, row, place, most)
-        pictures += [*_calibration(study, label, place), *_distribution(study, label, place)]
+        pictures = [] if row is None else _scatter(study, row, index, most)
+        pictures += [*_calibration(study, label, index), *_distribution(study, label, index)]
         cards.append(PictureCard(label, "" if row is None else _small(study, row), pictures))
     return cards
 
@@ -57,11 +57,11 @@ def _small(study: Study, row: Correlation) -> str:
     return f"{SYMBOLS[study.method]} {decimal(estimate.value, 2)}{why}"
 
 
-def _scatter(study: Study, row: Correlation, place: int, most: int) -> list[Picture]:
+def _scatter(study: Study, row: Correlation, index: int, most: int) -> list[Picture]:
     x, y = study.units.pairs(row.label)
     if not x.size:
         return []
-    svg = figures.scatter(x, y, row.fit, f"s{place}-", f"{row.label} against rating, {row.n} units", most)
+    svg = figures.scatter(x, y, row.fit, f"s{index}-", f"{row.label} against rating, {row.n} units", most)
     caption = f"Score against rating{', line: least squares' if row.fit is not None else ''}. "
     if figures.jittered(x):
         caption += "Equal scores are jittered. "
@@ -72,23 +72,23 @@ def _scatter(study: Study, row: Correlation, place: int, most: int) -> list[Pict
     return [Picture(svg, caption)]
 
 
-def _calibration(study: Study, label: str, place: int) -> list[Picture]:
+def _calibration(study: Study, label: str, index: int) -> list[Picture]:
     bins = next((curve.bins for curve in study.calibration if curve.label == label), ())
     if not bins:
         return []
     description = f"Calibration of {label}: mean rating in {len(bins)} bins"
     axes = ("mean score of the bin", "mean rating")
-    svg = figures.points([(bin_.x, bin_.y) for bin_ in bins], f"c{place}-", description, axes)
+    svg = figures.points([(bin_.x, bin_.y) for bin_ in bins], f"c{index}-", description, axes)
     total = sum(bin_.y.n for bin_ in bins)
     return [Picture(svg, f"Calibration: mean rating per bin, 95 % interval; n = {total:,}.")]
 
 
-def _distribution(study: Study, label: str, place: int) -> list[Picture]:
+def _distribution(study: Study, label: str, index: int) -> list[Picture]:
     values = study.units.values(label)
     scored = values[~np.isnan(values)]
     if not scored.size:
         return []
-    svg = figures.histogram(scored, f"h{place}-", f"Scores of {label}: {figures.describe(scored)}")
+    svg = figures.histogram(scored, f"h{index}-", f"Scores of {label}: {figures.describe(scored)}")
     n = study.units.scored[label]
     caption = f"Scores; dashed: median. n = {n:,}, unscored {study.units.n - n:,}.{_sampled(study)}"
     return [Picture(svg, caption)]
@@ -121,12 +121,12 @@ def gold_pictures(study: Study) -> list[Picture]:
 def class_cards(study: Study) -> list[PictureCard]:
     """Return each source's scores per class, with its threshold."""
     cards = []
-    for place, row in enumerate(study.classes[:MOST_SOURCES]):
+    for index, row in enumerate(study.classes[:MOST_SOURCES]):
         if not row.distributions:
             continue
         threshold = row.threshold
         label = f"Scores of {row.label} per label{_threshold_text(threshold)}"
-        svg = figures.boxes(row.distributions, f"b{place}-", label, mark=threshold.value)
+        svg = figures.boxes(row.distributions, f"b{index}-", label, mark=threshold.value)
         numbers = ", ".join(f"{spread.n:,}" for spread in row.distributions)
         caption = f"Median, quartiles, 5 % and 95 %{_threshold_text(threshold, 'dashed: ')}. n = {numbers}."
         cards.append(PictureCard(row.label, "", [Picture(svg, caption)]))
@@ -148,9 +148,9 @@ def angle_cards(study: Study) -> list[PictureCard]:
     if study.gold is None or len(names) < 2:
         return []
     degrees, last = study.matrix.angles, len(names)
-    places = {label: place for place, label in enumerate(names)}
-    order = [places[row.label] for row in study.correlations if row.label in places]
-    order = [place for place in order if degrees[place][last] is not None]
+    indices = {label: index for index, label in enumerate(names)}
+    order = [indices[row.label] for row in study.correlations if row.label in indices]
+    order = [index for index in order if degrees[index][last] is not None]
     cards = []
     for number, other in enumerate(order[1:4]):
         best = order[0]
@@ -175,13 +175,13 @@ def system_cards(study: Study) -> Iterator[PictureCard]:
         if mean.mean.value is not None:
             means.setdefault((mean.source, mean.dimension), {})[mean.system] = mean.mean
     people = means.get((study.gold.source, study.gold.dimension), {})
-    for place, row in enumerate(study.correlations[:_MOST_RANKED]):
+    for index, row in enumerate(study.correlations[:_MOST_RANKED]):
         own, r = means.get((row.source, row.dimension), {}), row.over_systems
         points = [(name, own[name], people[name]) for name in people if name in own]
         if r is None or not 3 <= len(points) <= _MOST_SYSTEMS:
             continue
         values = ", ".join(f"{name} {decimal(a.value, 2)} / {decimal(b.value, 2)}" for name, a, b in points)
-        svg = figures.systems(points, f"y{place}-", f"Systems by {row.label} and rating: {values}")
+        svg = figures.systems(points, f"y{index}-", f"Systems by {row.label} and rating: {values}")
         n = f"n = {len(points)} systems."
         caption = f"Mean score and mean rating of each system, with intervals. {n}"
         small = f"r {decimal(r.value, 2)}" if r.value is not None else f"r: {r.reason}"
@@ -202,6 +202,6 @@ def triage_picture(triage: Triage) -> Picture | None:
         "Mean score of the first, second, … reply, 95 % interval over dialogues. Only long dialogues have "
         f"late replies. n = {ns}; unscored {triage.n_unscored:,}."
     )
-    means = [(place, row.mean) for place, row in enumerate(triage.by_index, 1) if row.mean.value is not None]
+    means = [(index, row.mean) for index, row in enumerate(triage.by_index, 1) if row.mean.value is not None]
     axes, ticks = ("reply of the dialogue", "mean score"), [row.label for row in triage.by_index]
     return Picture(figures.points(means, "o-", label, axes, ticks, (4.6, 2.5)), caption)

@@ -95,10 +95,10 @@ def coverage_table(study: Study) -> Table | None:
         named("Level", "level"),
         *numbers(
             ("Mean", "Lowest", "Highest"),
-            lambda row, place: (
+            lambda row, index: (
                 undefined("nothing scored")
                 if row.mean is None
-                else figure((row.mean, row.lowest, row.highest)[place])
+                else figure((row.mean, row.lowest, row.highest)[index])
             ),
         ),
         number("n", "n"),
@@ -147,7 +147,7 @@ def fault_table(triage: Triage, order: Sequence[str] = ()) -> Table | None:
         return max(share.value or 0.0 for share in failure.by_system.values())
 
     ranked = sorted(filter(rate, triage.failures), key=rate, reverse=True)
-    rows = [fault for place, fault in enumerate(ranked) if place < _FAULTS or rate(fault) >= _NOT_RARE]
+    rows = [fault for index, fault in enumerate(ranked) if index < _FAULTS or rate(fault) >= _NOT_RARE]
     names = dict.fromkeys(name for failure in rows for name in failure.by_system)
     systems = [*(name for name in order if name in names), *(name for name in names if name not in order)]
     if len(systems) > _MOST_SYSTEMS:
@@ -160,7 +160,7 @@ def fault_table(triage: Triage, order: Sequence[str] = ()) -> Table | None:
         named("Fault", lambda row: words(row.name), strong=True),
         *numbers(
             [name or "all replies" for name in systems],
-            lambda row, place: _rate(row.by_system.get(systems[place])),
+            lambda row, index: _rate(row.by_system.get(systems[index])),
         ),
         notes=("Brackets: 95 % interval over dialogues." + (f" Rarer: {rare}." if rare else ""),),
     )

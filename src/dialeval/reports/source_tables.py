@@ -149,8 +149,8 @@ def crossed(
     transposed = len(others[1]) > len(sides[1])
     (head, rows), columns = (others, sides[1]) if transposed else (sides, others[1])
 
-    def cell(row: str, place: int) -> TableCell:
-        return cells[(columns[place], row) if transposed else (row, columns[place])]
+    def cell(row: str, index: int) -> TableCell:
+        return cells[(columns[index], row) if transposed else (row, columns[index])]
 
     first = named(head, lambda row: row, strong=True)
     return tabulate(name, title, rows, first, *numbers(columns, cell), notes=notes, rated=rated)
@@ -238,8 +238,8 @@ def matrix_table(study: Study, method: str | None = None) -> Table | None:
         f" {len(labels) - len(chosen)} more sources are among the pairs." if len(chosen) < len(labels) else ""
     )
 
-    def cell(row: int, place: int) -> TableCell:
-        return TableCell("1") if row == place else _matrix_cell(cells[chosen[row]][chosen[place]])
+    def cell(row: int, index: int) -> TableCell:
+        return TableCell("1") if row == index else _matrix_cell(cells[chosen[row]][chosen[index]])
 
     return tabulate(
         f"matrix-{method}",
@@ -247,7 +247,7 @@ def matrix_table(study: Study, method: str | None = None) -> Table | None:
         range(len(chosen)),
         Field(number("", "").column, lambda row: row + 1),
         named("Source", lambda row: labels[chosen[row]], strong=True),
-        *numbers([str(place + 1) for place in range(len(chosen))], cell),
+        *numbers([str(index + 1) for index in range(len(chosen))], cell),
         notes=(f"A column is the source of that number. n = {span} units.{less}",),
         rated=study.gold is not None,
     )
@@ -258,7 +258,7 @@ def _most_telling(cells: Sequence[Sequence[Estimate]]) -> list[int]:
     last = len(cells) - 1
     if last < _MOST_SOURCES:
         return list(range(last + 1))
-    ranked = sorted(range(last), key=lambda place: -abs(cells[place][last].value or 0.0))
+    ranked = sorted(range(last), key=lambda index: -abs(cells[index][last].value or 0.0))
     return [*sorted(ranked[: _MOST_SOURCES - 1]), last]
 
 
@@ -275,8 +275,8 @@ def pair_table(study: Study) -> Table | None:
         return None
     matrix = study.matrix
 
-    def cell(pair: tuple[int, int], place: int) -> TableCell:
-        estimate = matrix.correlations[METHODS[place]][pair[0]][pair[1]]
+    def cell(pair: tuple[int, int], index: int) -> TableCell:
+        estimate = matrix.correlations[METHODS[index]][pair[0]][pair[1]]
         return (
             undefined(estimate.reason)
             if estimate.value is None
@@ -305,6 +305,6 @@ def _pairs(study: Study, labels: list[str]) -> Iterator[tuple[int, int]]:
     """Yield the pairs with the gold first, then those between sources."""
     last = len(labels) - 1
     if study.gold is not None:
-        yield from ((place, last) for place in range(last))
+        yield from ((index, last) for index in range(last))
     stop = last if study.gold is not None else last + 1
     yield from ((a, b) for a in range(stop) for b in range(a + 1, stop))

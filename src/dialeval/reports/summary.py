@@ -124,8 +124,8 @@ def _best_source(study: Study) -> Sentence:
             (", significantly better than every other source." if len(study.letters) > 1 else ".", ""),
         ]
     names: Sentence = []
-    for place, label in enumerate(peers[:4]):
-        names += [(", " if place else "", ""), (label, "name")]
+    for index, label in enumerate(peers[:4]):
+        names += [(", " if index else "", ""), (label, "name")]
     more = f" and {len(peers) - 4} more" if len(peers) > 4 else ""
     return [*sentence, (", not significantly better than ", ""), *names, (f"{more}.", "")]
 
@@ -220,9 +220,9 @@ def system_table(study: Study) -> Table | None:
         number(column_names(study)[column], lambda row: estimate_cell(row.mean, lambda v: figure(v, size))),
         *numbers(
             [column_names(study)[other] for other in others],
-            lambda row, place: (
-                estimate_cell(means[row.system, *others[place]].mean, figure)
-                if (row.system, *others[place]) in means
+            lambda row, index: (
+                estimate_cell(means[row.system, *others[index]].mean, figure)
+                if (row.system, *others[index]) in means
                 else undefined("not scored")
             ),
         ),

@@ -141,7 +141,7 @@ def agreement_table(study: Study) -> Table | None:
         "Agreement between raters",
         study.agreement,
         named("Dimension", lambda row: TableCell(row.dimension, small=f"{row.level} level"), strong=True),
-        *numbers(alphas, lambda row, place: row.alpha[_ALPHAS[place]]),
+        *numbers(alphas, lambda row, index: row.alpha[_ALPHAS[index]]),
         number("Fleiss κ", "fleiss"),
         number("Fleiss κ, one label out", _without_dominant),
         number("Cohen κ", "cohen"),

@@ -127,10 +127,10 @@ def number(head: str, show: str | Callable[[Any], Shown]) -> Field:
 def numbers(heads: Sequence[str], show: Callable[[Any, int], Shown]) -> list[Field]:
     """Return several columns of numbers; `show` gets the record and the index of the column."""
 
-    def at(place: int) -> Callable[[Any], Shown]:
-        return lambda record: show(record, place)
+    def at(index: int) -> Callable[[Any], Shown]:
+        return lambda record: show(record, index)
 
-    return [number(head, at(place)) for place, head in enumerate(heads)]
+    return [number(head, at(index)) for index, head in enumerate(heads)]
 
 
 def tabulate(

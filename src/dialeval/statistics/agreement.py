@@ -128,11 +128,11 @@ def cohen_kappa(a: Vector, b: Vector) -> Estimate:
     left, right = complete(a, b)
     if left.size == 0:
         return Estimate.undefined("no overlap")
-    labels, places = np.unique(np.concatenate([left, right]), return_inverse=True)
+    labels, codes = np.unique(np.concatenate([left, right]), return_inverse=True)
     k = labels.size
     if k < 2:
         return Estimate.undefined("constant", left.size)
-    first, second = (np.bincount(side, minlength=k) / left.size for side in np.split(places, 2))
+    first, second = (np.bincount(side, minlength=k) / left.size for side in np.split(codes, 2))
     observed = float(np.mean(left != right))
     return Estimate(1 - observed / (1 - float(first @ second)), left.size)
 
@@ -205,13 +205,13 @@ def agreement_interval(
         else data
     )
     rated = (~np.isnan(included)).sum(axis=1) >= 2
-    places, count = clusters_of(clusters, len(data), rated)
+    codes, count = clusters_of(clusters, len(data), rated)
     if point.value is None or count < 2:
         return Estimate(point.value, point.n, reason=point.reason or "one cluster")
     form = _weighted_agreement(statistic, included, level)
     draws.setdefault("resamples", 1_000)
     resampling = Resampling(**draws)
-    drawn = resampled(lambda counts: form(spread(counts, places)), count, resampling)
+    drawn = resampled(lambda counts: form(spread(counts, codes)), count, resampling)
     return with_interval(point, *drawn, resampling.confidence)
 
 

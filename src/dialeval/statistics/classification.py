@@ -97,7 +97,7 @@ def bootstrap_aucs(
     if data.shape[1] != classes.size:
         raise UsageError(f"columns of length {data.shape[1]} beside {classes.size} labels")
     labelled = ~np.isnan(classes)
-    places, count = clusters_of(clusters, classes.size, labelled)
+    codes, count = clusters_of(clusters, classes.size, labelled)
     data, classes = data[:, labelled], classes[labelled]
     points = [auc(row, classes) for row in data]
     if count < FEWEST_CLUSTERS or not any(point.defined for point in points):
@@ -105,17 +105,17 @@ def bootstrap_aucs(
     forms = [_auc_kernel(row, classes) for row in data]
 
     def figures(counts: Integers) -> Floats:
-        weights = spread(counts, places)
+        weights = spread(counts, codes)
         return np.stack([form(weights) for form in forms])
 
     resampling = Resampling(**draws)
     drawn, left_out = resampled(figures, count, resampling, rows=classes.size)
     estimates = []
-    for place, (point, row) in enumerate(zip(points, data, strict=True)):
-        helpful = left_out[place][groups_with_data(row, places, count)]
+    for index, (point, row) in enumerate(zip(points, data, strict=True)):
+        helpful = left_out[index][groups_with_data(row, codes, count)]
         estimates.append(
             with_interval(
-                point, drawn[place], helpful, resampling.confidence, test=count < classes.size, chance=0.5
+                point, drawn[index], helpful, resampling.confidence, test=count < classes.size, chance=0.5
             )
         )
     return estimates
@@ -181,9 +181,9 @@ def best_threshold(scores: Vector, upper: Vector) -> tuple[float, float] | None:
     values, positive = values[complete], classes[complete] > 0
     if constant(values) or constant(positive.astype(np.float64)):
         return None
-    levels, place = np.unique(values, return_inverse=True)
-    caught = np.cumsum(np.bincount(place, positive, levels.size)[::-1])[::-1] / positive.sum()
-    kept_out = np.cumsum(np.bincount(place, ~positive, levels.size)) / (~positive).sum()
+    levels, level_of = np.unique(values, return_inverse=True)
+    caught = np.cumsum(np.bincount(level_of, positive, levels.size)[::-1])[::-1] / positive.sum()
+    kept_out = np.cumsum(np.bincount(level_of, ~positive, levels.size)) / (~positive).sum()
     accuracy = (caught[1:] + kept_out[:-1]) / 2
     best = np.flatnonzero(accuracy >= accuracy.max() - 1e-12)
     at = int(best[(best.size - 1) // 2])
@@ -219,7 +219,7 @@ def held_out_threshold(
     if values.size != classes.size:
         raise UsageError(f"{values.size} scores beside {classes.size} labels")
     complete = ~(np.isnan(values) | np.isnan(classes))
-    places, count = clusters_of(clusters, values.size, complete)
+    codes, count = clusters_of(clusters, values.size, complete)
     values, positive = values[complete], classes[complete] > 0
     whole = best_threshold(values, positive)
     if whole is None:
@@ -228,11 +228,11 @@ def held_out_threshold(
     if count < 2:
         return Threshold(*whole, Estimate.undefined("one dialogue: none held out", values.size))
     resampling = Resampling(**draws)
-    parts = kfold_groups(places, min(folds, count), resampling.seed)
+    parts = kfold_groups(codes, min(folds, count), resampling.seed)
     answers, lines = _held_out_answers(values, positive, parts)
     judged = ~np.isnan(answers)
     right = (answers[judged] > 0) == positive[judged]
-    accuracy = _balanced(right, positive[judged], places[judged], resampling)
+    accuracy = _balanced(right, positive[judged], codes[judged], resampling)
     lowest, highest = (min(lines), max(lines)) if lines else (None, None)
     return Threshold(whole[0], whole[1], accuracy, lowest, highest, len(lines))
 
@@ -249,13 +249,13 @@ def _held_out_answers(values: Floats, positive: Booleans, parts: Places) -> tupl
     return answers, lines
 
 
-def _balanced(right: Booleans, positive: Booleans, places: Places, resampling: Resampling) -> Estimate:
+def _balanced(right: Booleans, positive: Booleans, codes: Places, resampling: Resampling) -> Estimate:
     """Return the mean recall of the two classes, with an interval by resampling clusters."""
     if not right.size or constant(positive.astype(np.float64)):
         return Estimate.undefined("one class in the held-out dialogues", right.size)
-    places, count = clusters_of(places, right.size)
+    codes, count = clusters_of(codes, right.size)
     masks = (positive, ~positive, positive & right, ~positive & right)
-    sums = np.stack([np.bincount(places, mask, count) for mask in masks], axis=1)
+    sums = np.stack([np.bincount(codes, mask, count) for mask in masks], axis=1)
 
     def figures(counts: Integers) -> Floats:
         many, few, hit, kept_out = (counts.astype(np.float64) @ sums).T

@@ -70,7 +70,7 @@ def permute_differences(
     estimates: dict[int, Estimate] = {}
     for present, members in _by_items(data, target, pairs):
         y = target[present]
-        places, units = clusters_of(clusters, target.size, present)
+        codes, units = clusters_of(clusters, target.size, present)
         tested = []
         for member in members:
             estimates[member] = _gap(*(correlate(data[row][present], y, method) for row in pairs[member]))
@@ -78,7 +78,7 @@ def permute_differences(
                 tested.append(member)
         if tested:
             ours, theirs = (data[[pairs[member][side] for member in tested]][:, present] for side in (0, 1))
-            differences = _swapping(method, ours, theirs, y, places)
+            differences = _swapping(method, ours, theirs, y, codes)
             p = sign_tests(differences, units, permutations=permutations, seed=seed, alternative="two-sided")
             for member, value in zip(tested, p, strict=True):
                 estimates[member] = replace(estimates[member], p=value)
@@ -115,14 +115,14 @@ def bootstrap_differences(
     estimates: dict[int, Estimate] = {}
     for present, members in _by_items(data, target, pairs):
         y = target[present]
-        places, count = clusters_of(clusters, target.size, present)
+        codes, count = clusters_of(clusters, target.size, present)
         rows = {row: data[row][present] for member in members for row in pairs[member]}
         points = {row: correlate(values, y, method) for row, values in rows.items()}
         defined = [row for row in rows if points[row].value is not None]
         drawn, left_out = np.empty((2, 0, 0))
         if defined:
             stacked = np.vstack([rows[row] for row in defined])
-            again = _redrawn(kernel(method, stacked, y, first_order=many_rows(y.size, count)), places)
+            again = _redrawn(kernel(method, stacked, y, first_order=many_rows(y.size, count)), codes)
             drawn, left_out = resampled(again, count, resampling, rows=y.size)
         for member in members:
             estimates[member] = _gap(*(points[row] for row in pairs[member]))
@@ -140,9 +140,9 @@ def _gap(first: Estimate, second: Estimate) -> Estimate:
     return Estimate(first.value - second.value, first.n)
 
 
-def _redrawn(form: Kernel, places: Places) -> Kernel:
+def _redrawn(form: Kernel, codes: Places) -> Kernel:
     """Return a kernel that takes the weights of clusters instead of rows."""
-    return lambda counts: form(spread(counts, places))
+    return lambda counts: form(spread(counts, codes))
 
 
 def _by_items(
@@ -157,20 +157,20 @@ def _by_items(
     return list(groups.values())
 
 
-def _swapping(method: str, left: Floats, right: Floats, target: Floats, places: Places) -> Differences:
+def _swapping(method: str, left: Floats, right: Floats, target: Floats, codes: Places) -> Differences:
     scale: Callable[[Floats], Floats] = zscore if method == "pearson" else _ranks
     left, right = (np.vstack([scale(row) for row in side]) for side in (left, right))
     if method != "kendall":
-        return _swapped(left, right, zscore(scale(target)), places)
-    forms = [_swapped_kendall(a, b, target, places) for a, b in zip(left, right, strict=True)]
+        return _swapped(left, right, zscore(scale(target)), codes)
+    forms = [_swapped_kendall(a, b, target, codes) for a, b in zip(left, right, strict=True)]
     return lambda signs: np.column_stack([form(signs) for form in forms])
 
 
-def _swapped(left: Floats, right: Floats, target: Floats, places: Places) -> Differences:
+def _swapped(left: Floats, right: Floats, target: Floats, codes: Places) -> Differences:
     """Return differences of Pearson's r under swaps, which change the sums by fixed amounts."""
-    n, units, pairs = target.size, int(places.max()) + 1, len(left)
+    n, units, pairs = target.size, int(codes.max()) + 1, len(left)
     gaps = np.concatenate([left - right, left**2 - right**2, (left - right) * target])
-    moves = np.column_stack([np.bincount(places, gap, units) for gap in gaps])
+    moves = np.column_stack([np.bincount(codes, gap, units) for gap in gaps])
     totals = np.concatenate([left + right, left**2 + right**2, (left + right) * target]).sum(axis=1)
 
     def correlation(sums: Floats) -> Floats:
@@ -187,12 +187,12 @@ def _swapped(left: Floats, right: Floats, target: Floats, places: Places) -> Dif
     return differences
 
 
-def _swapped_kendall(left: Floats, right: Floats, target: Floats, places: Places) -> Differences:
+def _swapped_kendall(left: Floats, right: Floats, target: Floats, codes: Places) -> Differences:
     """The same for one pair and Kendall, which has to look at pairs of items: slower."""
     form = kernel("kendall", np.concatenate([left, right])[None, :], np.concatenate([target, target]))
 
     def differences(signs: Floats) -> Floats:
-        keep = (signs[:, places] > 0).astype(np.int32)
+        keep = (signs[:, codes] > 0).astype(np.int32)
         ours, theirs = form(np.hstack([keep, 1 - keep]))[0], form(np.hstack([1 - keep, keep]))[0]
         return np.asarray(ours - theirs)
 

@@ -121,8 +121,8 @@ def clusters_of(clusters: Vector | None, n: int, mask: Booleans | None = None) -
     labels = labels if mask is None else labels[mask]
     if clusters is None:
         return np.arange(labels.size), labels.size
-    names, places = np.unique(labels, return_inverse=True)
-    return places.astype(np.intp), int(names.size)
+    names, codes = np.unique(labels, return_inverse=True)
+    return codes.astype(np.intp), int(names.size)
 
 
 def share(hits: int, n: int, confidence: float = 0.95) -> Estimate:

@@ -79,17 +79,17 @@ def bradley_terry(
     """
     votes = vector(outcomes)
     names = sorted({*first, *second})
-    numbers = {name: place for place, name in enumerate(names)}
+    numbers = {name: index for index, name in enumerate(names)}
     a, b = (np.array([numbers[name] for name in side], dtype=np.intp) for side in (first, second))
     _check(a, b, votes, names)
     extra = {name: vector(values) for name, values in (covariates or {}).items()}
     design = _design(a, b, extra, len(names))
     model = _TieModel(design, votes, len(names), bool((votes == 0.5).any()))
     fitted = model.fit(np.ones(votes.size), None)
-    places, count = clusters_of(items, votes.size)
+    codes, count = clusters_of(items, votes.size)
 
     def figures(counts: Integers) -> Floats:
-        weights = spread(counts, places).astype(np.float64)
+        weights = spread(counts, codes).astype(np.float64)
         return np.stack([model.figures(model.fit(row, fitted)) for row in weights], axis=-1)
 
     point = model.figures(fitted)
@@ -103,8 +103,8 @@ def bradley_terry(
     ]
     k = len(names)
     standings = [
-        Standing(name, estimates[place], estimates[k + place], *_counted(place, a, b, votes))
-        for place, name in enumerate(names)
+        Standing(name, estimates[index], estimates[k + index], *_counted(index, a, b, votes))
+        for index, name in enumerate(names)
     ]
     standings.sort(key=lambda standing: -(standing.strength.value or 0.0))
     tie = float(fitted[-1]) if model.ties else None
@@ -203,6 +203,6 @@ class _TieModel:
         return np.concatenate([strengths, rates, parameters[self.systems - 1 : end]])
 
 
-def _counted(place: int, a: Places, b: Places, votes: Floats) -> tuple[int, int, int]:
-    own = np.concatenate([votes[a == place], 1 - votes[b == place]])
+def _counted(index: int, a: Places, b: Places, votes: Floats) -> tuple[int, int, int]:
+    own = np.concatenate([votes[a == index], 1 - votes[b == index]])
     return int((own == 1).sum()), int((own == 0.5).sum()), int((own == 0).sum())

@@ -115,14 +115,14 @@ def mean_of(values: Vector, clusters: Vector | None = None) -> ClusteredFigure:
     (2.5, 0.446, 4.554)
     """
     data = vector(values)
-    places, count = clusters_of(clusters, data.size)
+    codes, count = clusters_of(clusters, data.size)
     present = ~np.isnan(data)
     if not present.any():
         raise UsageError("a mean needs at least one value")
     mean = float(data[present].mean())
-    influence = _summed(np.where(present, data - mean, 0.0) / present.sum(), places, count)
+    influence = _summed(np.where(present, data - mean, 0.0) / present.sum(), codes, count)
     return ClusteredFigure(
-        mean, influence, int(present.sum()), _labelled(present, places) - 1, rate=_yes_or_no(data[present])
+        mean, influence, int(present.sum()), _labelled(present, codes) - 1, rate=_yes_or_no(data[present])
     )
 
 
@@ -149,18 +149,18 @@ def prediction_powered(
     (2.659, 0.382)
     """
     ratings, judged = vector(labels), vector(scores)
-    places, count = clusters_of(clusters, ratings.size)
+    codes, count = clusters_of(clusters, ratings.size)
     scored = ~np.isnan(judged)
     labelled, rest = scored & ~np.isnan(ratings), scored & np.isnan(ratings)
     if not labelled.any():
         raise UsageError("no unit has both a label and a score")
-    n, df = int(labelled.sum()), _labelled(labelled, places) - 1
-    own = _centred(ratings, labelled, places, count)
+    n, df = int(labelled.sum()), _labelled(labelled, codes) - 1
+    own = _centred(ratings, labelled, codes, count)
     if not rest.any() or constant(judged[scored]):
         return ClusteredFigure(
             float(ratings[labelled].mean()), own, n, df, 0.0, _yes_or_no(ratings[labelled])
         )
-    gap = _centred(judged, labelled, places, count) - _centred(judged, rest, places, count)
+    gap = _centred(judged, labelled, codes, count) - _centred(judged, rest, codes, count)
     leverage = np.zeros(count)
     if weight is None:
         weight, leverage = _tuned(own, gap, df, bounds)
@@ -203,20 +203,20 @@ def calibrated(
     np.float64(3.55)
     """
     ratings, judged = vector(labels), vector(scores)
-    places, _ = clusters_of(clusters, ratings.size)
+    codes, _ = clusters_of(clusters, ratings.size)
     scored = ~np.isnan(judged)
     labelled = scored & ~np.isnan(ratings)
-    groups = np.unique(places[labelled])
+    groups = np.unique(codes[labelled])
     if groups.size < 2:
         raise UsageError("a calibration needs labels in at least two clusters")
-    fold_of = np.full(int(places.max()) + 1, -1, dtype=np.intp)
+    fold_of = np.full(int(codes.max()) + 1, -1, dtype=np.intp)
     fold_of[groups] = kfold_groups(groups, min(folds, groups.size), seed)
     parts = range(int(fold_of.max()) + 1)
     predicted = np.full((len(parts), ratings.size), np.nan)
     for part in parts:
-        fit = labelled & (fold_of[places] != part)
+        fit = labelled & (fold_of[codes] != part)
         predicted[part, scored] = _curve(judged[fit], ratings[fit], judged[scored], method)
-    held_out = np.where(labelled, fold_of[places], -1)
+    held_out = np.where(labelled, fold_of[codes], -1)
     mean: Floats = predicted.mean(axis=0)
     return np.where(held_out >= 0, predicted[np.maximum(held_out, 0), np.arange(ratings.size)], mean)
 
@@ -247,7 +247,7 @@ def corrected_rate(labels: Vector, verdicts: Vector, clusters: Vector | None = N
     0.6
     """
     ratings, judged = vector(labels), vector(verdicts)
-    places, count = clusters_of(clusters, ratings.size)
+    codes, count = clusters_of(clusters, ratings.size)
     labelled = ~np.isnan(judged + ratings)
     good, bad = np.where(labelled, ratings, 0.0), np.where(labelled, 1 - ratings, 0.0)
     fewest = min(good.sum(), bad.sum())
@@ -261,12 +261,10 @@ def corrected_rate(labels: Vector, verdicts: Vector, clusters: Vector | None = N
         return "the judge says yes as often to bad units as to good ones: no correction is possible"
     yes = ~np.isnan(judged)
     rate = (judged[yes].mean() - alarms) / room
-    influence = _centred(judged, yes, places, count)
+    influence = _centred(judged, yes, codes, count)
     for own, mean, part in ((bad, alarms, 1 - rate), (good, hits, rate)):
-        influence = influence - part * _summed(own * (filled - mean) / own.sum(), places, count)
-    return ClusteredFigure(
-        float(rate), influence / room, int(labelled.sum()), _labelled(labelled, places) - 2
-    )
+        influence = influence - part * _summed(own * (filled - mean) / own.sum(), codes, count)
+    return ClusteredFigure(float(rate), influence / room, int(labelled.sum()), _labelled(labelled, codes) - 2)
 
 
 def outside(labels: Vector, scores: Vector) -> tuple[Booleans, bool]:
@@ -301,22 +299,22 @@ def worth_in_labels(alone: ClusteredFigure, powered: ClusteredFigure) -> float |
     return None if powered.error == 0 else alone.n * (alone.error / powered.error) ** 2 - alone.n
 
 
-def _centred(values: Floats, chosen: Booleans, places: Places, count: int) -> Floats:
+def _centred(values: Floats, chosen: Booleans, codes: Places, count: int) -> Floats:
     """Return the influence of each cluster on the mean over the chosen units."""
     size = chosen.sum()
-    return _summed(np.where(chosen, values - values[chosen].mean(), 0.0) / size, places, count)
+    return _summed(np.where(chosen, values - values[chosen].mean(), 0.0) / size, codes, count)
 
 
-def _summed(values: Floats, places: Places, count: int) -> Floats:
-    return np.bincount(places, values, count).astype(np.float64)
+def _summed(values: Floats, codes: Places, count: int) -> Floats:
+    return np.bincount(codes, values, count).astype(np.float64)
 
 
 def _yes_or_no(labels: Floats) -> bool:
     return bool(np.isin(labels, (0.0, 1.0)).all())
 
 
-def _labelled(mask: Booleans, places: Places) -> int:
-    return int(np.unique(places[mask]).size)
+def _labelled(mask: Booleans, codes: Places) -> int:
+    return int(np.unique(codes[mask]).size)
 
 
 def conformal_intervals(
@@ -346,10 +344,10 @@ def conformal_intervals(
     (True, True)
     """
     ratings, judged = vector(labels), vector(scores)
-    places, _ = clusters_of(clusters, ratings.size)
-    predicted = calibrated(ratings, judged, places, "linear", seed=seed)
+    codes, _ = clusters_of(clusters, ratings.size)
+    predicted = calibrated(ratings, judged, codes, "linear", seed=seed)
     labelled = ~np.isnan(ratings) & ~np.isnan(judged)
-    half = _half_width(np.abs(ratings - predicted)[labelled], places[labelled], confidence)
+    half = _half_width(np.abs(ratings - predicted)[labelled], codes[labelled], confidence)
     beyond, _ = outside(ratings, judged)
     middle = np.where(labelled | beyond, np.nan, predicted)
     if half is None:
@@ -357,16 +355,16 @@ def conformal_intervals(
     return middle - half, middle + half, half
 
 
-def _half_width(errors: Floats, places: Vector, confidence: float) -> float | None:
+def _half_width(errors: Floats, clusters: Vector, confidence: float) -> float | None:
     """Return the error that a new dialogue exceeds with probability 1 - confidence.
 
     The quantile has the conformal correction (n + 1) / n, with the effective number of labelled units.
     """
-    place, count = clusters_of(places, errors.size)
-    alone, together = mean_of(errors).error, mean_of(errors, place).error
+    codes, count = clusters_of(clusters, errors.size)
+    alone, together = mean_of(errors).error, mean_of(errors, codes).error
     n = errors.size if together == 0 else errors.size * min(1.0, (alone / together) ** 2)
     n = max(float(count), n)
-    weights = 1 / (np.bincount(place)[place] * count)
+    weights = 1 / (np.bincount(codes)[codes] * count)
     order = np.argsort(errors)
     reached = np.cumsum(weights[order]) >= confidence * (n + 1) / n - 1e-9
     return float(errors[order][reached.argmax()]) if reached.any() else None

@@ -125,7 +125,7 @@ def kfold_groups(groups: int | Vector, k: int, seed: int = 0) -> Places:
     [0, 0, 1, 1, 2, 2]
     """
     labels = np.arange(groups) if isinstance(groups, int) else np.asarray(groups)
-    _, places, sizes = np.unique(labels, return_inverse=True, return_counts=True)
+    _, codes, sizes = np.unique(labels, return_inverse=True, return_counts=True)
     if not 2 <= k <= sizes.size:
         raise UsageError(f"{k} folds of {sizes.size} groups; choose 2 to {sizes.size}")
     fold_of_group = np.empty(sizes.size, dtype=np.intp)
@@ -135,7 +135,7 @@ def kfold_groups(groups: int | Vector, k: int, seed: int = 0) -> Places:
         fold = int(np.argmin(filled))
         fold_of_group[group] = fold
         filled[fold] += sizes[group]
-    return fold_of_group[places]
+    return fold_of_group[codes]
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,10 +163,10 @@ def calibration(x: Vector, y: Vector, bins: int = 10, confidence: float = 0.95) 
     from scipy import stats
 
     # A tie group goes where its mean rank falls.
-    place = np.minimum((stats.rankdata(scores) - 0.5) * bins / scores.size, bins - 1e-9).astype(np.intp)
+    bin_of = np.minimum((stats.rankdata(scores) - 0.5) * bins / scores.size, bins - 1e-9).astype(np.intp)
     return [
-        Bin(float(scores[place == b].mean()), _mean_t(ratings[place == b], confidence))
-        for b in np.unique(place)
+        Bin(float(scores[bin_of == b].mean()), _mean_t(ratings[bin_of == b], confidence))
+        for b in np.unique(bin_of)
     ]
 
 
@@ -191,8 +191,8 @@ def isotonic(x: Vector, y: Vector) -> tuple[Floats, Floats]:
         return scores, ratings
     from scipy import optimize
 
-    levels, place, sizes = np.unique(scores, return_inverse=True, return_counts=True)
-    means = np.bincount(place, ratings) / sizes
+    levels, level_of, sizes = np.unique(scores, return_inverse=True, return_counts=True)
+    means = np.bincount(level_of, ratings) / sizes
     fitted: Floats = optimize.isotonic_regression(means, weights=sizes.astype(np.float64)).x
     return levels, fitted
 

@@ -46,9 +46,9 @@ def pass_rates(
     values = values[present]
     if np.setdiff1d(values, (0, 1)).size:
         raise UsageError(f"an outcome is 0 or 1, not {np.setdiff1d(values, (0, 1))[0]:g}")
-    places, count = clusters_of(names[present], values.size)
-    runs = np.bincount(places, minlength=count).tolist()
-    wins = np.bincount(places, values, count).astype(int).tolist()
+    codes, count = clusters_of(names[present], values.size)
+    runs = np.bincount(codes, minlength=count).tolist()
+    wins = np.bincount(codes, values, count).astype(int).tolist()
     rates = []
     for k in ks:
         if k < 1:

@@ -101,7 +101,7 @@ def bootstrap_correlations(
     if data.shape[1] != target.size:
         raise UsageError(f"columns of length {data.shape[1]} against a gold column of length {target.size}")
     rated = ~np.isnan(target)
-    places, count = clusters_of(clusters, target.size, rated)
+    codes, count = clusters_of(clusters, target.size, rated)
     data, target = data[:, rated], target[rated]
     alone = count == target.size
     points = {m: [correlate(row, target, m) for row in data] for m in methods}
@@ -111,12 +111,12 @@ def bootstrap_correlations(
     forms = [kernel(m, data, target, first_order=first_order) for m in methods]
 
     def figures(counts: Integers) -> Floats:
-        weights = spread(counts, places)
+        weights = spread(counts, codes)
         return np.stack([form(weights) for form in forms])
 
     resampling = Resampling(**draws)
     drawn, left_out = resampled(figures, count, resampling, rows=target.size)
-    helpful = [groups_with_data(row, places, count) for row in data]
+    helpful = [groups_with_data(row, codes, count) for row in data]
     return {
         m: [
             with_interval(e, drawn[i, j], left_out[i, j][helpful[j]], resampling.confidence, test=not alone)
@@ -134,9 +134,9 @@ def many_rows(rows: int, clusters: int) -> bool:
     return rows > MOST_PAIRED_ROWS and clusters >= 200
 
 
-def groups_with_data(row: Floats, places: Places, count: int) -> Places:
+def groups_with_data(row: Floats, codes: Places, count: int) -> Places:
     """Return the jackknife groups in which a source has scores."""
-    return np.unique(places[~np.isnan(row)] % left_out_groups(count))
+    return np.unique(codes[~np.isnan(row)] % left_out_groups(count))
 
 
 def without_interval(estimate: Estimate, clusters: int) -> Estimate:
@@ -190,7 +190,7 @@ def bootstrap_means(
     """
     data = vector(values)
     present = ~np.isnan(data)
-    places, count = clusters_of(clusters, data.size, present)
+    codes, count = clusters_of(clusters, data.size, present)
     data = data[present]
     if data.size == 0:
         return Estimate.undefined("no values")
@@ -198,7 +198,7 @@ def bootstrap_means(
     if count < 2:
         return of_one_cluster(mean)
     resampling = Resampling(**draws)
-    drawn, left_out = resampled(deviations(data, places, count), count, resampling)
+    drawn, left_out = resampled(deviations(data, codes, count), count, resampling)
     return with_interval(mean, *means_of(data, drawn, left_out), resampling.confidence)
 
 
@@ -221,10 +221,10 @@ def of_one_cluster(point: Estimate) -> Estimate:
     return replace(point, reason="n < 2" if point.n < 2 else "one cluster")
 
 
-def deviations(data: Floats, places: Places, count: int) -> Callable[[Integers], Floats]:
+def deviations(data: Floats, codes: Places, count: int) -> Callable[[Integers], Floats]:
     """Return the mean of a sample minus that of all data, as a function of cluster weights."""
     centred = data - data.mean()
-    sums = np.stack([np.bincount(places, centred, count), np.bincount(places, minlength=count)], axis=1)
+    sums = np.stack([np.bincount(codes, centred, count), np.bincount(codes, minlength=count)], axis=1)
 
     def of(counts: Integers) -> Floats:
         total, n = (counts.astype(np.float64) @ sums).T
@@ -248,7 +248,7 @@ def bootstrap_statistic(
     (3.5, 8)
     """
     table = np.array(rows, dtype=np.float64)
-    places, count = clusters_of(clusters, len(table))
+    codes, count = clusters_of(clusters, len(table))
     value = statistic(table) if len(table) else None
     if value is None or not np.isfinite(value):
         return Estimate.undefined("undefined on the data" if len(table) else "no values", len(table))
@@ -257,7 +257,7 @@ def bootstrap_statistic(
         return of_one_cluster(point)
 
     def figures(counts: Integers) -> Floats:
-        values = [statistic(table[np.repeat(np.arange(len(table)), row)]) for row in spread(counts, places)]
+        values = [statistic(table[np.repeat(np.arange(len(table)), row)]) for row in spread(counts, codes)]
         return np.array([np.nan if f is None else f for f in values], dtype=np.float64)
 
     draws.setdefault("resamples", 1_000)
@@ -287,11 +287,11 @@ def resampled(
     return np.concatenate(draws, axis=-1), np.concatenate(left_out, axis=-1)
 
 
-def spread(counts: Integers, places: Places) -> Integers:
+def spread(counts: Integers, codes: Places) -> Integers:
     """Return the weights of rows from the weights of their clusters."""
-    if places.size == counts.shape[1] and np.array_equal(places, np.arange(places.size)):
+    if codes.size == counts.shape[1] and np.array_equal(codes, np.arange(codes.size)):
         return counts
-    return counts.take(places, axis=1, mode="clip")
+    return counts.take(codes, axis=1, mode="clip")
 
 
 def draw(rng: np.random.Generator, count: int, size: int) -> Integers:

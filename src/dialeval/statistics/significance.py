@@ -118,12 +118,12 @@ def compact_letters(
                 if more not in group and group <= neighbours[more]:
                     group.add(more)
             groups.append(group)
-    return [tuple(_letter(place) for place, group in enumerate(groups) if i in group) for i in size]
+    return [tuple(_letter(index) for index, group in enumerate(groups) if i in group) for i in size]
 
 
-def _letter(place: int) -> str:
+def _letter(index: int) -> str:
     """Return a to z, A to Z, then a2 and so on."""
-    name, again = ascii_letters[place % len(ascii_letters)], place // len(ascii_letters)
+    name, again = ascii_letters[index % len(ascii_letters)], index // len(ascii_letters)
     return f"{name}{again + 1}" if again else name
 
 
@@ -145,10 +145,10 @@ def paired_randomisation(
     >>> e.value, e.p
     (1.0, 0.0625)
     """
-    gaps, places, units = _gaps(a, b, clusters)
+    gaps, codes, units = _gaps(a, b, clusters)
     if gaps.size == 0:
         return Estimate.undefined("no overlap")
-    means = np.bincount(places, gaps, units)[:, None] / gaps.size
+    means = np.bincount(codes, gaps, units)[:, None] / gaps.size
     p = sign_tests(
         lambda signs: signs @ means, units, permutations=permutations, seed=seed, alternative=alternative
     )
@@ -206,9 +206,9 @@ def _unit_sums(values: Vector, clusters: Vector | None) -> Floats:
     """Return sum and number of values per cluster."""
     data = vector(values)
     present = ~np.isnan(data)
-    places, count = clusters_of(clusters, data.size, present)
+    codes, count = clusters_of(clusters, data.size, present)
     sums: Floats = np.stack(
-        [np.bincount(places, data[present], count), np.bincount(places, minlength=count)], axis=1
+        [np.bincount(codes, data[present], count), np.bincount(codes, minlength=count)], axis=1
     )
     return sums.astype(np.float64)
 
@@ -229,13 +229,13 @@ def paired_bootstrap(
     >>> e.value, e.low > 0, e.p < 0.05
     (1.125, True, True)
     """
-    gaps, places, units = _gaps(a, b, clusters)
+    gaps, codes, units = _gaps(a, b, clusters)
     if gaps.size == 0:
         return Estimate.undefined("no overlap")
     mean, resampling = float(gaps.mean()), Resampling(**draws)
     if units < 2:
         return of_one_cluster(Estimate(mean, gaps.size))
-    chance, left_out = resampled(deviations(gaps, places, units), units, resampling)
+    chance, left_out = resampled(deviations(gaps, codes, units), units, resampling)
     p = (extreme(chance, mean, alternative) + 1) / (resampling.resamples + 1)
     return with_interval(
         Estimate(mean, gaps.size, p=p), *means_of(gaps, chance, left_out), resampling.confidence

@@ -51,13 +51,14 @@ def kernel(method: str, columns: Floats, gold: Floats, *, first_order: bool = Fa
         return _pearson(columns, gold)
     form = _spearman if method == "spearman" else partial(_kendall, first_order=first_order)
     parts = [
-        (rows, place, form(columns[np.ix_(rows, place)], gold[place])) for rows, place in _patterns(columns)
+        (rows, present, form(columns[np.ix_(rows, present)], gold[present]))
+        for rows, present in _patterns(columns)
     ]
 
     def by_pattern(weights: Integers) -> Floats:
         result = np.empty((len(columns), len(weights)))
-        for rows, place, part in parts:
-            result[rows] = part(weights if place.size == gold.size else weights.take(place, axis=1))
+        for rows, present, part in parts:
+            result[rows] = part(weights if present.size == gold.size else weights.take(present, axis=1))
         return result
 
     return by_pattern
@@ -126,13 +127,13 @@ class Order:
 
     def expand(self, per_group: Integers) -> Integers:
         """Return a figure per group for the original rows."""
-        place = np.empty(self.rows.size, dtype=np.intp)
+        group_of = np.empty(self.rows.size, dtype=np.intp)
         if self.starts is None:
-            place[self.rows] = np.arange(self.rows.size)
+            group_of[self.rows] = np.arange(self.rows.size)
         else:
             sizes = np.diff(np.append(self.starts, self.rows.size))
-            place[self.rows] = np.repeat(np.arange(self.starts.size), sizes)
-        return per_group.take(place, axis=1, mode="clip")
+            group_of[self.rows] = np.repeat(np.arange(self.starts.size), sizes)
+        return per_group.take(group_of, axis=1, mode="clip")
 
 
 def _dot(left: Integers, right: Integers) -> Floats:
@@ -355,10 +356,10 @@ def _parts(x: Floats, y: Floats, rows: Places, blocks: Places, apart: Places | N
     for first, last in _edges(blocks[rows]):
         if last - first > BLOCK:
             continue  # one large group of ties: no pair inside it is ordered
-        place = rows[first:last]
-        signs = _signs(x[place]) * _signs(y[place])
+        members = rows[first:last]
+        signs = _signs(x[members]) * _signs(y[members])
         if apart is not None:
-            signs[apart[place][:, None] == apart[place][None, :]] = 0.0
+            signs[apart[members][:, None] == apart[members][None, :]] = 0.0
         if signs.any():
             parts.append((first, last, signs.astype(np.float32)))
     return tuple(parts)

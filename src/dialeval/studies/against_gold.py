@@ -84,9 +84,9 @@ def correlations(data: AlignedStudy, gold: Floats) -> tuple[Correlation, ...]:
     estimates = statistics.bootstrap_correlations(stacked, gold, units.clusters, **settings.resampling)
     rated = ~np.isnan(gold)
     rows = []
-    for place, column in enumerate(columns):
+    for index, column in enumerate(columns):
         n = int((rated & ~np.isnan(units.columns[column])).sum())
-        pearson, spearman, kendall = (estimates[method][place] for method in METHODS)
+        pearson, spearman, kendall = (estimates[method][index] for method in METHODS)
         unscored = int(rated.sum()) - n
         rows.append(Correlation(*column, labels[column], n, unscored, pearson, spearman, kendall))
     return tuple(sorted(rows, key=lambda row: _rank(row, settings.method, data.lower)))
@@ -178,15 +178,15 @@ def worst(data: AlignedStudy, gold: Floats) -> tuple[NotableUnit, ...]:
     units, labels = data.units, data.units.labels(data.columns)
     rated = np.flatnonzero(~np.isnan(gold))
     lowest = rated[np.argsort(gold[rated], kind="stable")][:_WORST]
-    rows = [_notable(units, labels, gold, int(place), "lowest rated") for place in lowest]
+    rows = [_notable(units, labels, gold, int(index), "lowest rated") for index in lowest]
     centred = statistics.zscore(gold)
     for column in data.columns:
         gap = statistics.zscore(data.oriented(column)) - centred
         scored = np.flatnonzero(~np.isnan(gap))
         extremes = scored[np.argsort(-np.abs(gap[scored]), kind="stable")][:3]
-        for place in extremes:
-            word = "too kind" if gap[place] > 0 else "too strict"
-            rows.append(_notable(units, labels, gold, int(place), f"{labels[column]} {word}"))
+        for index in extremes:
+            word = "too kind" if gap[index] > 0 else "too strict"
+            rows.append(_notable(units, labels, gold, int(index), f"{labels[column]} {word}"))
     return tuple(rows)
 
 
@@ -207,20 +207,20 @@ def lowest_of_systems(
     rows: list[NotableUnit] = []
     for system in list(dict.fromkeys(key.system for key in units.keys))[:MOST_SYSTEMS]:
         own = np.array([key.system == system for key in units.keys]) & ~np.isnan(values)
-        places = np.flatnonzero(own)
+        indices = np.flatnonzero(own)
         rank = "among the worst" if per_system > 1 else "the worst"
         rank += "" if system is None else " of its system"
-        chosen = places[np.argsort(sign * values[places], kind="stable")][:per_system].tolist()
-        rows += [_notable(units, shown, gold, place, f"{rank} by {name}") for place in chosen]
+        chosen = indices[np.argsort(sign * values[indices], kind="stable")][:per_system].tolist()
+        rows += [_notable(units, shown, gold, index, f"{rank} by {name}") for index in chosen]
     return tuple(rows)
 
 
 def _notable(
-    units: Units, labels: dict[Column, str], gold: Floats | None, place: int, why: str
+    units: Units, labels: dict[Column, str], gold: Floats | None, index: int, why: str
 ) -> NotableUnit:
-    key = units.keys[place]
-    values = {label: number(units.columns[column][place]) for column, label in labels.items()}
-    rating = None if gold is None else number(gold[place])
+    key = units.keys[index]
+    values = {label: number(units.columns[column][index]) for column, label in labels.items()}
+    rating = None if gold is None else number(gold[index])
     return NotableUnit(*key, why, rating, values)
 
 
@@ -231,27 +231,29 @@ def sample_units(
     labels = {label: column for column, label in units.labels(columns).items()}
     names = [*order, *(label for label in labels if label not in order)]
     most = min(MOST_UNITS, MOST_VALUES // (len(names) + 1))
-    places = np.arange(len(units))
-    if places.size > most:
-        rated = places if gold is None else places[~np.isnan(gold)]
-        unrated = np.setdiff1d(places, rated)
+    indices = np.arange(len(units))
+    if indices.size > most:
+        rated = indices if gold is None else indices[~np.isnan(gold)]
+        unrated = np.setdiff1d(indices, rated)
         sample = _spaced(rated, most)
-        places = np.sort(np.concatenate([sample, _spaced(unrated, most - sample.size)]))
-    keys = [units.keys[place] for place in places.tolist()]
+        indices = np.sort(np.concatenate([sample, _spaced(unrated, most - sample.size)]))
+    keys = [units.keys[index] for index in indices.tolist()]
     return StudyUnits(
         len(units),
         tuple(key.dialogue_id for key in keys),
         tuple(key.system for key in keys),
         tuple(key.turn for key in keys),
-        None if gold is None else _plain(gold[places]),
-        {name: _plain(units.columns[labels[name]][places]) for name in names},
+        None if gold is None else _plain(gold[indices]),
+        {name: _plain(units.columns[labels[name]][indices]) for name in names},
         {name: int((~np.isnan(units.columns[labels[name]])).sum()) for name in names},
     )
 
 
-def _spaced(places: Places, most: int) -> Places:
+def _spaced(indices: Places, most: int) -> Places:
     return (
-        places if places.size <= most else places[np.linspace(0, places.size - 1, most).round().astype(int)]
+        indices
+        if indices.size <= most
+        else indices[np.linspace(0, indices.size - 1, most).round().astype(int)]
     )
 
 

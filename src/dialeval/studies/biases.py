@@ -83,12 +83,12 @@ def find_disagreements(labels: Labels, values: Floats, curve: Floats) -> tuple[D
     """Return the most overrated units, then the most underrated ones, worst first."""
     gap = np.where(np.isnan(curve - labels.mean), 0.0, curve - labels.mean)
     order = np.argsort(-gap, kind="stable").tolist()
-    chosen = [place for place in order[:MOST_CASES] if gap[place] > 0]
-    chosen += [place for place in order[: -MOST_CASES - 1 : -1] if gap[place] < 0]
+    chosen = [index for index in order[:MOST_CASES] if gap[index] > 0]
+    chosen += [index for index in order[: -MOST_CASES - 1 : -1] if gap[index] < 0]
     keys = labels.units.keys
     return tuple(
-        Disagreement(*key, *map(float, (values[place], curve[place], labels.mean[place])))
-        for place, key in ((place, keys[place]) for place in chosen)
+        Disagreement(*key, *map(float, (values[index], curve[index], labels.mean[index])))
+        for index, key in ((index, keys[index]) for index in chosen)
     )
 
 

@@ -72,7 +72,7 @@ def turns_around(
 ) -> tuple[ShownTurn, ...]:
     """Return the turns before a reply, the reply with its score, and the next turn."""
     return (
-        *(ShownTurn.of(dialogue, place, most, "before") for place in before),
+        *(ShownTurn.of(dialogue, index, most, "before") for index in before),
         ShownTurn.of(dialogue, number, most, "reply", score),
         *(() if after is None else (ShownTurn.of(dialogue, after, most, "next"),)),
     )

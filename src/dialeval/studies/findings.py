@@ -545,8 +545,8 @@ class Study(Finding, frozen=True, kw_only=True):
                 raise DataError(message, file=path, field="version", fix=AGAIN)
             return msgspec.json.decode(body, type=cls)
         except (ValueError, RecursionError, UsageError) as error:
-            message, _, place = str(error).partition(" - at `$")
-            field = place.rstrip("`").lstrip(".") or ("settings" if isinstance(error, UsageError) else None)
+            message, _, index = str(error).partition(" - at `$")
+            field = index.rstrip("`").lstrip(".") or ("settings" if isinstance(error, UsageError) else None)
             raise DataError(f"not a study: {message}", file=path, field=field, fix=AGAIN) from None
 
     def _table(self) -> tuple[str, list[str], list[list[str]]]:

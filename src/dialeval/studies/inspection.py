@@ -108,18 +108,18 @@ def _collect(
     choices: list[ChosenDialogue], dialogues: Iterable[Dialogue], scores: Scores, scale: TurnScale | None
 ) -> tuple[Excerpt, ...]:
     """Read the stream once and return excerpts of the chosen dialogues, in the chosen order."""
-    places: dict[str, list[int]] = defaultdict(list)
-    for place, choice in enumerate(choices):
-        places[choice.dialogue_id].append(place)
+    indices: dict[str, list[int]] = defaultdict(list)
+    for index, choice in enumerate(choices):
+        indices[choice.dialogue_id].append(index)
     dialogue_at: dict[int, Dialogue] = {}
     for dialogue in dialogues:
-        for place in places.get(dialogue.id, ()):
-            if choices[place].system in (None, dialogue.system) or dialogue.system is None:
-                dialogue_at.setdefault(place, dialogue)
-    names = pa.array(sorted(places), pa.string())
+        for index in indices.get(dialogue.id, ()):
+            if choices[index].system in (None, dialogue.system) or dialogue.system is None:
+                dialogue_at.setdefault(index, dialogue)
+    names = pa.array(sorted(indices), pa.string())
     part = Scores(scores.table.filter(pc.is_in(scores.table["dialogue_id"], names)), scores.signatures)
     values = turn_values(part, scale)
-    return tuple(_excerpt(choices[place], dialogue_at[place], values) for place in sorted(dialogue_at))
+    return tuple(_excerpt(choices[index], dialogue_at[index], values) for index in sorted(dialogue_at))
 
 
 def _excerpt(choice: ChosenDialogue, dialogue: Dialogue, values: TurnValues) -> Excerpt:

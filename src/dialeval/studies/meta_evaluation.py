@@ -202,7 +202,7 @@ def _describe_gold(scores: Scores, data: AlignedStudy, target: Floats | None) ->
     name = columns[0].dimension
     decisions = scores.where(source=_adjudicators(settings).__contains__, dimension=name)
     systems = sorted({key.system for key in units.keys if key.system is not None})
-    numbers = {name: float(place) for place, name in enumerate(systems)}
+    numbers = {name: float(index) for index, name in enumerate(systems)}
     labels = np.array([numbers.get(key.system or "", np.nan) for key in units.keys], dtype=np.float64)
     spread = settings.level != "system" and len(systems) > 1
     return GoldRatings(

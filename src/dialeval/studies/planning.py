@@ -255,7 +255,7 @@ def choose(scores: Scores, n: int, source: str | None = None, *, seed: int = 0) 
     left = min(n, sum(part.size for part in free))
     for number, part in enumerate(sorted(free, key=len)):
         size = min(part.size, -(-left // (len(free) - number)))
-        places = ((np.arange(size) + rng.random()) * part.size / max(size, 1)).astype(int)
-        chosen += [units.keys[place] for place in part[places].tolist()]
+        indices = ((np.arange(size) + rng.random()) * part.size / max(size, 1)).astype(int)
+        chosen += [units.keys[index] for index in part[indices].tolist()]
         left -= size
     return chosen

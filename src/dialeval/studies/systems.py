@@ -36,18 +36,20 @@ def system_findings(data: AlignedStudy, units: Units) -> dict[str, Any]:
         shown[Column("human", name)] = mean_over(units, human_columns(units, name))
     if gold is not None and gold not in shown:
         shown[gold] = mean_over(units, gold_columns)
-    places = units.by_system()
+    by_system = units.by_system()
     means = tuple(
         _mean(units, name, own, column, values, settings)
         for column, values in shown.items()
-        for name, own in places.items()
+        for name, own in by_system.items()
     )
     pairs = (
-        list(combinations(places, 2)) if len(places) <= MOST_PAIRED else _with_best(means, gold, data.lower)
+        list(combinations(by_system, 2))
+        if len(by_system) <= MOST_PAIRED
+        else _with_best(means, gold, data.lower)
     )
     columns = [gold] if gold is not None else []
-    columns += [c for c in shown if c != gold and comb(len(places), 2) * len(shown) <= _MOST_TESTS]
-    compared = (_comparisons(units, places, column, shown[column], pairs, settings) for column in columns)
+    columns += [c for c in shown if c != gold and comb(len(by_system), 2) * len(shown) <= _MOST_TESTS]
+    compared = (_comparisons(units, by_system, column, shown[column], pairs, settings) for column in columns)
     return {"systems": means, "comparisons": tuple(row for rows in compared for row in rows)}
 
 
@@ -81,7 +83,7 @@ def _mean(
 
 def _comparisons(
     units: Units,
-    places: Mapping[str, Places],
+    by_system: Mapping[str, Places],
     column: Column,
     values: Floats,
     pairs: Sequence[tuple[str, str]],
@@ -89,8 +91,8 @@ def _comparisons(
 ) -> list[SystemComparison]:
     """Test pairs of systems on one column, Holm-corrected over the pairs."""
     values_of = {
-        name: items(tuple(units.keys[place] for place in own.tolist()), values[own])
-        for name, own in places.items()
+        name: items(tuple(units.keys[index] for index in own.tolist()), values[own])
+        for name, own in by_system.items()
     }
     draw: dict[str, Any] = {"confidence": settings.confidence, "seed": settings.seed}
     tests = []

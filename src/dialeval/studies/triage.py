@@ -194,12 +194,12 @@ class TriageReader:
             return
         faults = self._find_faults([dialogue for dialogue, _ in chunk.values()])
         units = align(faults.where(level="turn"), "turn")
-        places = {key: place for place, key in enumerate(units.keys)}
+        indices = {key: index for index, key in enumerate(units.keys)}
         pairs = [
-            (row, places[key])
+            (row, indices[key])
             for start, (dialogue, stop) in chunk.items()
             for row in range(start, stop)
-            if (key := Key(dialogue.id, dialogue.system, self._units.keys[row].turn)) in places
+            if (key := Key(dialogue.id, dialogue.system, self._units.keys[row].turn)) in indices
         ]
         rows, own = np.array(pairs, np.intp).reshape(-1, 2).T
         for name, values in _marks(units, faults).items():
@@ -208,7 +208,7 @@ class TriageReader:
 
     def _read_dialogue(self, dialogue: Dialogue, start: int, stop: int) -> None:
         numbers = [key.turn or 0 for key in self._units.keys[start:stop]]
-        rows = {n: start + place for place, n in enumerate(numbers) if 0 <= n < len(dialogue.turns)}
+        rows = {n: start + index for index, n in enumerate(numbers) if 0 <= n < len(dialogue.turns)}
         self._dialogues += 1
         faults = {number: self._faults(row) for number, row in rows.items()}
         for number, names in faults.items():
@@ -233,7 +233,7 @@ class TriageReader:
         for badness, negative_faults, number in ranked[:EACH]:
             if badness <= self._worst.limit:
                 following = following or next_turns(dialogue)
-                earlier = (place for place in range(number - 1, -1, -1) if takes_part(dialogue.turns[place]))
+                earlier = (index for index in range(number - 1, -1, -1) if takes_part(dialogue.turns[index]))
                 before = list(islice(earlier, AROUND))[::-1]
                 score = TurnValue(float(self._value[rows[number]]))
                 turns = turns_around(dialogue, number, before, following[number].turn, MOST_CHARACTERS, score)
@@ -291,16 +291,16 @@ def dialogue_spans(units: Units) -> Spans:
     """Return the rows of every dialogue among turns, which are sorted by dialogue and system."""
     spans: Spans = {}
     start = 0
-    for place, key in enumerate(units.keys, 1):
-        if place == len(units) or units.keys[place][:2] != key[:2]:
-            spans.setdefault(key.dialogue_id, []).append((key.system, start, place))
-            start = place
+    for index, key in enumerate(units.keys, 1):
+        if index == len(units) or units.keys[index][:2] != key[:2]:
+            spans.setdefault(key.dialogue_id, []).append((key.system, start, index))
+            start = index
     return spans
 
 
-def find_rows(dialogue: Dialogue, places: Spans) -> tuple[int, int] | None:
+def find_rows(dialogue: Dialogue, spans: Spans) -> tuple[int, int] | None:
     """Return the rows of a dialogue; if one side does not name the system, the match must be unique."""
-    groups = places.get(dialogue.id, [])
+    groups = spans.get(dialogue.id, [])
     exact = [group for group in groups if group[0] == dialogue.system]
     loose = [group for group in groups if group[0] is None or dialogue.system is None]
     chosen = exact or loose

@@ -225,10 +225,10 @@ def _agreement(labels: Labels, values: Floats, confidence: float, seed: int) -> 
         return None
     shared = [np.column_stack([values, rater])[~np.isnan(values + rater)] for rater in labels.raters.T]
     pairs = np.concatenate(shared)
-    places = [labels.units.clusters[~np.isnan(values + rater)] for rater in labels.raters.T]
+    clusters = [labels.units.clusters[~np.isnan(values + rater)] for rater in labels.raters.T]
     options: Draws = {"resamples": 1_000, "confidence": confidence, "seed": seed}
     ac1, alpha, raw = (
-        statistics.agreement_interval(pairs, name, np.concatenate(places), **options)
+        statistics.agreement_interval(pairs, name, np.concatenate(clusters), **options)
         for name in ("gwet_ac", "krippendorff_alpha", "raw_agreement")
     )
     shares = [

@@ -124,14 +124,14 @@ class IndexMean:
 def means_by_index(values: Floats, units: Units) -> list[IndexMean]:
     """Return the mean score of the first, second, … reply over all dialogues; late ones are pooled."""
     keys = units.keys
-    first = [not place or keys[place - 1][:2] != key[:2] for place, key in enumerate(keys)]
+    first = [not row or keys[row - 1][:2] != key[:2] for row, key in enumerate(keys)]
     starts = np.flatnonzero(first)
     index = np.arange(len(keys)) - np.repeat(starts, np.diff(starts, append=len(keys))) + 1
-    places = np.minimum(index, LAST)
+    pooled = np.minimum(index, LAST)
     means = []
-    for place in np.unique(places).tolist():
-        own = places == place
-        label = f"{place}+" if place == LAST and (index > LAST).any() else str(place)
+    for number in np.unique(pooled).tolist():
+        own = pooled == number
+        label = f"{number}+" if number == LAST and (index > LAST).any() else str(number)
         mean = clustered_mean(values[own], units.clusters[own])
         means.append(IndexMean(label, mean, int(np.isnan(values[own]).sum())))
     return means

@@ -88,15 +88,15 @@ class Units:
 
     def by_system(self) -> dict[str, Places]:
         """Return the indices of the units of each system, sorted by name; units without one are left out."""
-        places: dict[str, list[int]] = defaultdict(list)
-        for place, key in enumerate(self.keys):
+        indices: dict[str, list[int]] = defaultdict(list)
+        for index, key in enumerate(self.keys):
             if key.system is not None:
-                places[key.system].append(place)
-        return {name: np.array(places[name], dtype=np.intp) for name in sorted(places)}
+                indices[key.system].append(index)
+        return {name: np.array(indices[name], dtype=np.intp) for name in sorted(indices)}
 
     def keep(self, chosen: NDArray[np.bool_] | Places) -> "Units":
         """Return the units selected by a mask or by indices."""
-        keys = tuple(self.keys[place] for place in np.arange(len(self))[chosen].tolist())
+        keys = tuple(self.keys[index] for index in np.arange(len(self))[chosen].tolist())
         columns = {name: values[chosen] for name, values in self.columns.items()}
         return replace(self, keys=keys, columns=columns)
 
@@ -186,7 +186,7 @@ def _encode_rows(scores: Scores) -> _NumberedRows:
         sources * len(dimension_names) + dimensions, return_index=True, return_inverse=True
     )
     order = np.argsort(first)  # columns stay in the order of the file
-    pairs = [divmod(int(codes[place]), len(dimension_names)) for place in order]
+    pairs = [divmod(int(codes[index]), len(dimension_names)) for index in order]
     columns = [Column(source_names[source], dimension_names[dimension]) for source, dimension in pairs]
     turn = pc.fill_null(table["turn"], -1).to_numpy().astype(np.intp)
     value = table["value"].to_numpy().astype(np.float64)
@@ -236,9 +236,9 @@ def _check_duplicates(rows: _NumberedRows) -> None:
     _, first, count = np.unique(unit * len(rows.columns) + rows.column, return_index=True, return_counts=True)
     twice = first[count > 1]
     if twice.size:
-        place = int(twice.min())
-        column, name = rows.columns[rows.column[place]], rows.dialogues[rows.dialogue[place]].dialogue_id
-        where = name if rows.turn[place] < 0 else f"{name}, turn {rows.turn[place]}"
+        index = int(twice.min())
+        column, name = rows.columns[rows.column[index]], rows.dialogues[rows.dialogue[index]].dialogue_id
+        where = name if rows.turn[index] < 0 else f"{name}, turn {rows.turn[index]}"
         raise DataError(
             f"{column.source} scores {where} twice in {column.dimension!r}",
             fix="keep one of the rows, or give the sources different names",
@@ -254,7 +254,7 @@ def _turns(rows: _NumberedRows) -> Units:
     on_turns = rows.turn >= 0
     _, first, unit = np.unique(_unit(rows)[on_turns], return_index=True, return_inverse=True)
     dialogue, turn = rows.dialogue[on_turns][first].tolist(), rows.turn[on_turns][first].tolist()
-    named = [rows.dialogues[place] for place in dialogue]
+    named = [rows.dialogues[index] for index in dialogue]
     keys = [Key(key.dialogue_id, key.system, t) for key, t in zip(named, turn, strict=True)]
     column, value = rows.column[on_turns], rows.value[on_turns]
     parts = {
@@ -292,12 +292,12 @@ def _grouped(groups: Places, values: Floats, combine: Callable[[Floats], Any]) -
 
 def _arrays(level: Level, keys: Sequence[Key], parts: dict[Column, Part]) -> Units:
     """Return units for which at least one column has a row, with all columns on them."""
-    used = np.unique(np.concatenate([places for places, _ in parts.values()])) if parts else np.arange(0)
+    used = np.unique(np.concatenate([indices for indices, _ in parts.values()])) if parts else np.arange(0)
     columns = {}
-    for column, (places, values) in parts.items():
+    for column, (indices, values) in parts.items():
         columns[column] = np.full(used.size, np.nan)
-        columns[column][np.searchsorted(used, places)] = values
-    return Units(level, tuple(keys[place] for place in used.tolist()), columns)
+        columns[column][np.searchsorted(used, indices)] = values
+    return Units(level, tuple(keys[index] for index in used.tolist()), columns)
 
 
 def score_rows(

@@ -186,13 +186,13 @@ def add_verdicts(columns: Sequence[ComparedColumn], alpha: float) -> list[Compar
     """
     adjusted: dict[int, float | None] = {}
     for family in {(column.main, column.better == "neither") for column in columns}:
-        places = [
+        indices = [
             n for n, column in enumerate(columns) if (column.main, column.better == "neither") == family
         ]
-        adjusted |= zip(places, statistics.holm([columns[n].p for n in places]), strict=True)
+        adjusted |= zip(indices, statistics.holm([columns[n].p for n in indices]), strict=True)
     judged_columns = []
-    for place, column in enumerate(columns):
-        p = adjusted[place]
+    for index, column in enumerate(columns):
+        p = adjusted[index]
         gap, verdict = column.difference.value, "not told apart"
         if p is not None and gap is not None and p < alpha:
             words = {"higher": ("better", "worse"), "lower": ("worse", "better")}.get(
