@@ -92,12 +92,16 @@ def explain(explanations: Iterable[Explanation], scores: Scores) -> Why:
     by_source: dict[str, _Candidates] = defaultdict(_Candidates)
     for explanation in explanations:
         by_source[explanation.source].add(explanation)
-    chosen = {source: own.ends() for source, own in list(by_source.items())[:MOST_SOURCES]}
+    chosen = {source: candidates.ends() for source, candidates in list(by_source.items())[:MOST_SOURCES]}
     systems = _systems(scores, {shown.dialogue_id for ends in chosen.values() for _, _, shown in ends})
     sources = []
     for source, ends in chosen.items():
-        own = by_source[source]
-        sources.append(Reasons(source, _reasons(ends, own, scores, systems), own.explained, own.unscored))
+        candidates = by_source[source]
+        sources.append(
+            Reasons(
+                source, _reasons(ends, candidates, scores, systems), candidates.explained, candidates.unscored
+            )
+        )
     return Why(sources, len(by_source) - len(chosen), _tints(sources))
 
 

@@ -176,8 +176,8 @@ def system_cards(study: Study) -> Iterator[PictureCard]:
             means.setdefault((mean.source, mean.dimension), {})[mean.system] = mean.mean
     people = means.get((study.gold.source, study.gold.dimension), {})
     for index, row in enumerate(study.correlations[:_MOST_RANKED]):
-        own, r = means.get((row.source, row.dimension), {}), row.over_systems
-        points = [(name, own[name], people[name]) for name in people if name in own]
+        scores, r = means.get((row.source, row.dimension), {}), row.over_systems
+        points = [(name, scores[name], people[name]) for name in people if name in scores]
         if r is None or not 3 <= len(points) <= _MOST_SYSTEMS:
             continue
         values = ", ".join(f"{name} {decimal(a.value, 2)} / {decimal(b.value, 2)}" for name, a, b in points)

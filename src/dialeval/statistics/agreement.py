@@ -246,11 +246,10 @@ def human_ceiling(
     if not usable.any():
         return _why_undefined(np.zeros((0, 0)), ratings) or Estimate.undefined("no overlap")
     others_mean = (np.nansum(data, axis=1, keepdims=True) - data) / np.maximum(n - 1, 1)
-    own, rest = np.where(usable, data, np.nan), np.where(usable, others_mean, np.nan)
+    single, rest = np.where(usable, data, np.nan), np.where(usable, others_mean, np.nan)
     units = np.repeat(clusters_of(clusters, len(data))[0], data.shape[1])
-    estimate = bootstrap_correlations([own.ravel()], rest.ravel(), units, methods=[method], **draws)[method][
-        0
-    ]
+    by_method = bootstrap_correlations([single.ravel()], rest.ravel(), units, methods=[method], **draws)
+    estimate = by_method[method][0]
     return Estimate(estimate.value, estimate.n, estimate.low, estimate.high, reason=estimate.reason)
 
 

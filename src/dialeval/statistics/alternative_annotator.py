@@ -123,11 +123,11 @@ def _against(
 
     rows = np.flatnonzero(~np.isnan(people[:, rater]))
     other_raters = np.delete(people[rows], rater, axis=1)
-    own, theirs = (
+    judge_fit, rater_fit = (
         _alignment(answers, other_raters, alignment) for answers in (judged[rows], people[rows, rater])
     )
     slack = 1e-12  # equal but for rounding is equal
-    judge, human = own >= theirs - slack, theirs >= own - slack
+    judge, human = judge_fit >= rater_fit - slack, rater_fit >= judge_fit - slack
     gap = mean_of(
         human.astype(float) - judge - epsilon, None if clusters is None else np.asarray(clusters)[rows]
     )

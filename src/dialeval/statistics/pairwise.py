@@ -204,5 +204,5 @@ class _TieModel:
 
 
 def _counted(index: int, a: Places, b: Places, votes: Floats) -> tuple[int, int, int]:
-    own = np.concatenate([votes[a == index], 1 - votes[b == index]])
-    return int((own == 1).sum()), int((own == 0.5).sum()), int((own == 0).sum())
+    outcomes = np.concatenate([votes[a == index], 1 - votes[b == index]])
+    return int((outcomes == 1).sum()), int((outcomes == 0.5).sum()), int((outcomes == 0).sum())

@@ -155,29 +155,29 @@ def prediction_powered(
     if not labelled.any():
         raise UsageError("no unit has both a label and a score")
     n, df = int(labelled.sum()), _labelled(labelled, codes) - 1
-    own = _centred(ratings, labelled, codes, count)
+    base = _centred(ratings, labelled, codes, count)
     if not rest.any() or constant(judged[scored]):
         return ClusteredFigure(
-            float(ratings[labelled].mean()), own, n, df, 0.0, _yes_or_no(ratings[labelled])
+            float(ratings[labelled].mean()), base, n, df, 0.0, _yes_or_no(ratings[labelled])
         )
     gap = _centred(judged, labelled, codes, count) - _centred(judged, rest, codes, count)
     leverage = np.zeros(count)
     if weight is None:
-        weight, leverage = _tuned(own, gap, df, bounds)
+        weight, leverage = _tuned(base, gap, df, bounds)
     value = ratings[labelled].mean() + weight * (judged[rest].mean() - judged[labelled].mean())
     # As if the weight had been tuned without the cluster, which corrects for overfitting.
-    influence = (own - weight * gap) / (1 - np.minimum(leverage, 0.5))
+    influence = (base - weight * gap) / (1 - np.minimum(leverage, 0.5))
     return ClusteredFigure(float(value), influence, n, df, weight, _yes_or_no(ratings[labelled]))
 
 
-def _tuned(own: Floats, gap: Floats, df: int, bounds: tuple[float, float]) -> tuple[float, Floats]:
+def _tuned(base: Floats, gap: Floats, df: int, bounds: tuple[float, float]) -> tuple[float, Floats]:
     """Return the weight with the smallest variance, and the leverage of each cluster on it.
 
     The weight is shrunk towards 0 (the positive part of 1 - 1/F).
     """
     size = float(gap @ gap)
-    best = float(own @ gap / size)
-    rest = own - best * gap
+    best = float(base @ gap / size)
+    rest = base - best * gap
     noise = float(rest @ rest / max(df, 1))
     shrinkage = max(0.0, 1.0 - noise / (best * best * size)) if best else 0.0
     weight = float(np.clip(shrinkage * best, *bounds))
@@ -254,7 +254,7 @@ def corrected_rate(labels: Vector, verdicts: Vector, clusters: Vector | None = N
     if fewest < FEWEST_OF_A_CLASS:
         return f"only {fewest:.3g} of one kind labelled: sensitivity or specificity is unknown"
     filled = np.nan_to_num(judged)
-    hits, alarms = (float(own @ filled / own.sum()) for own in (good, bad))
+    hits, alarms = (float(shares @ filled / shares.sum()) for shares in (good, bad))
     room = hits - alarms  # sensitivity + specificity - 1
     error = np.sqrt(hits * (1 - hits) / good.sum() + alarms * (1 - alarms) / bad.sum())
     if room <= 2 * error:
@@ -262,8 +262,8 @@ def corrected_rate(labels: Vector, verdicts: Vector, clusters: Vector | None = N
     yes = ~np.isnan(judged)
     rate = (judged[yes].mean() - alarms) / room
     influence = _centred(judged, yes, codes, count)
-    for own, mean, part in ((bad, alarms, 1 - rate), (good, hits, rate)):
-        influence = influence - part * _summed(own * (filled - mean) / own.sum(), codes, count)
+    for shares, mean, part in ((bad, alarms, 1 - rate), (good, hits, rate)):
+        influence = influence - part * _summed(shares * (filled - mean) / shares.sum(), codes, count)
     return ClusteredFigure(float(rate), influence / room, int(labelled.sum()), _labelled(labelled, codes) - 2)
 
 

@@ -79,13 +79,13 @@ def _pearson(columns: Floats, gold: Floats) -> Kernel:
     x = np.where(present, _centre_rows(columns), 0.0)
     y = _centre_rows(gold[None, :])
     # What concerns the gold alone is the same for all sources that miss the same rows.
-    patterns, own = np.unique(present, axis=0, return_inverse=True)
+    patterns, pattern_of = np.unique(present, axis=0, return_inverse=True)
     terms = np.concatenate([x, x * x, x * y, patterns, patterns * y, patterns * y * y]).T.copy()
 
     def of(weights: Integers) -> Floats:
         sums = (weights.astype(np.float64) @ terms).T
         sx, sxx, sxy = sums[: 3 * len(x)].reshape(3, len(x), len(weights))
-        n, sy, syy = sums[3 * len(x) :].reshape(3, len(patterns), len(weights))[:, own.ravel()]
+        n, sy, syy = sums[3 * len(x) :].reshape(3, len(patterns), len(weights))[:, pattern_of.ravel()]
         with np.errstate(all="ignore"):
             vx, vy = n * sxx - sx * sx, n * syy - sy * sy
             r = (n * sxy - sx * sy) / np.sqrt(vx * vy)
@@ -160,13 +160,13 @@ def _spearman(columns: Floats, gold: Floats) -> Kernel:
         y_ranks = 2 * np.cumsum(y_totals, axis=1, dtype=np.int32) - y_totals - n[:, None]
         pull = weights * y_order.expand(y_ranks)
         untied = _cubes(weights) if any(order.starts is None for order in x_orders) else None
-        own = _dot(pull, weights)
+        untied_level = _dot(pull, weights)
         y_cubes = _cubes(y_totals)
         result = np.empty((len(columns), len(weights)))
         for row, order in enumerate(x_orders):
             x_totals, pulls = order.totals(weights), order.totals(pull)
             below = np.cumsum(x_totals, axis=1, dtype=np.int32)
-            level = own if order.starts is None else _dot(pulls, x_totals)
+            level = untied_level if order.starts is None else _dot(pulls, x_totals)
             cubes = untied if order.starts is None and untied is not None else _cubes(x_totals)
             shared = 2 * _dot(pulls, below) - level
             result[row] = _ratio(3 * shared, n**3.0 - cubes, n**3.0 - y_cubes)

@@ -206,8 +206,8 @@ def lowest_of_systems(
         return ()
     rows: list[NotableUnit] = []
     for system in list(dict.fromkeys(key.system for key in units.keys))[:MOST_SYSTEMS]:
-        own = np.array([key.system == system for key in units.keys]) & ~np.isnan(values)
-        indices = np.flatnonzero(own)
+        mask = np.array([key.system == system for key in units.keys]) & ~np.isnan(values)
+        indices = np.flatnonzero(mask)
         rank = "among the worst" if per_system > 1 else "the worst"
         rank += "" if system is None else " of its system"
         chosen = indices[np.argsort(sign * values[indices], kind="stable")][:per_system].tolist()

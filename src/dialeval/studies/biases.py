@@ -28,7 +28,9 @@ def find_biases(labels: Labels, scores: Floats, traits: Traits, confidence: floa
     parts: dict[str, Booleans] = {}
     numbers: dict[str, Floats] = {}
     if len(units.by_system()) > 1:
-        parts |= {f"system {n}": np.isin(np.arange(len(units)), own) for n, own in units.by_system().items()}
+        parts |= {
+            f"system {n}": np.isin(np.arange(len(units)), indices) for n, indices in units.by_system().items()
+        }
     if units.level == "turn":
         numbers["turn"] = np.array([key.turn for key in units.keys], dtype=np.float64)
     for name, by_key in traits.items():
@@ -38,8 +40,10 @@ def find_biases(labels: Labels, scores: Floats, traits: Traits, confidence: floa
             parts |= {f"{name} {kind}": np.array([value == kind for value in values]) for kind in kinds}
         else:
             numbers[name] = np.array(values, dtype=np.float64)
-    biases = [_trait_bias(labels, scores, name, own, confidence) for name, own in numbers.items()]
-    biases += [_group_bias(labels, scores, name, own & both, both, confidence) for name, own in parts.items()]
+    biases = [_trait_bias(labels, scores, name, trait, confidence) for name, trait in numbers.items()]
+    biases += [
+        _group_bias(labels, scores, name, mask & both, both, confidence) for name, mask in parts.items()
+    ]
     corrected = statistics.holm([bias.estimate.p for bias in biases])
     return tuple(replace(bias, p_holm=p) for bias, p in zip(biases, corrected, strict=True))
 
@@ -68,14 +72,14 @@ def _trait_bias(labels: Labels, scores: Floats, name: str, trait: Floats, confid
 
 
 def _group_bias(
-    labels: Labels, scores: Floats, name: str, own: Booleans, both: Booleans, confidence: float
+    labels: Labels, scores: Floats, name: str, group: Booleans, both: Booleans, confidence: float
 ) -> Bias:
     """Compare the mean of score minus rating in one group with that of all other units."""
-    clusters, gap, rest = labels.units.clusters, scores - labels.mean, both & ~own
-    fewest = min(np.unique(clusters[mask]).size for mask in (own, rest))
+    clusters, gap, rest = labels.units.clusters, scores - labels.mean, both & ~group
+    fewest = min(np.unique(clusters[mask]).size for mask in (group, rest))
     if fewest < powered.FEWEST:
-        return Bias("difference", name, Estimate.undefined(f"{fewest} labelled dialogues", int(own.sum())))
-    a, b = (powered.mean_of(np.where(mask, gap, np.nan), clusters) for mask in (own, rest))
+        return Bias("difference", name, Estimate.undefined(f"{fewest} labelled dialogues", int(group.sum())))
+    a, b = (powered.mean_of(np.where(mask, gap, np.nan), clusters) for mask in (group, rest))
     return Bias("difference", name, (a - b).estimate(confidence))
 
 

@@ -120,13 +120,13 @@ class Comparison(Finding, frozen=True, kw_only=True):
         """The result of the default metric for each new version, in a sentence."""
         first, sentences = self.versions[0].name, []
         for version in self.versions[1:]:
-            own = [column for column in self.columns if column.version == version.name]
-            main = next((column for column in own if column.better != "neither"), None)
+            columns = [column for column in self.columns if column.version == version.name]
+            main = next((column for column in columns if column.better != "neither"), None)
             if main is not None:
                 joined = "from" if main.verdict == "not told apart" else "than"
                 sentences.append(f"By {main.short}, {version.name} is {main.verdict} {joined} {first}.")
             by_verdict = {
-                word: [column.short for column in own if column.verdict == word and column is not main]
+                word: [column.short for column in columns if column.verdict == word and column is not main]
                 for word in _WORDS
             }
             sentences += [

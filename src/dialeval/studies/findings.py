@@ -502,8 +502,10 @@ class Study(Finding, frozen=True, kw_only=True):
 
     def as_good_as(self, label: str) -> list[str]:
         """Return the sources that do not differ significantly from one, in the order of the ranking."""
-        own = set(self.letters.get(label, ()))
-        return [source for source, letters in self.letters.items() if source != label and own & set(letters)]
+        shared = set(self.letters.get(label, ()))
+        return [
+            source for source, letters in self.letters.items() if source != label and shared & set(letters)
+        ]
 
     def group(self, label: str) -> str | None:
         """Return the letters of a source as one word; None if it has no correlation."""

@@ -124,11 +124,11 @@ def _collect(
 
 def _excerpt(choice: ChosenDialogue, dialogue: Dialogue, values: TurnValues) -> Excerpt:
     candidates = [values.get((dialogue.id, system)) for system in (choice.system, dialogue.system, None)]
-    own = next((candidate for candidate in candidates if candidate), {})
+    scores = next((candidate for candidate in candidates if candidate), {})
     first = _first_shown(choice, len(dialogue.turns))
     turns = tuple(
         ShownTurn.of(
-            dialogue, number, MOST_CHARACTERS, "reply" if number in choice.turns else "", own.get(number)
+            dialogue, number, MOST_CHARACTERS, "reply" if number in choice.turns else "", scores.get(number)
         )
         for number in range(first, min(first + MOST_TURNS, len(dialogue.turns)))
     )

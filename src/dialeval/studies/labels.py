@@ -74,8 +74,8 @@ def read_labels(
     if level not in (None, "turn", "dialogue"):
         raise UsageError(f"no level {level!r}; a unit is a turn or a dialogue")
     level = level or ("dialogue" if len(rated.where(level="dialogue")) else "turn")
-    own = rated.where(level=level)
-    dimensions = (own if len(own) else rated).dimensions
+    at_level = rated.where(level=level)
+    dimensions = (at_level if len(at_level) else rated).dimensions
     chosen = dimension or next(name for name in ("overall", "quality", *dimensions) if name in dimensions)
     if chosen not in dimensions:
         raise UsageError(f"no rating called {chosen!r}; there are: {', '.join(dimensions)}")
@@ -145,10 +145,10 @@ def mean_figures(
     """Return the estimates of the mean of every system, and of all systems (None)."""
     units, scored = labels.units, ~np.isnan(values)
     parts: dict[str | None, Booleans] = {
-        name: np.isin(np.arange(len(units)), own) & scored for name, own in units.by_system().items()
+        name: np.isin(np.arange(len(units)), indices) & scored for name, indices in units.by_system().items()
     }
     by_system = {
-        name: _mean(labels, values, curve, own, on_scale) for name, own in parts.items() if own.any()
+        name: _mean(labels, values, curve, mask, on_scale) for name, mask in parts.items() if mask.any()
     }
     overall = _mean(labels, values, curve, scored, on_scale)
     if len(by_system) > 1:
@@ -163,30 +163,30 @@ def _uneven_labels(labels: Labels, scored: Booleans, parts: Mapping[str | None, 
     """Return a message if the labels are not spread over systems as the units are, by a chi-square test."""
     from scipy import stats
 
-    counts = np.array([(own & labels.labelled).sum() for own in parts.values()])
-    sizes = np.array([own.sum() for own in parts.values()])
+    counts = np.array([(mask & labels.labelled).sum() for mask in parts.values()])
+    sizes = np.array([mask.sum() for mask in parts.values()])
     if stats.chisquare(counts, counts.sum() * sizes / sizes.sum()).pvalue >= UNEVEN:
         return None
     most = int(np.argmax(counts / np.maximum(sizes, 1)))
     return f"{counts[most]} of {counts.sum()} labels are of {list(parts)[most]}: not a sample of all systems"
 
 
-def _mean(labels: Labels, values: Floats, curve: Floats, own: Booleans, on_scale: bool) -> MeanFigures:
+def _mean(labels: Labels, values: Floats, curve: Floats, mask: Booleans, on_scale: bool) -> MeanFigures:
     clusters = labels.units.clusters
-    ratings, score, fitted = (np.where(own, values, np.nan) for values in (labels.mean, values, curve))
-    n = int((own & labels.labelled).sum())
+    ratings, score, fitted = (np.where(mask, values, np.nan) for values in (labels.mean, values, curve))
+    n = int((mask & labels.labelled).sum())
     naive: ClusteredFigure | str = "not on the scale of the ratings"
     if on_scale:
         naive = powered.mean_of(score, clusters)
-    dialogues = np.unique(clusters[own & labels.labelled]).size
+    dialogues = np.unique(clusters[mask & labels.labelled]).size
     if dialogues < powered.FEWEST:
         short = f"{dialogues} labelled dialogues: {powered.FEWEST} are needed" if n else "no label"
-        return MeanFigures(int(own.sum()), n, short, short, short, naive, short)
-    if np.ptp(ratings[own & labels.labelled]) == 0:
-        same = f"all {n} labels are {ratings[own & labels.labelled][0]:g}"
-        return MeanFigures(int(own.sum()), n, same, same, same, naive, same)
+        return MeanFigures(int(mask.sum()), n, short, short, short, naive, short)
+    if np.ptp(ratings[mask & labels.labelled]) == 0:
+        same = f"all {n} labels are {ratings[mask & labels.labelled][0]:g}"
+        return MeanFigures(int(mask.sum()), n, same, same, same, naive, same)
     return MeanFigures(
-        int(own.sum()),
+        int(mask.sum()),
         n,
         powered.mean_of(ratings, clusters),
         powered.prediction_powered(ratings, score, clusters),
@@ -254,7 +254,8 @@ def mean_differences(
         best = max(estimated, key=lambda name: estimated[name].powered.value)  # type: ignore[union-attr]
         pairs = [(best, name) for name in estimated if name != best]
     members = {
-        name: set(labels.units.clusters[own].tolist()) for name, own in labels.units.by_system().items()
+        name: set(labels.units.clusters[indices].tolist())
+        for name, indices in labels.units.by_system().items()
     }
     differences = []
     for pair in pairs:

@@ -234,10 +234,10 @@ def _level_and_dimension(scores: Scores, settings: StudySettings) -> tuple[Level
     usable = list(rated_at.get("turn", [])) if level == "turn" else gold.dimensions
     if not usable:
         raise UsageError(f"no {settings.gold!r} rating at {level} level; try --level {next(iter(rated_at))}")
-    own = rated_at.get("turn" if level == "turn" else "dialogue", usable)
+    dimensions = rated_at.get("turn" if level == "turn" else "dialogue", usable)
     if settings.dimension is None:
-        for name in ("overall", "quality", *own):
-            if name in own:
+        for name in ("overall", "quality", *dimensions):
+            if name in dimensions:
                 return level, name
     if settings.dimension not in usable:
         names = ", ".join(usable)
@@ -273,11 +273,11 @@ def _subsets(scores: Scores, data: AlignedStudy, target: Floats) -> tuple[Subset
     """Return the correlations inside each system or with each gold dimension, if `by` asks for them."""
     units, settings = data.units, data.settings
     if settings.by == "system":
-        parts = {name: (units.keep(own), target[own]) for name, own in units.by_system().items()}
+        parts = {name: (units.keep(indices), target[indices]) for name, indices in units.by_system().items()}
     elif settings.by == "dimension":
         gold_rows = scores.where(source=lambda source: is_gold(settings.gold, source))
-        own = gold_rows.where(level="turn" if settings.level == "turn" else "dialogue").dimensions
-        names = own or gold_rows.dimensions
+        at_level = gold_rows.where(level="turn" if settings.level == "turn" else "dialogue").dimensions
+        names = at_level or gold_rows.dimensions
         parts = {
             name: (units, _consensus(scores, units, _gold_columns(scores, units, settings, name), settings))
             for name in names

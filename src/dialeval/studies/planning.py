@@ -222,7 +222,7 @@ def false_alarms(scores: Scores, *, alpha: float = 0.05, splits: int = SPLITS, s
     rng, alarms = np.random.default_rng(seed), 0
     for _ in range(splits):
         first = np.isin(names, rng.permutation(dialogue_ids)[: dialogue_ids.size // 2])
-        new, old = (Scores(rows.table.filter(own), rows.signatures) for own in (first, ~first))
+        new, old = (Scores(rows.table.filter(half), rows.signatures) for half in (first, ~first))
         result = check(new, old, alpha=alpha, resamples=999, seed=int(rng.integers(2**31)))
         alarms += not result.passed
     return statistics.share(alarms, splits)

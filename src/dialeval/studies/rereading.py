@@ -46,7 +46,7 @@ class _Baseline:
         self._name, self._sign = old.name, -1.0 if scale.lower_is_better else 1.0
         self._values = turn_values(old.scores, scale)
         self._dialogues = {dialogue.id: dialogue for dialogue in old.dialogues}
-        self._mean = _mean(value for own in self._values.values() for value in own.values())
+        self._mean = _mean(value for values in self._values.values() for value in values.values())
 
     def compare(
         self, version: int, dialogue: Dialogue, turn: int, value: TurnValue, partner: str

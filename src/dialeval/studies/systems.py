@@ -38,9 +38,9 @@ def system_findings(data: AlignedStudy, units: Units) -> dict[str, Any]:
         shown[gold] = mean_over(units, gold_columns)
     by_system = units.by_system()
     means = tuple(
-        _mean(units, name, own, column, values, settings)
+        _mean(units, name, indices, column, values, settings)
         for column, values in shown.items()
-        for name, own in by_system.items()
+        for name, indices in by_system.items()
     )
     pairs = (
         list(combinations(by_system, 2))
@@ -72,9 +72,9 @@ def _gold_name(gold_columns: list[Column], settings: StudySettings) -> Column | 
 
 
 def _mean(
-    units: Units, system: str, own: Places, column: Column, values: Floats, settings: StudySettings
+    units: Units, system: str, indices: Places, column: Column, values: Floats, settings: StudySettings
 ) -> SystemMean:
-    part, clusters = values[own], units.clusters[own]
+    part, clusters = values[indices], units.clusters[indices]
     n = int((~np.isnan(part)).sum())
     draws: Draws = {**settings.resampling, "resamples": min(2_000, settings.resamples), "workers": 1}
     mean = statistics.bootstrap_means(part, clusters, **draws) if n else Estimate.undefined("nothing scored")
@@ -91,8 +91,8 @@ def _comparisons(
 ) -> list[SystemComparison]:
     """Test pairs of systems on one column, Holm-corrected over the pairs."""
     values_of = {
-        name: items(tuple(units.keys[index] for index in own.tolist()), values[own])
-        for name, own in by_system.items()
+        name: items(tuple(units.keys[index] for index in indices.tolist()), values[indices])
+        for name, indices in by_system.items()
     }
     draw: dict[str, Any] = {"confidence": settings.confidence, "seed": settings.seed}
     tests = []
@@ -125,8 +125,8 @@ def over_systems(
     people = by_column.get((gold.source, gold.dimension), {})
     result = []
     for row in rows:
-        own = by_column.get((row.source, row.dimension), {})
-        pairs = [(own[name], people[name]) for name in people if name in own]
+        scores = by_column.get((row.source, row.dimension), {})
+        pairs = [(scores[name], people[name]) for name in people if name in scores]
         r = statistics.pearson(*zip(*pairs, strict=True)) if len(pairs) > 2 else None
         result.append(replace(row, over_systems=r))
     return tuple(result)
@@ -159,19 +159,25 @@ def difference(
     seed: int,
 ) -> tuple[Estimate, float | None]:
     """Return mean(a) - mean(b) with its interval, and the p-value of its test."""
-    x, y, own = array(a), array(b), clusters(a)
+    x, y, clusters_a = array(a), array(b), clusters(a)
     draw: dict[str, Any] = {"permutations": resamples, "seed": seed, "alternative": alternative}
     if not paired:
-        test = statistics.permute_means(x, y, clusters_a=own, clusters_b=clusters(b), **draw)
+        test = statistics.permute_means(x, y, clusters_a=clusters_a, clusters_b=clusters(b), **draw)
         if test.value is None:
             return test, test.p
-        apart = np.concatenate([own, clusters(b) + own.max() + 1])
+        apart = np.concatenate([clusters_a, clusters(b) + clusters_a.max() + 1])
         gap = clustered_difference(np.concatenate([x, y]), np.arange(apart.size) < x.size, apart, confidence)
         return dataclasses.replace(test, low=gap.low, high=gap.high), test.p
     interval = statistics.paired_bootstrap(
-        x, y, clusters=own, resamples=resamples, confidence=confidence, seed=seed, alternative=alternative
+        x,
+        y,
+        clusters=clusters_a,
+        resamples=resamples,
+        confidence=confidence,
+        seed=seed,
+        alternative=alternative,
     )
-    return interval, statistics.paired_randomisation(x, y, clusters=own, **draw).p
+    return interval, statistics.paired_randomisation(x, y, clusters=clusters_a, **draw).p
 
 
 def _scored(values: Mapping[Item, float]) -> dict[Item, float]:

@@ -201,10 +201,10 @@ class TriageReader:
             for row in range(start, stop)
             if (key := Key(dialogue.id, dialogue.system, self._units.keys[row].turn)) in indices
         ]
-        rows, own = np.array(pairs, np.intp).reshape(-1, 2).T
+        rows, found = np.array(pairs, np.intp).reshape(-1, 2).T
         for name, values in _marks(units, faults).items():
             marks = self._marks.setdefault(name, np.full(len(self._units), np.nan))
-            marks[rows] = values[own]
+            marks[rows] = values[found]
 
     def _read_dialogue(self, dialogue: Dialogue, start: int, stop: int) -> None:
         numbers = [key.turn or 0 for key in self._units.keys[start:stop]]
@@ -266,7 +266,10 @@ class TriageReader:
             name,
             int(here.sum()),
             int(read.sum()),
-            {system: clustered_mean(100 * marks[own], self._units.clusters[own]) for system, own in groups},
+            {
+                system: clustered_mean(100 * marks[indices], self._units.clusters[indices])
+                for system, indices in groups
+            },
             clustered_mean(values[here], clusters[here]),
             clustered_mean(values[~here], clusters[~here]),
             clustered_difference(values, here, clusters),

@@ -134,7 +134,9 @@ def _notes(labels: Labels, columns: Sequence[Column]) -> list[str]:
         notes.append(
             f"{lost.size} labels (for example of {name!r}) are left out: no source scored those units"
         )
-    if unlabelled := [name for name, own in units.by_system().items() if not labels.labelled[own].any()]:
+    if unlabelled := [
+        name for name, indices in units.by_system().items() if not labels.labelled[indices].any()
+    ]:
         notes.append(f"no labels of {', '.join(unlabelled)}: no estimate")
     return notes
 
@@ -248,13 +250,13 @@ def _on_scale(labels: Labels, values: Floats, signature: Signature | None) -> bo
 def _match_mean_and_sd(values: Floats, labels: Labels) -> Floats:
     """Rescale scores to mean and sd of the ratings; regression would shrink differences between systems."""
     both = labels.labelled & ~np.isnan(values)
-    own, ratings = values[both], labels.mean[both]
-    return np.asarray(ratings.mean() + (values - own.mean()) * np.std(ratings) / np.std(own))
+    scores, ratings = values[both], labels.mean[both]
+    return np.asarray(ratings.mean() + (values - scores.mean()) * np.std(ratings) / np.std(scores))
 
 
 def _typical(labels: Labels, values: Floats) -> float | None:
     """Return the p-value of the difference in mean score between labelled and unlabelled units."""
-    sides = [np.where(own, values, np.nan) for own in (labels.labelled, ~labels.labelled)]
+    sides = [np.where(mask, values, np.nan) for mask in (labels.labelled, ~labels.labelled)]
     if any((~np.isnan(side)).sum() < 2 for side in sides):
         return None
     a, b = (powered.mean_of(side, labels.units.clusters) for side in sides)

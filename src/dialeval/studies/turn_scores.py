@@ -102,8 +102,8 @@ def choose_score(scores: Scores, *ways: str) -> TurnScale | None:
     if not candidates:
         return None
     source, dimension = max(candidates, key=_is_quality)  # the first of equals
-    own = pc.and_(pc.equal(turns["source"], source), pc.equal(turns["dimension"], dimension))
-    low, high = pc.quantile(turns.filter(own)["value"], q=[0.05, 0.95]).to_pylist()
+    mask = pc.and_(pc.equal(turns["source"], source), pc.equal(turns["dimension"], dimension))
+    low, high = pc.quantile(turns.filter(mask)["value"], q=[0.05, 0.95]).to_pylist()
     return TurnScale(source, dimension, low, high, better(scores.signatures, source, dimension) == "lower")
 
 
@@ -130,10 +130,10 @@ def means_by_index(values: Floats, units: Units) -> list[IndexMean]:
     pooled = np.minimum(index, LAST)
     means = []
     for number in np.unique(pooled).tolist():
-        own = pooled == number
+        mask = pooled == number
         label = f"{number}+" if number == LAST and (index > LAST).any() else str(number)
-        mean = clustered_mean(values[own], units.clusters[own])
-        means.append(IndexMean(label, mean, int(np.isnan(values[own]).sum())))
+        mean = clustered_mean(values[mask], units.clusters[mask])
+        means.append(IndexMean(label, mean, int(np.isnan(values[mask]).sum())))
     return means
 
 
@@ -162,7 +162,7 @@ def clustered_difference(
     >>> round(gap.value, 3), gap.n
     (-1.667, 5)
     """
-    sides = [np.where(own, values, np.nan) for own in (here, ~here)]
+    sides = [np.where(mask, values, np.nan) for mask in (here, ~here)]
     if any(np.isnan(side).all() for side in sides):
         return Estimate.undefined("nothing to compare with", int((~np.isnan(values)).sum()))
     inside, outside = (mean_of(side, clusters) for side in sides)

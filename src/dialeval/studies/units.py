@@ -267,8 +267,8 @@ def _turns(rows: _NumberedRows) -> Units:
 
 def _by_dialogue(rows: _NumberedRows, column: int, aggregate: str) -> Part:
     """Return a column's dialogue scores, or its aggregated turn scores."""
-    own = rows.column == column
-    dialogue, turn, value = rows.dialogue[own], rows.turn[own], rows.value[own]
+    mask = rows.column == column
+    dialogue, turn, value = rows.dialogue[mask], rows.turn[mask], rows.value[mask]
     if (turn < 0).any():
         return dialogue[turn < 0], value[turn < 0]
     order = np.lexsort((turn, dialogue))
@@ -314,7 +314,7 @@ def named_columns(units: Units, columns: Sequence[Column], names: Sequence[str])
     labels = units.labels()
     aliases = {c: (c.source, labels[c], f"{c.source}/{c.dimension}") for c in columns}
     for name in names:
-        if not any(name in own for own in aliases.values()):
+        if not any(name in known_names for known_names in aliases.values()):
             raise UsageError(f"no source {name!r}; there are: {', '.join(labels[c] for c in columns)}")
     return list(dict.fromkeys(c for name in names for c in columns if name in aliases[c]))
 

@@ -251,7 +251,7 @@ def _dialogue_means(values: Mapping[Item, float]) -> dict[object, float]:
     values_of: dict[object, list[float]] = {}
     for (name, _), value in values.items():
         values_of.setdefault(name, []).append(value)
-    return {name: float(np.mean(own)) for name, own in values_of.items()}
+    return {name: float(np.mean(scores)) for name, scores in values_of.items()}
 
 
 def _check_comparable(
