@@ -155,7 +155,8 @@ def angles(
         close = np.linalg.norm(ends[1] - ends[2]) < 0.2
         drops = (0.0, 0.05, -0.09 if close else 0.05)
         for (x, y), colour, key, drop in zip(ends, (INK, BLUE, WARM), keys, drops, strict=True):
-            axes.text(1.08 * x, 1.1 * y + drop, key, color=colour, va="center", **_anchor(x))
+            side = "center" if abs(x) < 0.25 else "left" if x > 0 else "right"
+            axes.text(1.08 * x, 1.1 * y + drop, key, color=colour, va="center", ha=side)
         _arc(axes, 0.32, (90.0, at[1]), 0.5, f"{first:.0f}°", BLUE)
         _arc(axes, 0.54, (90.0, at[2]), 0.3 if same_side else 0.5, f"{second:.0f}°", WARM)
         if abs(at[1] - at[2]) > 25:
@@ -178,10 +179,6 @@ def drawn_apart(degrees: tuple[float, float, float]) -> float:
 def placeholders(names: Sequence[str]) -> dict[str, str]:
     """Return placeholders as wide as the names, so that matplotlib leaves room but parses no data."""
     return {f"§{index}".ljust(min(LONGEST, len(name)), "n"): name for index, name in enumerate(names)}
-
-
-def _anchor(x: float) -> dict[str, str]:
-    return {"ha": "center" if abs(x) < 0.25 else "left" if x > 0 else "right"}
 
 
 def _arc(axes: Any, reach: float, ends: tuple[float, float], share: float, text: str, colour: str) -> None:

@@ -61,7 +61,10 @@ def correlation_table(study: Study) -> Table | None:
         number("Group", lambda row: study.group(row.label) or undefined("undefined")),
         named("Source", lambda row: TableCell(row.label, small=direction(study, row)), strong=True),
         named(SYMBOLS[method], lambda row: bar_cell(row.of(method)), "bar"),
-        *(number(SYMBOLS[name], partial(_marked, name)) for name in METHODS),
+        *numbers(
+            [SYMBOLS[name] for name in METHODS],
+            lambda row, index: estimate_cell(row.of(METHODS[index]), marked=True),
+        ),
         number("n", "n"),
         number("Unscored", "n_unscored"),
         notes=(
@@ -79,10 +82,6 @@ def correlation_table(study: Study) -> Table | None:
         return table
     above = sum(_worth(study, row, method) > ceiling.value for row in study.correlations)
     return replace(table, rows=(*table.rows[:above], _ceiling_row(study, ceiling), *table.rows[above:]))
-
-
-def _marked(method: str, row: Correlation) -> TableCell:
-    return estimate_cell(row.of(method), marked=True)
 
 
 def _worth(study: Study, row: Correlation, method: str) -> float:
