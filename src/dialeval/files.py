@@ -1,10 +1,11 @@
-"""Reading and writing files so that a pulled plug leaves the old or the new, never a mix.
+"""Atomic writing and safe reading of files.
 
-Everything dialeval saves goes through `replacing` or `replacing_folder`: written beside its place,
-flushed to disk, then renamed. Everything it reads goes through `open_binary`, which sees through gzip.
+Everything dialeval saves goes through `replacing` or `replacing_folder`: written to a temporary file in the
+same folder, synced, then renamed, so that a crash leaves the old file or the new one. Everything it reads
+goes through `open_binary`, which decompresses gzip.
 
-A small file may ask for all memory: one line without end, or gzip that unpacks to a thousand times its size.
-So a record has a largest size (`max_record`) and what is packed a largest ratio of expansion (`max_ratio`).
+A small file may use up all memory: a line without end, or gzip that expands a thousandfold. So records have a
+maximum size (`max_record`) and compressed files a maximum ratio of expansion (`max_ratio`).
 """
 
 import contextlib
@@ -40,9 +41,9 @@ _ROWS_A_BYTE = 256  # of a Parquet file: ids alone take more, however alike they
 
 @contextlib.contextmanager
 def replacing(path: str | Path) -> Iterator[BinaryIO]:
-    """Open a binary file that takes the place of `path` only if the block ends well.
+    """Open a binary file that replaces `path` only if the block succeeds.
 
-    A pipe or a device (`/dev/stdout`) has no place to take: it is written as it is.
+    A pipe or a device (`/dev/stdout`) is written directly.
 
     >>> target = Path(tempfile.mkdtemp()) / "figures.txt"
     >>> with replacing(target) as file:
@@ -84,12 +85,11 @@ def replacing_path(path: str | Path) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def replacing_folder(path: str | Path, *, replace: bool = True) -> Iterator[Path]:
-    """Fill a new folder beside `path`; it takes the place of `path` only if the block ends well.
+    """Yield a new folder that replaces `path` only if the block succeeds.
 
     Args:
         path: The folder.
-        replace: Whether it may take the place of one that is there; else one that has appeared meanwhile
-            stays, and the new one is refused.
+        replace: Whether it may replace an existing one; if not, one that has appeared meanwhile is an error.
 
     >>> run = Path(tempfile.mkdtemp()) / "run"
     >>> with replacing_folder(run) as folder:
@@ -121,23 +121,23 @@ def replacing_folder(path: str | Path, *, replace: bool = True) -> Iterator[Path
 
 
 def _rename_folder(fresh: Path, path: Path) -> None:
-    """Give a folder its name, unless another one, with something in it, has got it meanwhile."""
+    """Rename a folder, unless a non-empty one of that name has appeared meanwhile."""
     try:
         fresh.rename(path)
     except OSError as error:
         if error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
             raise
-        what = "somebody else has written it meanwhile; it stays as it is"
-        raise DataError(what, file=path, fix="choose another name") from None
+        problem = "another process has written it meanwhile; it was not changed"
+        raise DataError(problem, file=path, fix="choose another name") from None
 
 
 @contextlib.contextmanager
 def held(part: Path, *, refuse: bool = False) -> Iterator[None]:
-    """Hold a part while it is written; the hold ends with its process, and what nobody holds is swept.
+    """Lock a temporary file while it is written; `sweep` removes those whose process has ended.
 
     Args:
-        part: A file or folder; where a system has no locks, nothing is held and nothing is swept.
-        refuse: Whether an error is raised if somebody else holds it.
+        part: A file or folder; on a system without locks nothing is locked and nothing is swept.
+        refuse: Whether to raise an error if another process holds the lock.
     """
     try:
         import fcntl
@@ -157,13 +157,13 @@ def held(part: Path, *, refuse: bool = False) -> Iterator[None]:
 
 
 def sweep(folder: Path, name: str = "", *, older: float = 0, below: bool = False) -> None:
-    """Remove what a kill left behind in a folder: what never got its name, and nobody holds.
+    """Remove unlocked temporary files and folders that a killed process left in a folder.
 
     Args:
-        folder: Where to look.
-        name: Only what was to get this name; by default any.
-        older: How many seconds nothing must have been written to it: a younger one may be about to be held.
-        below: Look into the folders below as well.
+        folder: The folder.
+        name: Only temporary files for this name; by default all.
+        older: Minimum age in seconds, because a younger one may not be locked yet.
+        below: Whether to include subfolders.
     """
     ending = re.compile((re.escape(f".{name[:100]}.") if name else r"\..+\.") + r"\w{8}\.part")
     for left in list(folder.rglob(".*.part") if below else folder.glob(".*.part")):
@@ -176,36 +176,36 @@ def sweep(folder: Path, name: str = "", *, older: float = 0, below: bool = False
 
 
 def _sweep_once(folder: Path) -> None:
-    """Sweep a folder before the first thing that this process writes there."""
+    """Sweep a folder before this process writes there for the first time."""
     if folder not in _swept:
         _swept.add(folder)
         sweep(folder, older=_SETTLED)
 
 
-def _exchange(one: Path, other: Path) -> None:
-    """Swap two folders in one step where the system can; elsewhere in two, with a moment between them."""
+def _exchange(first: Path, second: Path) -> None:
+    """Swap two folders, atomically if the system supports it."""
     import ctypes
 
     libc: Any = ctypes.CDLL(None) if os.name == "posix" else None
-    here, there = os.fsencode(one), os.fsencode(other)
+    first_path, second_path = os.fsencode(first), os.fsencode(second)
     if hasattr(libc, "renameat2"):  # Linux; AT_FDCWD is -100, RENAME_EXCHANGE is 2
-        failed = libc.renameat2(-100, here, -100, there, 2)
+        failed = libc.renameat2(-100, first_path, -100, second_path, 2)
     elif hasattr(libc, "renamex_np"):  # macOS; RENAME_SWAP is 2
-        failed = libc.renamex_np(here, there, 2)
+        failed = libc.renamex_np(first_path, second_path, 2)
     else:
         failed = -1
     if failed:
-        aside = one.with_suffix(".old")
-        other.rename(aside)
-        one.rename(other)
-        aside.rename(one)
+        aside = first.with_suffix(".old")
+        second.rename(aside)
+        first.rename(second)
+        aside.rename(first)
 
 
 @contextlib.contextmanager
 def appending(path: str | Path) -> Iterator[BinaryIO]:
-    r"""Open a file of lines to add to, alone; a line that a pulled plug left unfinished is cut off first.
+    r"""Open a file of lines for appending, locked; an incomplete last line of a crash is removed first.
 
-    What is written and flushed stays, whatever happens to the process. Who opens it second is refused.
+    What is written and flushed survives a crash. A second process that opens it gets an error.
 
     >>> journal = Path(tempfile.mkdtemp()) / "journal.jsonl"
     >>> _ = journal.write_bytes(b'{"a": 1}\n{"a": ')
@@ -234,33 +234,33 @@ def appending(path: str | Path) -> Iterator[BinaryIO]:
 
 @contextlib.contextmanager
 def locked(
-    path: Path, busy: str, what: Path | None = None, *, wait: Callable[[], None] | None = None
+    path: Path, busy: str, subject: Path | None = None, *, wait: Callable[[], None] | None = None
 ) -> Iterator[None]:
-    """Hold a lock file while the block runs; the lock ends with the process, also by a kill.
+    """Hold a lock file during the block; the lock ends with the process, even if it is killed.
 
-    The file stays where it is: to remove it would let two processes lock two files of one name. On a file
-    system without locks nothing is held.
+    The file is not removed, because then two processes could lock two files of the same name. On a file
+    system without locks nothing is locked.
 
     Args:
         path: The lock file.
-        busy: What to say if another process holds it.
-        what: What it is the lock of, to be named in the error; by default the lock file's folder.
-        wait: Called once if another process holds it; then it is waited for instead of refused.
+        busy: The error message if another process holds it.
+        subject: The locked file or folder, named in the error; by default the lock file's folder.
+        wait: Called once if another process holds it; then the lock is waited for.
 
     Raises:
         BusyError: Another process holds it.
     """
     from filelock import FileLock, Timeout
 
-    what = what or path.parent
-    with _readable_errors(what):
+    subject = subject or path.parent
+    with _readable_errors(subject):
         path.parent.mkdir(parents=True, exist_ok=True)
         lock = FileLock(path)
         try:
             lock.acquire(timeout=0)
         except Timeout:
             if wait is None:
-                raise BusyError(busy, file=what, fix="wait until that has ended") from None
+                raise BusyError(busy, file=subject, fix="wait until that has ended") from None
             wait()
             lock.acquire()
         except OSError as error:
@@ -283,15 +283,12 @@ def write_text(path: str | Path, text: str) -> None:
 
 
 def json_text(value: Any) -> str:
-    """Write a value as JSON for people: a line for each part, no escapes, never NaN."""
+    """Return a value as indented JSON, without escapes and without NaN."""
     return json.dumps(value, ensure_ascii=False, indent=1, allow_nan=False) + "\n"
 
 
 def open_binary(path: str | Path) -> BinaryIO:
-    """Open a file for reading, unpacking gzip by its first bytes; `-` is standard input.
-
-    An address (`s3://…`) is opened where it lies.
-    """
+    """Open a file or an address (`s3://…`) for reading, decompressing gzip; `-` is standard input."""
     if str(path) == "-":
         return _standard_input()
     with _readable_errors(Path(path)):
@@ -299,7 +296,7 @@ def open_binary(path: str | Path) -> BinaryIO:
 
 
 def open_packed(path: str | Path) -> BinaryIO:
-    """Open a file or an address for reading as it lies there, gzip or not."""
+    """Open a file or an address for reading without decompressing it."""
     if stores.is_address(path):
         return stores.open_address(str(path))
     path = Path(path)
@@ -315,7 +312,7 @@ def open_packed(path: str | Path) -> BinaryIO:
 
 
 def unpacked(file: BinaryIO) -> BinaryIO:
-    """See through gzip, if that is what the first bytes say; both are closed together."""
+    """Return a decompressing file if the first bytes are those of gzip; both are closed together."""
     if cast(Any, file).peek(2)[:2] != b"\x1f\x8b":  # a look that takes nothing away: it may be a pipe
         return file
     packed = _Packed(fileobj=cast(Any, _Counted(file)))
@@ -337,12 +334,12 @@ def open_parquet(file: BinaryIO, path: str | Path) -> Any:
     import pyarrow.parquet as pq
 
     opened = pq.ParquetFile(file, pre_buffer=False)
-    found = opened.metadata
-    rows = [found.row_group(number).num_rows for number in range(found.num_row_groups)]
+    metadata = opened.metadata
+    rows = [metadata.row_group(number).num_rows for number in range(metadata.num_row_groups)]
     most = max(_FEW_ROWS, _ROWS_A_BYTE * file.seek(0, os.SEEK_END))
-    if min(rows, default=0) < 0 or not sum(rows) == found.num_rows <= most:
+    if min(rows, default=0) < 0 or not sum(rows) == metadata.num_rows <= most:
         raise DataError("not a Parquet file: it claims other rows than it has", file=path)
-    check_expansion(path, file.tell(), sum(_unpacked_sizes(found)))
+    check_expansion(path, file.tell(), sum(_unpacked_sizes(metadata)))
     return opened
 
 
@@ -357,8 +354,8 @@ def parquet_batches(opened: Any, row_groups: list[int]) -> Iterator[Any]:
     yield from opened.iter_batches(batch_size=rows, use_threads=False, row_groups=row_groups)
 
 
-def _unpacked_sizes(found: Any) -> list[int]:
-    return [max(0, found.row_group(number).total_byte_size) for number in range(found.num_row_groups)]
+def _unpacked_sizes(metadata: Any) -> list[int]:
+    return [max(0, metadata.row_group(number).total_byte_size) for number in range(metadata.num_row_groups)]
 
 
 def _standard_input() -> BinaryIO:
@@ -508,13 +505,13 @@ def fetch(address: str, path: str | Path, expected: str, *, limit: int = 1 << 31
 
 
 def is_full(error: OSError) -> bool:
-    """Whether a disk took no more: it is full, read-only or broken, or the file is larger than allowed."""
+    """Return whether a write failed: the disk is full, read-only or broken, or the file too large."""
     return error.errno in _FULL
 
 
 @contextlib.contextmanager
 def _full_disk(path: Path) -> Iterator[None]:
-    """Turn the complaint of a disk that takes no more into an error; others are not about this path."""
+    """Raise a `DataError` for a failed write; other errors are not about this path."""
     try:
         yield
     except OSError as error:
@@ -569,5 +566,5 @@ def _sync_folder(folder: Path) -> None:
 
 
 def is_terminal(stream: IO[str]) -> bool:
-    """Whether a person is looking: progress and colour are for terminals only."""
+    """Return whether a stream is a terminal, for progress and colour."""
     return hasattr(stream, "isatty") and stream.isatty()

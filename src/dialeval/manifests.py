@@ -1,9 +1,9 @@
-"""Files on record: each with its size and SHA-256 in a manifest, and checked against it when it is opened.
+"""Manifests: size and SHA-256 of files, verified when they are opened.
 
-An index, an artefact, a checkpoint, a run folder and the parts of a batch are all kept in this way. Files
-are written first (see `files`), the manifest that names them last, so that what a manifest names is whole.
-Opening compares every file with its record: a missing file, a flipped bit or a stranger's file is found, and
-named, before anything is computed with it. A file is hashed once in a process, unless it has changed since.
+An index, an artefact, a checkpoint, a run folder and the parts of a batch have manifests. Files are written
+first (see `files`), the manifest last, so that files in a manifest are complete. Opening verifies every file:
+a missing file, a flipped bit or an unexpected file is found before anything is computed with it. A file is
+hashed once per process, unless it has changed since.
 """
 
 import hashlib
@@ -23,7 +23,7 @@ from dialeval.files import locked, replacing, write_text
 
 SUMS = "SHA256SUMS"
 PLAIN_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,126}[A-Za-z0-9_-])?")
-"""Names that mean the same on every system: no folder, no hidden file, no blank, no control character."""
+"""Portable file names: no folder, no hidden file, no blank, no control character."""
 
 _SUM = re.compile(r"([0-9a-f]{64})  (.+)")
 _MOST_SUMS = 1_000_000  # bytes of a list of hashes
@@ -35,7 +35,7 @@ _hashes: dict[tuple[str | int, ...], str] = {}
 
 
 class FileRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A file as it was when it was written.
+    """Size and SHA-256 of a file when it was written.
 
     >>> FileRecord.of(b"42").sha256[:12]
     '73475cb40a56'
@@ -46,7 +46,7 @@ class FileRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @classmethod
     def of(cls, content: bytes | Path) -> "FileRecord":
-        """Record some bytes, or a file as it is now."""
+        """Return the record of some bytes, or of a file as it is now."""
         if isinstance(content, bytes):
             return cls(len(content), hashlib.sha256(content).hexdigest())
         with open_regular(content) as file:
@@ -54,7 +54,7 @@ class FileRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def check_file(path: Path, record: FileRecord, *, fix: str | None = None, trust: bool = False) -> None:
-    """Refuse a file that is not, byte for byte, as it was recorded.
+    """Refuse a file that differs from its record.
 
     Args:
         path: A plain file; a link in its place is refused, wherever it leads.
@@ -81,9 +81,9 @@ def hash_file(path: Path) -> str:
     A version of a file is known by its path, inode, size and times.
     """
     with open_regular(path) as file:
-        found = os.fstat(file.fileno())
-        times = (found.st_mtime_ns, found.st_ctime_ns)
-        version = (os.path.abspath(path), found.st_dev, found.st_ino, found.st_size, *times)  # noqa: PTH100
+        status = os.fstat(file.fileno())
+        times = (status.st_mtime_ns, status.st_ctime_ns)
+        version = (os.path.abspath(path), status.st_dev, status.st_ino, status.st_size, *times)  # noqa: PTH100
         if version in _hashes:
             return _hashes[version]
         try:
@@ -98,23 +98,23 @@ def hash_file(path: Path) -> str:
 # --- folders with a list of hashes --------------------------------------------------------------------------
 
 
-def write_sums(folder: Path, known: Mapping[str, str] | None = None) -> None:
+def write_sums(folder: Path, known_sums: Mapping[str, str] | None = None) -> None:
     """List every file of a folder in its SHA256SUMS, as `sha256sum` does; the last file to be written.
 
     What is `known` of large files, hashed while they were written, is not computed again.
     """
-    sums = dict(known or {})
+    sums = dict(known_sums or {})
     sums |= {name: FileRecord.of(folder / name).sha256 for name in list_regular(folder) if name not in sums}
     write_text(folder / SUMS, sums_text(sums))
 
 
 def sums_text(sums: Mapping[str, str]) -> str:
-    """Return what SHA256SUMS says of some files."""
+    """Return the sums of some files in SHA256SUMS."""
     return "".join(f"{sum_}  {name}\n" for name, sum_ in sorted(sums.items()))
 
 
 def check_sums(folder: Path, *, fix: str | None = None) -> dict[str, str]:
-    """Hold a folder against its SHA256SUMS and return it: nothing missing, nothing more, nothing changed.
+    """Verify a folder by its SHA256SUMS and return it: no file missing, unexpected or changed.
 
     Raises:
         DataError: Names the file that is not as it was written.
@@ -131,10 +131,10 @@ def check_sums(folder: Path, *, fix: str | None = None) -> dict[str, str]:
 
 def _check_sums(folder: Path, fix: str | None) -> dict[str, str]:
     sums = read_sums(folder / SUMS)
-    held = list_regular(folder)
-    for name in sorted(sums.keys() - held.keys()):
+    present = list_regular(folder)
+    for name in sorted(sums.keys() - present.keys()):
         raise DataError(f"is missing, though {SUMS} lists it", file=folder / name, fix=fix)
-    for name in sorted(held.keys() - sums.keys() - {SUMS}):
+    for name in sorted(present.keys() - sums.keys() - {SUMS}):
         raise DataError(f"is not listed in {SUMS}", file=shown(folder, name), fix="remove it")
     for name, expected in sums.items():
         if hash_file(folder / name) != expected:
@@ -143,7 +143,7 @@ def _check_sums(folder: Path, fix: str | None) -> dict[str, str]:
 
 
 def read_sums(path: Path) -> dict[str, str]:
-    """Read what `sha256sum` wrote: the SHA-256 of each file by its name, which is a plain one."""
+    """Read a SHA256SUMS file: the SHA-256 of each file by its plain name."""
     sums: dict[str, str] = {}
     for number, (sum_, name) in enumerate(_sum_lines(path), 1):
         if name in sums:
@@ -153,20 +153,20 @@ def read_sums(path: Path) -> dict[str, str]:
 
 
 def _sum_lines(path: Path) -> list[tuple[str, str]]:
-    """Read sums and names, in one way only, so that no changed byte goes unnoticed."""
+    """Parse sums and names strictly, so that no changed byte goes unnoticed."""
     with open_regular(path) as file:
         text = file.read(_MOST_SUMS + 1).decode("latin-1")
     if len(text) > _MOST_SUMS:
         raise DataError(f"more than {_MOST_SUMS} bytes, too many for this file", file=path)
     if not text.endswith("\n"):
         raise DataError("the last line is cut off", file=path)
-    found = []
+    lines = []
     for number, line in enumerate(text[:-1].split("\n"), 1):
         match = _SUM.fullmatch(line)
         if match is None or not PLAIN_NAME.fullmatch(match[2]) or match[2] == path.name:
             raise DataError("not a SHA-256, two spaces and the plain name of a file", file=path, line=number)
-        found.append((match[1], match[2]))
-    return found
+        lines.append((match[1], match[2]))
+    return lines
 
 
 # --- folders that files are added to ------------------------------------------------------------------------
@@ -186,16 +186,16 @@ def check_listed(folder: Path, name: str, *, fix: str | None = None) -> Path:
         _LOOKS
     ):  # another process may have replaced the file between a look at the list and one at it
         sums = _listed(folder).get(name)
-        found = hash_file(path) if os.path.lexists(path) else _NOTHING
-        if sums is None or found in sums:
+        digest = hash_file(path) if os.path.lexists(path) else _NOTHING
+        if sums is None or digest in sums:
             return path
-    if found == _NOTHING:
+    if digest == _NOTHING:
         raise DataError(f"is missing, though {SUMS} lists it", file=path, fix=fix)
     raise DataError(f"does not match {SUMS}: changed or damaged", file=path, fix=fix)
 
 
 def write_listed(folder: Path, contents: Mapping[str, bytes | None]) -> None:
-    """Replace files of a folder and their sums in its list, or remove those of None; a kill breaks neither.
+    """Replace files of a folder and their sums, or remove those of None; safe against being killed.
 
     Meanwhile the list has both, the old sum of each file and the new one. Two processes take turns.
     """
@@ -205,29 +205,29 @@ def write_listed(folder: Path, contents: Mapping[str, bytes | None]) -> None:
 
 def _write_listed(folder: Path, contents: Mapping[str, bytes | None]) -> None:
     before = _listed(folder)
-    after = {name: {hashlib.sha256(made or b"").hexdigest()} for name, made in contents.items()}
+    after = {name: {hashlib.sha256(content or b"").hexdigest()} for name, content in contents.items()}
     both = {name: before.get(name, {_NOTHING}) | sums for name, sums in after.items()}
     _write_list(folder, before | both)
-    for name, made in contents.items():
-        if made is None:
+    for name, content in contents.items():
+        if content is None:
             (folder / name).unlink(missing_ok=True)
         else:
             with replacing(folder / name) as file:
-                file.write(made)
-    gone = {name for name, made in contents.items() if made is None}
+                file.write(content)
+    gone = {name for name, content in contents.items() if content is None}
     _write_list(folder, {name: sums for name, sums in (before | after).items() if name not in gone})
 
 
 def _listed(folder: Path) -> dict[str, set[str]]:
-    """Return the sums that a file may have, by its name; nothing where there is no list."""
-    found: dict[str, set[str]] = {}
+    """Return the sums that each file may have, by name; empty without a list."""
+    listed: dict[str, set[str]] = {}
     for sum_, name in _sum_lines(folder / SUMS) if (folder / SUMS).is_file() else ():
-        found.setdefault(name, set()).add(sum_)
-    return found
+        listed.setdefault(name, set()).add(sum_)
+    return listed
 
 
 def _write_list(folder: Path, listed: Mapping[str, set[str]]) -> None:
-    lines = [f"{one}  {name}\n" for name, sums in sorted(listed.items()) for one in sorted(sums)]
+    lines = [f"{digest}  {name}\n" for name, sums in sorted(listed.items()) for digest in sorted(sums)]
     write_text(folder / SUMS, "".join(lines))
 
 
@@ -259,7 +259,7 @@ def list_regular(folder: Path) -> dict[str, int]:
     Raises:
         DataError: Something in it is a link, a folder or a special file; names it.
     """
-    found = {}
+    regular = {}
     try:
         with os.scandir(folder) as entries:
             for entry in entries:
@@ -267,14 +267,14 @@ def list_regular(folder: Path) -> dict[str, int]:
                     continue
                 state = entry.stat(follow_symlinks=False)
                 if not stat.S_ISREG(state.st_mode):
-                    what = "link" if entry.is_symlink() else "folder" if entry.is_dir() else "special file"
-                    raise DataError(f"this is a {what}, not a plain file", file=shown(folder, entry.name))
-                found[entry.name] = state.st_size
-                if len(found) > _MOST_FILES:
+                    kind = "link" if entry.is_symlink() else "folder" if entry.is_dir() else "special file"
+                    raise DataError(f"this is a {kind}, not a plain file", file=shown(folder, entry.name))
+                regular[entry.name] = state.st_size
+                if len(regular) > _MOST_FILES:
                     raise DataError(f"more than {_MOST_FILES} files", file=folder)
     except OSError as error:
         raise DataError(f"no folder that can be read: {error.strerror}", file=folder) from None
-    return found
+    return regular
 
 
 def shown(folder: Path, name: str) -> str:

@@ -26,13 +26,13 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-def plugins(kind: str, own: Iterable[str] = ()) -> "dict[str, EntryPoint]":
+def plugins(kind: str, ours: Iterable[str] = ()) -> "dict[str, EntryPoint]":
     """Return the entry points of one kind by their names, without those whose names are our own.
 
     >>> plugins("no-such-kind")
     {}
     """
-    taken = frozenset(own)
+    taken = frozenset(ours)
     return {name: point for name, point in _points(kind, tuple(sys.path)).items() if name not in taken}
 
 
@@ -46,14 +46,14 @@ def _points(kind: str, _path: tuple[str, ...]) -> "dict[str, EntryPoint]":
 def load_plugin(point: "EntryPoint", expected: type[T]) -> T:
     """Import what an entry point names; what cannot be used is an error that names it and its package."""
     package = point.dist.name if point.dist else "a package"
-    what = f"the {point.group.removeprefix('dialeval.').removesuffix('s')} {point.name!r} is {point.value}"
+    subject = f"the {point.group.removeprefix('dialeval.').removesuffix('s')} {point.name!r} is {point.value}"
     fix = f"it is of {package}: mend that, or uninstall it"
     try:
-        found: Any = point.load()
+        loaded: Any = point.load()
     except Exception as error:  # whatever somebody's module does when it is imported
-        raise UsageError(f"{what}, which fails: {error} ({fix})") from None
-    if not isinstance(found, expected):
-        raise UsageError(f"{what}, which is no {expected.__name__} ({fix})")
-    if getattr(found, "name", point.name) != point.name and expected.__module__.startswith("dialeval."):
-        raise UsageError(f"{what}, which calls itself {found.name!r} ({fix})")  # type: ignore[attr-defined]
-    return found
+        raise UsageError(f"{subject}, which fails: {error} ({fix})") from None
+    if not isinstance(loaded, expected):
+        raise UsageError(f"{subject}, which is no {expected.__name__} ({fix})")
+    if getattr(loaded, "name", point.name) != point.name and expected.__module__.startswith("dialeval."):
+        raise UsageError(f"{subject}, which calls itself {loaded.name!r} ({fix})")  # type: ignore[attr-defined]
+    return loaded

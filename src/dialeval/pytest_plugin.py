@@ -24,9 +24,9 @@ ScoreRun = Callable[..., Run]
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add `--dialeval-released` and `dialeval_released`."""
-    what = "run folder or table of scores that new runs are held against (dialeval)"
-    parser.getgroup("dialeval").addoption("--dialeval-released", metavar="FOLDER", help=what)
-    parser.addini("dialeval_released", what, type="string")
+    help_text = "run folder or table of scores that new runs are compared with (dialeval)"
+    parser.getgroup("dialeval").addoption("--dialeval-released", metavar="FOLDER", help=help_text)
+    parser.addini("dialeval_released", help_text, type="string")
 
 
 @pytest.fixture(scope="session")

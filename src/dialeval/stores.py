@@ -1,4 +1,4 @@
-"""Files that lie elsewhere: `s3://`, `gs://`, `hdfs://` and other addresses, through pyarrow's filesystems.
+"""Files in object stores: `s3://`, `gs://`, `hdfs://` and other addresses, through pyarrow's filesystems.
 
 What an address needs beside its path stands in its query (`?endpoint_override=…&scheme=http&region=…`) or in
 the environment (`AWS_ENDPOINT_URL`, `AWS_REGION`, keys), as pyarrow and the tools of the store read them.
@@ -17,7 +17,7 @@ _BUFFER = 1 << 20
 
 
 def is_address(path: object) -> bool:
-    """Whether a path is an address of a store rather than a name on this machine.
+    """Return whether a path is an address of a store rather than a local path.
 
     >>> is_address("s3://logs/may.jsonl"), is_address("logs/may.jsonl")
     (True, False)
@@ -26,7 +26,7 @@ def is_address(path: object) -> bool:
 
 
 def joined(address: str, name: str) -> str:
-    """Return the address of something below an address; its query stays where it was, at the end.
+    """Return an address below another one; the query stays at the end.
 
     >>> joined("s3://logs/out/?scheme=http", "scores/part.parquet")
     's3://logs/out/scores/part.parquet?scheme=http'
@@ -36,14 +36,14 @@ def joined(address: str, name: str) -> str:
 
 
 def open_address(address: str) -> BinaryIO:
-    """Open a file of a store for reading, anywhere in it."""
+    """Open a file of a store for reading with seeking."""
     with _readable_errors(address):
         system, path = _located(address)
         return cast(BinaryIO, io.BufferedReader(system.open_input_file(path), _BUFFER))
 
 
 def read_bytes(address: str) -> bytes | None:
-    """Return all of a file, or None if there is none."""
+    """Return the content of a file, or None if it does not exist."""
     with _readable_errors(address):
         system, path = _located(address)
         try:
@@ -54,7 +54,7 @@ def read_bytes(address: str) -> bytes | None:
 
 
 def write_bytes(address: str, data: bytes) -> None:
-    """Write a file of a store: it is seen when all of it has arrived, and not before."""
+    """Write a file of a store, which becomes visible when it is complete."""
     with _readable_errors(address):
         system, path = _located(address)
         if system.type_name in ("local", "hdfs"):  # other stores have no folders to make
@@ -64,7 +64,7 @@ def write_bytes(address: str, data: bytes) -> None:
 
 
 def remove(address: str) -> None:
-    """Remove a file if it is there."""
+    """Remove a file if it exists."""
     with _readable_errors(address):
         system, path = _located(address)
         with contextlib.suppress(FileNotFoundError):
@@ -72,18 +72,20 @@ def remove(address: str) -> None:
 
 
 def sizes_below(address: str) -> dict[str, int]:
-    """Return the files below a folder, by the rest of their name, with sizes; a file itself is `""`."""
+    """Return the sizes of the files below a folder, by relative path; a file itself is `""`."""
     from pyarrow import fs
 
     with _readable_errors(address):
         system, path = _located(address)
         path = path.rstrip("/")
-        found = system.get_file_info(path)
-        if found.type == fs.FileType.File:
-            return {"": found.size}
+        info = system.get_file_info(path)
+        if info.type == fs.FileType.File:
+            return {"": info.size}
         below = system.get_file_info(fs.FileSelector(path, recursive=True, allow_not_found=True))
-        files = [one for one in below if one.type == fs.FileType.File]
-        return {one.path[len(path) + 1 :]: one.size for one in sorted(files, key=lambda one: one.path)}
+        files = [entry for entry in below if entry.type == fs.FileType.File]
+        return {
+            entry.path[len(path) + 1 :]: entry.size for entry in sorted(files, key=lambda entry: entry.path)
+        }
 
 
 def _located(address: str) -> tuple[Any, str]:

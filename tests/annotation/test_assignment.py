@@ -38,8 +38,8 @@ def test_order_is_random_reproducible_and_the_raters_own() -> None:
     assert orders["ann"] == order_for("ann", range(50)) != orders["bob"]
     assert sorted(orders["ann"]) == list(range(50))
     assert order_for("ann", range(50), seed=1) != orders["ann"]
-    swapped = sum(is_swapped("ann", item) for item in range(1000))
-    assert 430 < swapped < 570
+    swap_sides = sum(is_swapped("ann", item) for item in range(1000))
+    assert 430 < swap_sides < 570
 
 
 def seats(study: AnnotationProject) -> dict[str, list[int]]:
@@ -111,7 +111,7 @@ def test_further_rounds_until_a_majority(tmp_path: Path) -> None:
     assert len(third) == 1
     answer_all(study, third[0], {"act": "question"})
     assert all(act.current(study, rater) is None for rater in "abcde")
-    rounds = [one.round for one in snapshot(study).given]
+    rounds = [one.round for one in snapshot(study).rater_answers]
     assert sorted(rounds) == [1, 1, 1, 2, 3]
     study.close()
 

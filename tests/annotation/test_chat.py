@@ -155,7 +155,7 @@ def test_who_may_do_what(server: Server, tmp_path: Path) -> None:
 def test_what_a_folder_and_a_scheme_must_be(tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "thesis.txt").write_text("mine")
-    with pytest.raises(UsageError, match="holds something else"):
+    with pytest.raises(UsageError, match="is not a folder of conversations"):
         ChatFolder(tmp_path / "other", ["ann"])
     with pytest.raises(UsageError, match="rated as a whole"):
         ChatFolder(tmp_path / "a", ["ann"], "turn-quality")
@@ -227,5 +227,5 @@ def test_every_reply_is_rated_as_well_as_the_whole(server: Server, tmp_path: Pat
     for wrong in ("dialogue", "coherence", "wizard"):
         with pytest.raises(UsageError, match=rf"--reply-scheme {wrong}: replies are rated as they come"):
             ChatFolder(tmp_path / "x", ["ann"], reply_scheme=wrong)
-    with pytest.raises(UsageError, match="was begun with other questions"):
+    with pytest.raises(UsageError, match="was created with other questions"):
         ChatFolder(folder, ["ann"], reply_scheme="appropriateness")

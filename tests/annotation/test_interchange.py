@@ -114,10 +114,13 @@ def test_what_label_studio_makes_itself(tmp_path: Path) -> None:
         ("[1]", "neither"),
         ('[{"data": {}, "annotations": [{"result": []}]}]', "neither"),
         ('[{"data": {"item": "item-99"}, "annotations": [{"completed_by": 1, "result": []}]}]', "no item"),
-        ('[{"data": {"item": "item-0"}, "annotations": [{"completed_by": 1, "result": []}]}]', "not a whole"),
+        (
+            '[{"data": {"item": "item-0"}, "annotations": [{"completed_by": 1, "result": []}]}]',
+            "not a complete",
+        ),
         (
             '{"user_id": "a", "instance_id": "item-0", "label_annotations": {"turn-quality": {"x": "1"}}}',
-            "is no answer",
+            "is not an answer",
         ),
     ],
 )

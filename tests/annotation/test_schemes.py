@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from dialeval.annotation import parse_scheme, read_scheme, scheme_names
-from dialeval.annotation.answers import agrees, fields_of, is_asked, parse, swapped
+from dialeval.annotation.answers import agrees, fields_of, is_asked, parse, swap_sides
 from dialeval.annotation.items import filled_meta, item_view
 from dialeval.annotation.pages import keys_of
 from dialeval.annotation.project import create
@@ -108,7 +108,7 @@ def test_what_is_no_answer_is_not_taken(given: list[str]) -> None:
 def test_marks() -> None:
     scheme = read_scheme("wizard")
     assert parse(scheme, {"q0": ["2", "0", "99"]}, candidates=3) == ({"replies": [0, 2]}, {})
-    assert parse(scheme, {}, candidates=3)[1] == {0: "Mark at least one, or say that none fits."}
+    assert parse(scheme, {}, candidates=3)[1] == {0: "Mark at least one, or choose that none fits."}
     assert parse(scheme, {"q0.none": ["1"]}, candidates=3) == ({"replies": []}, {})
     assert fields_of(scheme, {"replies": []}) == {"q0": [], "q0.none": ["1"]}
 
@@ -124,8 +124,8 @@ def test_a_preference_turned_twice_is_as_before() -> None:
     scheme = read_scheme("pairwise")
     for value in ("first", "second", "tie"):
         answers = {"preference": value}
-        assert swapped(scheme, swapped(scheme, answers)) == answers
-    assert swapped(scheme, {"preference": "tie"}) == {"preference": "tie"}
+        assert swap_sides(scheme, swap_sides(scheme, answers)) == answers
+    assert swap_sides(scheme, {"preference": "tie"}) == {"preference": "tie"}
 
 
 def test_every_option_has_a_key_of_its_own() -> None:

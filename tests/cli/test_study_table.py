@@ -34,7 +34,7 @@ def test_classes_are_printed_with_their_line(capsys: pytest.CaptureFixture[str])
     tables = [part.splitlines() for part in capsys.readouterr().out.strip().split("\n\n")]
     assert [table[0] for table in tables] == [
         "# Classes of human / overall",
-        "# AUC: how well a score tells labels of human / overall apart",
+        "# AUC: how well a score separates labels of human / overall",
         "# Where to draw the line: human / overall, ≥ 1",
         "# Scores of the units of each label of human / overall",
     ]

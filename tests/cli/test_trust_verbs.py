@@ -74,7 +74,7 @@ def test_stress_drift_and_repeats_need_no_labels(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("labels", "said"),
     [
-        ("d1,human:x,overall,3", "1 label of 'overall': nothing can be said from it"),
+        ("d1,human:x,overall,3", "only 1 label of 'overall': nothing can be estimated"),
         ("\n".join(f"d{i},human:x,overall,3" for i in range(30)), "all 30 labels of 'overall' are 3"),
         ("\n".join(f"x{i},human:x,overall,{i % 5}" for i in range(30)), "none of the 30 labelled units"),
         (
@@ -160,7 +160,7 @@ def test_pairs_that_cannot_be_read(folder: Path) -> None:
     (folder / "odd.csv").write_text("left,right,said\na,b,left")
     assert "the file has: left, right, said" in here("pairs", "odd.csv", cwd=folder, code=1).stderr
     (folder / "all.csv").write_text("first,second,winner\n" + "a,b,first\n" * 5)
-    assert "no bound" in here("pairs", "all.csv", cwd=folder, code=2).stderr
+    assert "unbounded" in here("pairs", "all.csv", cwd=folder, code=2).stderr
 
 
 def test_repeats_by_meta_field_and_by_id(folder: Path) -> None:

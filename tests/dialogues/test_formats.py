@@ -134,7 +134,7 @@ def test_a_column_that_stands_there_twice_is_refused(tmp_path: Path) -> None:
         pa.Table.from_arrays(cells, ["dialogue_id", "speaker", "text", "text"]), tmp_path / "x.parquet"
     )
     for name, line in (("x.csv", ":1"), ("x.tsv", ":1"), ("x.parquet", "")):
-        with pytest.raises(DataError, match=f"{name}{line}: text: this column stands there twice"):
+        with pytest.raises(DataError, match=f"{name}{line}: text: duplicate column"):
             list(read(tmp_path / name))
 
 

@@ -136,7 +136,7 @@ def test_a_comparison_of_hostile_versions_is_text(browser: Any, tmp_path: Path, 
             Dialogue(t, tuple(Turn(t if n % 2 else "user", f"{t} {n} {k}") for n in range(4)))
             for t in payloads
         ]
-        versions.append(rereading.said(payloads[k], Scores.of(rows), chats, {}))
+        versions.append(rereading.ScoredVersion(payloads[k], Scores.of(rows), chats, {}))
     found = compare({one.name: one.scores for one in versions}, resamples=99)
     scale, turns = rereading.turns_to_read(versions)
     path = tmp_path / "comparison.html"

@@ -199,7 +199,7 @@ def test_one_report_over_all_systems_with_both_figures(folder: Path) -> None:
         assert system in page
     for piece in (
         "Lines fitted to the ratings",
-        "Equal scores are drawn a little apart",  # figure 3
+        "Equal scores are jittered",  # figure 3
         "Systems by weak-agreement and rating",  # figure 4
         "Systems by voted and rating",
     ):

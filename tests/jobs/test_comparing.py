@@ -175,7 +175,8 @@ def test_faults_of_a_metric_are_columns_and_chips() -> None:
         "rules/stuck-loop": "worse",
     }
     said = [
-        rereading.said(name, scores, chats, {}) for name, (chats, scores) in zip("ab", sides, strict=True)
+        rereading.ScoredVersion(name, scores, chats, {})
+        for name, (chats, scores) in zip("ab", sides, strict=True)
     ]
     scale, turns = rereading.turns_to_read(said)
     assert scale is not None and scale.source == "quality"

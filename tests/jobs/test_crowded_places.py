@@ -73,7 +73,7 @@ def test_of_many_writers_one_writes(place: Path) -> None:
             score_to(chats(), ["length"], place / "new", name=str(number))
             said.append(number)
         except (DataError, UsageError) as error:
-            assert "somebody else has written it meanwhile" in str(error) or "exists" in str(error)
+            assert "another process has written it meanwhile" in str(error) or "exists" in str(error)
 
     threads = [threading.Thread(target=score, args=(number,)) for number in range(8)]
     for thread in threads:
@@ -86,7 +86,7 @@ def test_of_many_writers_one_writes(place: Path) -> None:
 
 def test_what_appeared_meanwhile_stays(tmp_path: Path) -> None:
     with (
-        pytest.raises(DataError, match="somebody else has written it meanwhile"),
+        pytest.raises(DataError, match="another process has written it meanwhile"),
         files.replacing_folder(tmp_path / "new", replace=False) as folder,
     ):
         (folder / "mine").touch()

@@ -109,7 +109,7 @@ def test_a_study_of_another_version_is_made_again(folder: Path) -> None:
     older = {**json.loads(path.read_text()), "version": "study.v1"}
     write_listed(path.parent, {path.name: json.dumps(older).encode()})
     with pytest.raises(
-        DataError, match=r"study.json: version: made by another version.*run dialeval study again"
+        DataError, match=r"study.json: version: written by another version.*run dialeval study again"
     ):
         report_run(folder / "run-a")
     assert "run dialeval study again" in here("report", "run-a", cwd=folder, code=1).stderr

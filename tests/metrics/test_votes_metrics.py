@@ -144,7 +144,7 @@ def test_wizards_who_choose_acts(tmp_path: Path) -> None:
         assert [row.value for row in weak] == [5.0 if number else 1.0]
     with pytest.raises(UsageError, match=r"wizards chose acts here, not utterances: match=act"):
         counted(path, "Hm.")
-    with pytest.raises(DataError, match="wizards chose acts here, so there is nothing to say"):
+    with pytest.raises(DataError, match="these votes are for acts, not for utterances"):
         system(f"wizard-max-voted:votes={path}")
 
 

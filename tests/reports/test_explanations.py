@@ -182,13 +182,13 @@ def test_the_ends_of_a_long_stream_are_chosen() -> None:
     made = section.explain(iter(found), scores)
     shown = made.sources[0].shown
     worth = sorted(values)
-    assert [reason.found.value for reason in shown] == worth[:3] + worth[-3:]
+    assert [reason.explanation.value for reason in shown] == worth[:3] + worth[-3:]
     assert [reason.rank for reason in shown][::5] == [
         "among the worst: rank 500 of 500",
         "among the best: rank 1 of 500",
     ]
     assert (made.sources[0].explained, made.sources[0].unscored) == (501, 1)
-    assert shown[0].system == f"bot-{int(shown[0].found.dialogue_id[1:]) % 2}"
+    assert shown[0].system == f"bot-{int(shown[0].explanation.dialogue_id[1:]) % 2}"
 
 
 def test_no_system_is_named_where_several_answered() -> None:
@@ -205,7 +205,7 @@ def test_no_system_is_named_where_several_answered() -> None:
 def test_which_end_is_worst(way: str, first: float, words: str) -> None:
     found, scores = scored([number / 10 for number in range(10)], way)
     shown = section.explain(found, scores).sources[0].shown
-    assert shown[0].found.value == first
+    assert shown[0].explanation.value == first
     assert words in shown[0].rank and "rank 10 of 10" in shown[0].rank
     assert [reason.good for reason in shown] == [False] * 3 + [True] * 3
 

@@ -160,8 +160,8 @@ def test_nothing_in_it(ending: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("a.csv", b"conversation,score\nd1,4,5\n", "a.csv:2: as many cells"),
-        ("a.csv", b"conversation,score\nd1\n", "a.csv:2: as many cells"),
+        ("a.csv", b"conversation,score\nd1,4,5\n", "a.csv:2: not as many cells"),
+        ("a.csv", b"conversation,score\nd1\n", "a.csv:2: not as many cells"),
         ("a.csv", b'conversation,score\n"d1,4\n', "a.csv:2: not CSV"),
         ("a.csv", "conversation,score\ncaf\u00e9,4\n".encode("latin-1"), "a.csv: cannot be read as UTF-8"),
         (
@@ -251,7 +251,7 @@ def test_two_signatures_for_one_source_in_one_file(tmp_path: Path) -> None:
 
 def test_a_column_that_stands_there_twice_is_refused(tmp_path: Path) -> None:
     (tmp_path / "x.csv").write_text("id,score,score\na,1,2\n")
-    with pytest.raises(DataError, match=r"x\.csv:1: score: this column stands there twice"):
+    with pytest.raises(DataError, match=r"x\.csv:1: score: duplicate column"):
         read_columns(tmp_path / "x.csv", ColumnMap("id", "score"))
 
 

@@ -156,7 +156,16 @@ def use_project(place: Path) -> object:
             log = [tuple(row) for row in db.execute("SELECT * FROM log ORDER BY number")]
             seats = [tuple(row) for row in db.execute("SELECT * FROM seats ORDER BY item, rater")]
         made = [rendered(seen, name) for name in exports_of(project.scheme) if not name.endswith("parquet")]
-        return [*made, seen.given, seen.wanted, seen.people, project.people(), overlaps(project), log, seats]
+        return [
+            *made,
+            seen.rater_answers,
+            seen.wanted,
+            seen.people,
+            project.people(),
+            overlaps(project),
+            log,
+            seats,
+        ]
     finally:
         project.close()
 

@@ -133,8 +133,8 @@ def test_a_dialogue_is_never_on_both_sides():
         ([], [], None, "no values"),
         ([1, 1, 1, 1], [0, 1, 0, 1], None, "constant"),
         ([1, 2, 3, 4], [1, 1, 1, 1], None, "one class"),
-        ([1, 2, 3, 4], [0, 0, 1, 1], [7, 7, 7, 7], "one dialogue: none to measure on"),
-        ([1, 2], [0, 1], None, "one class in the dialogues without it"),
+        ([1, 2, 3, 4], [0, 0, 1, 1], [7, 7, 7, 7], "one dialogue: none held out"),
+        ([1, 2], [0, 1], None, "one class in the held-out dialogues"),
     ],
 )
 def test_a_line_that_cannot_be_judged_says_why(scores, labels, dialogues, reason):

@@ -72,8 +72,8 @@ def test_ranking_counts_and_rates() -> None:
 @pytest.mark.parametrize(
     ("first", "second", "outcome", "said"),
     [
-        (["a", "c"], ["b", "d"], [1, 0], "never met"),
-        (["a", "a"], ["b", "b"], [1, 1], "no bound"),
+        (["a", "c"], ["b", "d"], [1, 0], "never compared"),
+        (["a", "a"], ["b", "b"], [1, 1], "unbounded"),
         (["a"], ["a"], [1], "with itself"),
         (["a"], ["b"], [3], "an outcome is"),
         ([], [], [], "an outcome is"),

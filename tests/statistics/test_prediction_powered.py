@@ -103,7 +103,7 @@ def test_corrected_rate_by_hand() -> None:
     ("labels", "verdicts", "reason"),
     [
         ([1] * 9 + [None], [1] * 10, "only 0 of one kind"),
-        ([1, 0] * 10, [1, 1, 0, 0] * 5, "nothing to correct"),
+        ([1, 0] * 10, [1, 1, 0, 0] * 5, "no correction is possible"),
     ],
 )
 def test_corrected_rate_says_why_not(labels: list, verdicts: list, reason: str) -> None:
@@ -133,7 +133,7 @@ def test_nothing_to_go_on_is_said() -> None:
 def test_conformal_width_is_the_rank_of_the_held_out_errors() -> None:
     labels, scores, ratings = sample(5, n=99, rest=2_000)
     low, high, half = conformal_intervals(labels, scores)
-    errors = np.sort(np.abs(labels - calibrated(labels, scores, how="linear"))[:99])
+    errors = np.sort(np.abs(labels - calibrated(labels, scores, method="linear"))[:99])
     assert half == pytest.approx(errors[94])  # 95 of 100 places, the new one among them
     rest = ~np.isnan(low)
     assert 0.9 < np.mean((low <= ratings) & (ratings <= high), where=rest) < 0.99

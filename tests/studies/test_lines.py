@@ -128,7 +128,7 @@ def test_the_report_sees_the_same_line_and_draws_both_figures(tmp_path: Path) ->
     for piece in (
         "Kind of evaluation",
         "Lines fitted to the ratings",
-        "Equal scores are drawn a little apart",
+        "Equal scores are jittered",
         "Systems by weak-agreement and rating",
         "A point is a system",
     ):

@@ -724,7 +724,7 @@ def test_ids_that_do_not_meet_are_named() -> None:
     rows += [Score(f"m{i}", None, None, "metric", "x", float(i)) for i in range(5)]
     (note,) = study(Scores.of(rows), **QUICK).notes
     assert (
-        note == "nothing is both rated and scored by metric: do the ids match? Rated is 'r0', scored is 'm0'"
+        note == "no unit is both rated and scored by metric: do the ids match? 'r0' is rated, 'm0' is scored"
     )
 
 
@@ -732,4 +732,4 @@ def test_a_source_that_scored_nothing_is_no_matter_of_ids() -> None:
     rows = [Score(f"d{i}", None, None, "human:a", "overall", float(i)) for i in range(5)]
     rows += [Score(f"d{i}", None, None, "metric", "x", float(i)) for i in range(5)]
     rows += [Score(f"d{i}", None, None, "other", "y", None, "asked of turns only") for i in range(5)]
-    assert study(Scores.of(rows), **QUICK).notes == ("not a single score from: other",)
+    assert study(Scores.of(rows), **QUICK).notes == ("no scores from: other",)

@@ -60,8 +60,8 @@ def test_realised_power_is_what_was_predicted() -> None:
 def test_sentences_say_when_there_is_too_little() -> None:
     found = plan({None: Precision(1.0, scored=30)}, 0.2, pilot=20)
     assert found.needs[0].labels == 394 and not found.needs[0].enough
-    assert "There are only 30 dialogues a system" in found.sentences[1]
-    assert "rough guess" in found.sentences[-1]
+    assert "There are only 30 dialogues per system" in found.sentences[1]
+    assert "rough estimate" in found.sentences[-1]
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,9 @@
-"""Answers: read from the fields of a form, checked, compared, and written out.
+"""Answers: parsed from the fields of a form, validated, compared, and shown as text.
 
 Answers are a mapping from question to value: a choice's value, a number, a text, or a list (several choices,
-numbers of marked candidates). A question that was not asked, because its condition does not hold, is not in
-it. Fields of a form are called by the place of the question, `q0`, and choices by their place, so that no
-word of a scheme ever has to be a name in a page.
+numbers of marked candidates). Questions whose condition does not hold are left out. Form fields are named by
+the index of the question, `q0`, and choices by their index, so that no text of a scheme becomes a name in a
+page.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -22,7 +22,7 @@ _LONGEST = 10_000
 
 
 def is_asked(question: SchemeQuestion, answers: Mapping[str, Any], meta: Collection[str]) -> bool:
-    """Whether a question is asked, given the answers so far and the meta fields of the dialogue."""
+    """Return whether a question is asked, given the answers so far and the meta fields of the dialogue."""
     when = question.when
     if when is None:
         return True
@@ -34,7 +34,7 @@ def is_asked(question: SchemeQuestion, answers: Mapping[str, Any], meta: Collect
 def parse(
     scheme: Scheme, fields: Fields, meta: Collection[str] = (), candidates: int = 0
 ) -> tuple[Answers, dict[int, str]]:
-    """Return the answers of a form, and what is missing by the place of the question.
+    """Return the answers of a form, and messages for missing ones by the index of the question.
 
     >>> from dialeval.annotation.scheme import read_scheme
     >>> parse(read_scheme("appropriateness"), {"q0": ["3"]})
@@ -47,8 +47,8 @@ def parse(
     for place, question in enumerate(scheme.questions):
         if not is_asked(question, answers, meta):
             continue
-        given = fields.get(f"q{place}", ())
-        answer = _read(question, given, candidates)
+        values = fields.get(f"q{place}", ())
+        answer = _read(question, values, candidates)
         empty = answer is None or answer in ("", [])
         if empty and question.type == "mark" and fields.get(f"q{place}.{NONE}"):
             answer, empty = [], False
@@ -66,33 +66,32 @@ _MISSING = {
     "several": "Choose at least one.",
     "scale": "Choose one.",
     "text": "Write something.",
-    "mark": "Mark at least one, or say that none fits.",
+    "mark": "Mark at least one, or choose that none fits.",
 }
 
 
-def _read(question: SchemeQuestion, given: Sequence[str], candidates: int) -> Any:
+def _read(question: SchemeQuestion, values: Sequence[str], candidates: int) -> Any:
     if question.type == "text":
-        return clean_words("".join(given))
+        return clean_words("".join(values))
     limit = candidates if question.type == "mark" else len(question.options)
-    digits = (one for one in given if one.isascii() and one.isdigit() and len(one) < 10)
+    digits = (value for value in values if value.isascii() and value.isdigit() and len(value) < 10)
     numbers = sorted({number for number in map(int, digits) if number < limit})
     if question.type == "mark":
         return numbers
-    values = [question.options[number].value for number in numbers]
+    chosen = [question.options[number].value for number in numbers]
     if question.type == "several":
-        return values
-    return values[0] if len(values) == 1 else None
+        return chosen
+    return chosen[0] if len(chosen) == 1 else None
 
 
 def clean_words(text: str) -> str:
-    r"""Return a text as a form would send it: one kind of line break, no NUL; empty if it is blank.
+    r"""Return a text with normal line breaks and without NUL; empty if it is blank.
 
     >>> clean_words("one\r\ntwo\rthree \x1b\x00 "), clean_words(" \n")
     ('one\ntwo\nthree \x1b␀ ', '')
     """
-    text = (
-        clean_text(text)[0].replace("\r\n", "\n").replace("\r", "\n").replace("\0", visible("\0"))[:_LONGEST]
-    )
+    text = clean_text(text)[0].replace("\r\n", "\n").replace("\r", "\n")
+    text = text.replace("\0", visible("\0"))[:_LONGEST]
     return text if text.strip() else ""
 
 
@@ -115,32 +114,32 @@ def fields_of(scheme: Scheme, answers: Mapping[str, Any]) -> dict[str, list[str]
             if not answer:
                 fields[f"q{place}.{NONE}"] = ["1"]
         else:
-            values = [one.value for one in question.options]
+            values = [option.value for option in question.options]
             chosen = answer if question.type == "several" else [answer]
-            fields[f"q{place}"] = [str(values.index(one)) for one in chosen if one in values]
+            fields[f"q{place}"] = [str(values.index(value)) for value in chosen if value in values]
     return fields
 
 
-def swapped(scheme: Scheme, answers: Mapping[str, Any]) -> Answers:
-    """Exchange first and second in a preference, for a rater who saw the pair in the other order.
+def swap_sides(scheme: Scheme, answers: Mapping[str, Any]) -> Answers:
+    """Swap first and second in a preference, for a rater who saw the pair in reverse order.
 
     >>> from dialeval.annotation.scheme import read_scheme
-    >>> swapped(read_scheme("pairwise"), {"preference": "first", "reason": "x"})
+    >>> swap_sides(read_scheme("pairwise"), {"preference": "first", "reason": "x"})
     {'preference': 'second', 'reason': 'x'}
     """
     name = scheme.questions[0].name
-    other = {"first": "second", "second": "first"}.get(answers.get(name, ""))
-    return {**answers, name: other} if other else dict(answers)
+    opposite = {"first": "second", "second": "first"}.get(answers.get(name, ""))
+    return {**answers, name: opposite} if opposite else dict(answers)
 
 
 def is_valid(scheme: Scheme, answers: Mapping[str, Any], meta: Collection[str], candidates: int) -> bool:
-    """Whether imported answers are ones that a rater could have given."""
-    found, missing = parse(scheme, fields_of(scheme, answers), meta, candidates)
-    return not missing and found == {name: answer for name, answer in answers.items() if name in found}
+    """Return whether imported answers are valid and complete."""
+    parsed, missing = parse(scheme, fields_of(scheme, answers), meta, candidates)
+    return not missing and parsed == {name: answer for name, answer in answers.items() if name in parsed}
 
 
-def agrees(scheme: Scheme, one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    """Whether two people gave the same answers; free text does not count.
+def agrees(scheme: Scheme, first: Mapping[str, Any], second: Mapping[str, Any]) -> bool:
+    """Return whether two people gave the same answers, ignoring free text.
 
     >>> from dialeval.annotation.scheme import read_scheme
     >>> scheme = read_scheme("pairwise")
@@ -148,15 +147,15 @@ def agrees(scheme: Scheme, one: Mapping[str, Any], other: Mapping[str, Any]) -> 
     True
     """
     names = [question.name for question in scheme.questions if question.type != "text"]
-    return all(_plain(one.get(name)) == _plain(other.get(name)) for name in names)
+    return all(_plain(first.get(name)) == _plain(second.get(name)) for name in names)
 
 
 def _plain(answer: Any) -> Any:
     return sorted(map(str, answer)) if isinstance(answer, list) else answer
 
 
-def majority(scheme: Scheme, given: Iterable[tuple[int, Mapping[str, Any]]]) -> str | None:
-    """Return the answer to the first question that has a majority after some round, as text.
+def majority(scheme: Scheme, rounds_and_answers: Iterable[tuple[int, Mapping[str, Any]]]) -> str | None:
+    """Return the majority answer to the first question, as text, from rounds and answers.
 
     >>> from dialeval.annotation.scheme import read_scheme
     >>> given = [(1, {"act": "inform"}), (1, {"act": "question"}), (2, {"act": "inform"})]
@@ -165,7 +164,7 @@ def majority(scheme: Scheme, given: Iterable[tuple[int, Mapping[str, Any]]]) -> 
     """
     name = scheme.questions[0].name
     rounds: dict[int, list[str | None]] = {}
-    for number, answers in given:
+    for number, answers in rounds_and_answers:
         value = answers.get(name)
         if not isinstance(value, list):
             rounds.setdefault(number, []).append(None if value is None else str(value))
@@ -173,7 +172,7 @@ def majority(scheme: Scheme, given: Iterable[tuple[int, Mapping[str, Any]]]) -> 
 
 
 def is_accepted(gold: Mapping[str, Collection[Value]], answers: Mapping[str, Any]) -> bool:
-    """Whether answers to a gold item are among the accepted ones."""
+    """Return whether answers to a gold item are accepted."""
     return all(answers.get(name) in accepted for name, accepted in gold.items())
 
 
@@ -189,7 +188,7 @@ def answer_text(question: SchemeQuestion, answer: Any, candidates: Sequence[str]
     if question.type == "mark":
         return " | ".join(question.choice(candidates[number]).label for number in answer) or "none fits"
     if question.type == "several":
-        return ", ".join(one.label for one in question.choices if one.value in answer) or "none"
+        return ", ".join(choice.label for choice in question.choices if choice.value in answer) or "none"
     if question.type == "text":
         return str(answer)
     label = question.choice(answer).label

@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 from starlette.responses import RedirectResponse, Response
 
 from dialeval.annotation import assignment, pages
-from dialeval.annotation.answers import clean_words, fields_of, parse, swapped
+from dialeval.annotation.answers import clean_words, fields_of, parse, swap_sides
 from dialeval.annotation.assignment import Assignment
 from dialeval.annotation.items import ItemView, filled_meta, is_swapped, item_view, side_by_side
 from dialeval.annotation.project import COORDINATOR, AnnotationProject, Snapshot, snapshot
@@ -59,7 +59,7 @@ def make_app(
 
 
 class RaterPages:
-    """The pages that a rater sees, and the forms that come back."""
+    """The pages of a rater, and their forms."""
 
     def __init__(self, project: AnnotationProject) -> None:
         self.project = project
@@ -82,7 +82,7 @@ class RaterPages:
         return self._page(visit, assigned, fields, {})
 
     def take(self, visit: Visit) -> Response:
-        """Take a form: an answer, a search among the candidates, or that the rater cannot judge."""
+        """Process a form: an answer, a search among the candidates, or a skip."""
         assigned, scheme, action = self._assigned(visit), self.project.scheme, visit.first("action")
         seen = self._view(visit, assigned)
         answers, missing = parse(scheme, visit.fields, seen.meta, len(self.project.candidates))
@@ -115,14 +115,14 @@ class RaterPages:
     def _assigned(self, visit: Visit) -> Assignment:
         assigned = assignment.assignment_at(self.project, visit.person.name, visit.path["place"])
         if assigned is None:
-            raise Refusal(404, "There is no such item", "It may have been handed to somebody else.")
+            raise Refusal(404, "There is no such item", "It may have been assigned to somebody else.")
         return assigned
 
     def _as_shown(self, visit: Visit, assigned: Assignment, answers: Mapping[str, Any]) -> dict[str, Any]:
-        """Exchange the sides of a pair where this rater sees it the other way round."""
+        """Swap the sides of a pair if this rater sees it in reverse order."""
         is_pair = self.project.items[assigned.item].other is not None
         if is_pair and is_swapped(visit.person.name, assigned.item, self.project.seed):
-            return swapped(self.project.scheme, answers)
+            return swap_sides(self.project.scheme, answers)
         return dict(answers)
 
     def _view(self, visit: Visit, assigned: Assignment) -> ItemView:
@@ -141,10 +141,10 @@ class RaterPages:
         scheme, seen = self.project.scheme, self._view(visit, assigned)
         asked = pages.questions_of(scheme, fields, missing, seen.meta)
         query = (visit.first("q") or visit.query.get("q", ""))[:_LONGEST_QUERY]
-        found: list[tuple[int, str]] = []
+        candidates: list[tuple[int, str]] = []
         if scheme.marks is not None:
             marked = fields.get(f"q{scheme.questions.index(scheme.marks)}", ())
-            found = find(self.project.candidates, query, marked, _MOST_SHOWN)
+            candidates = find(self.project.candidates, query, marked, _MOST_SHOWN)
         return pages.form_page(
             "item",
             visit,
@@ -154,7 +154,7 @@ class RaterPages:
             view=seen,
             questions=asked,
             progress=assignment.progress(self.project, visit.person.name),
-            candidates=found,
+            candidates=candidates,
             n_candidates=len(self.project.candidates),
             query=query,
             ticket=visit.first("ticket") if status != 200 else secrets.token_hex(8),
@@ -173,36 +173,36 @@ def _seconds(text: str) -> float:
 def find(
     candidates: Sequence[str], query: str, marked: Collection[str] = (), most: int = 300
 ) -> list[tuple[int, str]]:
-    """Return (number, utterance): what is marked already, then what has most of the words of the query.
+    """Return (number, utterance): those marked already, then those with most words of the query.
 
-    A word of the query may be the beginning of a word of the utterance. Without a query everything fits.
+    A query word may be a prefix of a word of the utterance. Without a query all utterances match.
 
     >>> find(["Where is it?", "Hello there!", "It is here."], "here is")
     [(2, 'It is here.'), (0, 'Where is it?')]
     """
-    words = [word.casefold() for word in _WORD.findall(query)]
+    query_words = [word.casefold() for word in _WORD.findall(query)]
     first, rest = [], []
     for number, text in enumerate(candidates):
         if str(number) in marked:
             first.append((number, text))
             continue
-        parts = _WORD.findall(text.casefold()) if words else []
-        hits = sum(any(part.startswith(word) for part in parts) for word in words)
-        if hits or not words:
+        parts = _WORD.findall(text.casefold()) if query_words else []
+        hits = sum(any(part.startswith(word) for part in parts) for word in query_words)
+        if hits or not query_words:
             rest.append((-hits, number, text))
-    rest.sort(key=lambda one: one[:2])
+    rest.sort(key=lambda entry: entry[:2])
     return [*first, *((number, text) for _, number, text in rest)][: max(most, len(first))]
 
 
 # --- the coordinator: progress, agreement, disagreements, rejections, decisions, exports --------------------
-# Statistics and tables are imported when the coordinator first looks: raters need not wait for them to start.
+# Statistics and tables are imported on the coordinator's first visit, so that raters need not wait for them.
 
 _ROWS = 50
 _KINDS = {".parquet": "application/vnd.apache.parquet", ".csv": "text/csv", ".xml": "application/xml"}
 
 
 class CoordinatorPages:
-    """The pages of the coordinator, and the forms that come back."""
+    """The pages of the coordinator, and their forms."""
 
     def __init__(self, project: AnnotationProject) -> None:
         self.project = project
@@ -226,10 +226,10 @@ class CoordinatorPages:
         seen = snapshot(self.project)
         rows = monitoring.item_rows(seen)
         counts = {state: sum(row.state == state for row in rows) for state in monitoring.STATES}
-        wanted = visit.query.get("show", "")
-        if wanted not in counts:
-            wanted = next((state for state, count in counts.items() if count), "open")
-        chosen = [row for row in rows if row.state == wanted]
+        state = visit.query.get("show", "")
+        if state not in counts:
+            state = next((state for state, count in counts.items() if count), "open")
+        chosen = [row for row in rows if row.state == state]
         start = visit.query.get("from", "0")
         first = int(start) if start.isdecimal() else 0
         return pages.form_page(
@@ -239,13 +239,13 @@ class CoordinatorPages:
             raters=monitoring.rater_rows(seen),
             counts=counts,
             meanings=monitoring.STATES,
-            wanted=wanted,
+            wanted=state,
             rows=chosen[first : first + _ROWS],
             first=first,
             more=first + _ROWS if first + _ROWS < len(chosen) else None,
             n_items=len(rows),
             n_settled=counts["settled"] + counts["adjudicated"],
-            n_answers=sum(one.state == "done" for one in seen.given),
+            n_answers=sum(answer.state == "done" for answer in seen.rater_answers),
             agreements=self._measured(seen),
             majority=monitoring.expert_accuracy(seen).get("majority"),
             overlaps=monitoring.overlaps(self.project),
@@ -254,7 +254,7 @@ class CoordinatorPages:
         )
 
     def _measured(self, seen: Snapshot) -> list["QuestionAgreement"]:
-        """Return agreement, measured again only when something has happened."""
+        """Return agreement, recomputed only after a change."""
         from dialeval.annotation.monitoring import agreements
 
         with self.project.store.reading() as db:
@@ -271,10 +271,10 @@ class CoordinatorPages:
         seen = snapshot(self.project)
         scheme, item = self.project.scheme, seen.items[number]
         meta = filled_meta(self.project.dialogue(item.place[0]))
-        given: list[Any] = [
-            (one, pages.given_words(scheme, one, self.project.candidates))
-            for one in seen.given
-            if one.item == number
+        rater_answers: list[Any] = [
+            (answer, pages.answer_texts(scheme, answer, self.project.candidates))
+            for answer in seen.rater_answers
+            if answer.item == number
         ]
         fields = visit.fields or fields_of(scheme, seen.verdicts.get(number, {}))
         return pages.form_page(
@@ -286,7 +286,7 @@ class CoordinatorPages:
             name=monitoring.name_of(seen, number),
             settled=monitoring.settled(seen, number, seen.by_item().get(number, [])),
             dialogues=side_by_side(self.project, item.sides),
-            given=given,
+            given=rater_answers,
             reasons=self._reasons(number),
             questions=pages.questions_of(scheme, fields, missing or {}, meta),
             candidates=self._marked(seen, number),
@@ -297,21 +297,27 @@ class CoordinatorPages:
             return assignment.reasons(db, number)
 
     def _marked(self, seen: Snapshot, number: int) -> list[tuple[int, str]]:
-        """Return the candidates that anybody marked at an item, for a decision to choose among."""
+        """Return the candidates that anybody marked for an item, as options for adjudication."""
         question = self.project.scheme.marks
         if question is None:
             return []
-        given = [one.answers for one in seen.given if one.item == number]
+        answers = [answer.answers for answer in seen.rater_answers if answer.item == number]
         marked = {
-            place for one in [*given, seen.verdicts.get(number, {})] for place in one.get(question.name, ())
+            place
+            for answer in [*answers, seen.verdicts.get(number, {})]
+            for place in answer.get(question.name, ())
         }
         return [(place, self.project.candidates[place]) for place in sorted(marked)]
 
     def reject(self, visit: Visit) -> Response:
         """Exclude an answer and assign the item to another rater."""
         number, key = self._number(visit), visit.first("rater")
-        found = (one.rater for one in snapshot(self.project).given if one.item == number and one.key == key)
-        rater, reason, done = next(found, None), clean_words(visit.first("reason"))[:500], False
+        raters = (
+            answer.rater
+            for answer in snapshot(self.project).rater_answers
+            if answer.item == number and answer.key == key
+        )
+        rater, reason, done = next(raters, None), clean_words(visit.first("reason"))[:500], False
         if rater is not None:
             with self.project.store.writing() as db:
                 done = assignment.reject(db, self.project.scheme, self.project.seed, number, rater, reason)
@@ -320,7 +326,7 @@ class CoordinatorPages:
         return RedirectResponse(f"/study/item/{number}", 303)
 
     def adjudicate(self, visit: Visit) -> Response:
-        """Save the coordinator's decision, beside the raters' answers and not in their place."""
+        """Save the coordinator's decision in addition to the raters' answers."""
         number = self._number(visit)
         meta = filled_meta(self.project.dialogue(self.project.items[number].place[0]))
         answers, missing = parse(self.project.scheme, visit.fields, meta, len(self.project.candidates))

@@ -1,12 +1,12 @@
-"""Assignments: who rates which item, from the balanced draw to the answer.
+"""Assignments of raters to items, and the answers to them.
 
-An item wants so many raters, and each of them has an assignment (a row of the table `seats`). It is `open`,
-`done`, `skipped` (the rater could not judge) or `rejected` (by the coordinator). The first two count; where
-fewer count than are wanted, `fill` hands the item to a rater who has not had it. Rejections, skips, further
-rounds and raters who join later are all that one step. The draw is random, and the same again for a seed.
+An item needs a number of raters, and each of them has an assignment (a row of the table `seats`). It is
+`open`, `done`, `skipped` (the rater could not judge) or `rejected` (by the coordinator). The first two count;
+if they are fewer than needed, `assign_missing` assigns the item to a rater who has not had it. Rejections,
+skips, further rounds and new raters all use this one step. The assignment is random and reproducible.
 
-Every change by a rater is one transaction, and returns only when it is on the disk. A form carries a ticket;
-the same ticket again changes nothing, so a double click is one answer.
+Every change by a rater is one transaction, and returns only when it is on disk. A form has a ticket, which is
+accepted once, so a double click is one answer.
 """
 
 import heapq
@@ -35,7 +35,7 @@ _OF_RATERS = """SELECT s.state FROM seats AS s JOIN people AS p ON p.name = s.ra
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """One rater's assignment to an item: its place in the rater's own order, its state, its answers."""
+    """One rater's assignment to an item: its position in the rater's order, its state, its answers."""
 
     item: int
     place: int
@@ -53,32 +53,32 @@ class Progress:
 
 
 def assign(
-    wanted: Mapping[int, int],
+    needed: Mapping[int, int],
     taken: Mapping[int, Collection[str]],
     load: Mapping[str, int],
     *,
     cap: int | None = None,
     seed: int = 0,
 ) -> list[tuple[int, str]]:
-    """Assign raters to items that lack them: always those with fewest items who have not had it yet.
+    """Assign raters with the fewest items to items that need them.
 
     Args:
-        wanted: How many raters each item still needs.
-        taken: Who may not get it: those who have it already, or had it and gave it back.
-        load: The raters, with how many items each one has.
-        cap: The most items a rater may have.
-        seed: The same seed makes the same assignments.
+        needed: How many raters each item still needs.
+        taken: By item, the raters who have or had it.
+        load: The number of items of each rater.
+        cap: The maximum number of items per rater.
+        seed: Seed of the assignment.
 
     Returns:
-        Pairs of item and rater. Fewer than wanted, where nobody is left.
+        Pairs of item and rater; fewer than needed if there are not enough raters.
 
-    >>> made = assign({1: 2, 2: 2, 3: 2}, {}, {"ann": 0, "bob": 0, "cem": 0})
-    >>> sorted(rater for _, rater in made)
+    >>> pairs = assign({1: 2, 2: 2, 3: 2}, {}, {"ann": 0, "bob": 0, "cem": 0})
+    >>> sorted(rater for _, rater in pairs)
     ['ann', 'ann', 'bob', 'bob', 'cem', 'cem']
     """
     chance = random.Random(f"deal {seed}")  # noqa: S311  # a draw, no secret
     loads, pairs = dict(load), []
-    order = sorted(wanted)
+    order = sorted(needed)
     chance.shuffle(order)
     for item in order:
         free = [
@@ -86,14 +86,14 @@ def assign(
             for rater in sorted(loads)
             if rater not in taken.get(item, ()) and (cap is None or loads[rater] < cap)
         ]
-        for _, _, rater in heapq.nsmallest(wanted[item], free):
+        for _, _, rater in heapq.nsmallest(needed[item], free):
             loads[rater] += 1
             pairs.append((item, rater))
     return pairs
 
 
 def order_for(rater: str, items: Collection[int], seed: int = 0) -> list[int]:
-    """Return a rater's items in an order of their own.
+    """Return a rater's items in a random order that depends on the rater.
 
     >>> order_for("ann", [1, 2, 3, 4]), order_for("bob", [1, 2, 3, 4])
     ([2, 4, 1, 3], [3, 2, 4, 1])
@@ -104,31 +104,31 @@ def order_for(rater: str, items: Collection[int], seed: int = 0) -> list[int]:
 
 
 def assign_missing(db: sqlite3.Connection, scheme: Scheme, seed: int, item: int | None = None) -> int:
-    """Assign the raters that every item, or one, still lacks; return how many assignments were made."""
+    """Assign the raters that all items, or one, still need; return the number of new assignments."""
     raters = [row["name"] for row in db.execute("SELECT name FROM people WHERE role = 'rater'")]
     load = Counter(dict.fromkeys(raters, 0))
     for row in db.execute(_LOADS):
         if row["rater"] in load:
             load[row["rater"]] = row["n"]
-    where, given = ("WHERE number = ?", (item,)) if item is not None else ("", ())
-    wanted, rounds, gold = {}, {}, []
-    for row in db.execute(f"SELECT number, wanted, round, gold FROM items {where}", given):  # noqa: S608
-        wanted[row["number"]], rounds[row["number"]] = row["wanted"], row["round"]
+    where, parameters = ("WHERE number = ?", (item,)) if item is not None else ("", ())
+    needed, rounds, gold = {}, {}, []
+    for row in db.execute(f"SELECT number, wanted, round, gold FROM items {where}", parameters):  # noqa: S608
+        needed[row["number"]], rounds[row["number"]] = row["wanted"], row["round"]
         if row["gold"] is not None:
             gold.append(row["number"])
     taken: dict[int, set[str]] = {}
     where = "AND item = ?" if item is not None else ""
     query = f"""SELECT item, rater, state FROM seats AS s JOIN people AS p ON p.name = s.rater
                 WHERE p.role = 'rater' {where}"""  # noqa: S608
-    for row in db.execute(query, given):
+    for row in db.execute(query, parameters):
         taken.setdefault(row["item"], set()).add(row["rater"])
         if row["state"] in ("open", "done"):
-            wanted[row["item"]] -= 1
+            needed[row["item"]] -= 1
     for number in gold:  # everybody gets those, whatever the cap
-        wanted[number] = 0
-    pairs = [(number, one) for number in gold for one in raters if one not in taken.get(number, ())]
+        needed[number] = 0
+    pairs = [(number, rater) for number in gold for rater in raters if rater not in taken.get(number, ())]
     load.update(Counter(rater for _, rater in pairs))
-    lacking = {number: count for number, count in wanted.items() if count > 0}
+    lacking = {number: count for number, count in needed.items() if count > 0}
     pairs += assign(lacking, taken, load, cap=scheme.items_per_rater, seed=seed)
     _insert(db, pairs, rounds, seed)
     return len(pairs)
@@ -137,7 +137,7 @@ def assign_missing(db: sqlite3.Connection, scheme: Scheme, seed: int, item: int 
 def _insert(
     db: sqlite3.Connection, pairs: Sequence[tuple[int, str]], rounds: dict[int, int], seed: int
 ) -> None:
-    """Append new items to those a rater has, in an order of the rater's own."""
+    """Append new items to those of each rater, in the rater's own random order."""
     by_rater: dict[str, list[int]] = {}
     for item, rater in pairs:
         by_rater.setdefault(rater, []).append(item)
@@ -154,7 +154,7 @@ def _last_place(db: sqlite3.Connection, rater: str) -> int:
 
 
 def insert_done(db: sqlite3.Connection, item: int, rater: str) -> None:
-    """Assign an item that was answered elsewhere; an assignment that is there counts as done."""
+    """Insert a finished assignment for an item that was answered elsewhere, or mark it as done."""
     db.execute(
         "INSERT INTO seats (item, rater, place, round, state) VALUES (?, ?, ?, 1, 'done') "
         "ON CONFLICT (item, rater) DO UPDATE SET state = 'done'",
@@ -163,17 +163,17 @@ def insert_done(db: sqlite3.Connection, item: int, rater: str) -> None:
 
 
 def next_round(db: sqlite3.Connection, scheme: Scheme, seed: int, item: int) -> None:
-    """Start another round of raters where all have answered and no answer has a majority."""
+    """Start another round of raters if all have answered and there is no majority."""
     if scheme.rounds is None:
         return
     row = db.execute("SELECT wanted, round, gold FROM items WHERE number = ?", (item,)).fetchone()
-    states = [found[0] for found in db.execute(_OF_RATERS, (item,))]
+    states = [seat[0] for seat in db.execute(_OF_RATERS, (item,))]
     if row["gold"] is not None or states.count("open") or states.count("done") < row["wanted"]:
         return
     if row["wanted"] >= scheme.rounds.most or _decided(db, scheme, item) is not None:
         return
-    wanted = min(scheme.rounds.most, row["wanted"] + scheme.rounds.further)
-    db.execute("UPDATE items SET wanted = ?, round = round + 1 WHERE number = ?", (wanted, item))
+    needed = min(scheme.rounds.most, row["wanted"] + scheme.rounds.further)
+    db.execute("UPDATE items SET wanted = ?, round = round + 1 WHERE number = ?", (needed, item))
     assign_missing(db, scheme, seed, item)
 
 
@@ -197,10 +197,10 @@ def reject(db: sqlite3.Connection, scheme: Scheme, seed: int, item: int, rater: 
 
 
 def reasons(db: sqlite3.Connection, item: int) -> dict[str, str]:
-    """Return why answers to an item were rejected, by rater, where a reason was given."""
+    """Return the reasons for rejected answers to an item, by rater."""
     query = "SELECT body FROM log WHERE item = ? AND action = 'reject' ORDER BY number"
-    told = [json.loads(row["body"]) for row in db.execute(query, (item,))]
-    return {one["rater"]: one["reason"] for one in told if one["reason"]}
+    rejections = [json.loads(row["body"]) for row in db.execute(query, (item,))]
+    return {rejection["rater"]: rejection["reason"] for rejection in rejections if rejection["reason"]}
 
 
 def log_action(
@@ -211,7 +211,7 @@ def log_action(
     body: str | None,
     ticket: str | None = None,
 ) -> bool:
-    """Write an action to the log; False if its ticket was used before, so that nothing happens twice."""
+    """Write an action to the log; return False if its ticket was used before."""
     at = time.time()
     row = (at, who, item, action, ticket or f"{action} {at!r}", body)
     query = "INSERT OR IGNORE INTO log (at, who, item, action, ticket, body) VALUES (?, ?, ?, ?, ?, ?)"
@@ -219,7 +219,7 @@ def log_action(
 
 
 def current(project: "AnnotationProject", rater: str) -> int | None:
-    """Return the place of a rater's first open item."""
+    """Return the position of a rater's first open item."""
     query = "SELECT min(place) FROM seats WHERE rater = ? AND state = 'open'"
     with project.store.reading() as db:
         place: int | None = db.execute(query, (rater,)).fetchone()[0]
@@ -227,7 +227,7 @@ def current(project: "AnnotationProject", rater: str) -> int | None:
 
 
 def assignment_at(project: "AnnotationProject", rater: str, place: int) -> Assignment | None:
-    """Return a rater's assignment by its place; no number leads to somebody else's."""
+    """Return a rater's own assignment at a position."""
     query = """SELECT s.item, s.place, s.state, coalesce(d.body, a.body, '{}') AS body FROM seats AS s
                LEFT JOIN answers AS a ON a.item = s.item AND a.rater = s.rater
                LEFT JOIN drafts AS d ON d.item = s.item AND d.rater = s.rater
@@ -258,7 +258,7 @@ def answer(
     ticket: str,
     shown: float,
 ) -> bool:
-    """Save an answer, or None for an item that the rater cannot judge; False if it was sent before."""
+    """Save an answer, or None for a skipped item; return False if it was sent before."""
     state, body = ("skipped", "{}") if answers is None else ("done", json.dumps(answers, ensure_ascii=False))
     now = time.time()
     seconds = min(_LONGEST_LOOK, max(0.0, now - shown))
@@ -282,7 +282,7 @@ def answer(
 def keep_draft(
     project: "AnnotationProject", rater: str, assigned: Assignment, answers: Mapping[str, Any]
 ) -> None:
-    """Save the marks of an unfinished form, while the rater searches for more."""
+    """Save the marks of an unfinished form while the rater searches."""
     with project.store.writing() as db:
         db.execute(
             "INSERT INTO drafts VALUES (?, ?, ?) "
@@ -292,7 +292,7 @@ def keep_draft(
 
 
 def undo(project: "AnnotationProject", rater: str) -> int | None:
-    """Reopen the rater's last answer and return its place."""
+    """Reopen the rater's last answer and return its position."""
     query = """SELECT s.item, s.place FROM seats AS s JOIN answers AS a USING (item, rater)
                WHERE s.rater = ? AND s.state IN ('done', 'skipped') ORDER BY a.at DESC LIMIT 1"""
     with project.store.writing() as db:
@@ -306,14 +306,14 @@ def undo(project: "AnnotationProject", rater: str) -> int | None:
 
 
 def top_up(project: "AnnotationProject", expert: str) -> None:
-    """Complete the expert's sample of today: items that raters have answered and the expert has not seen."""
+    """Fill the expert's sample of today with items that raters have answered and the expert has not seen."""
     day = datetime.now(UTC).date().isoformat()
     query = """SELECT DISTINCT s.item FROM seats AS s JOIN people AS p ON p.name = s.rater
                WHERE p.role = 'rater' AND s.state = 'done'
                AND s.item NOT IN (SELECT item FROM seats WHERE rater = ?) ORDER BY s.item"""
     with project.store.writing() as db:
-        given = "SELECT count(*) FROM seats WHERE rater = ? AND day = ?"
-        room = project.scheme.expert_per_day - db.execute(given, (expert, day)).fetchone()[0]
+        query_today = "SELECT count(*) FROM seats WHERE rater = ? AND day = ?"
+        room = project.scheme.expert_per_day - db.execute(query_today, (expert, day)).fetchone()[0]
         if room <= 0:
             return
         free = [row[0] for row in db.execute(query, (expert,))]

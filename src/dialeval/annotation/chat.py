@@ -1,7 +1,7 @@
-"""Chat: people talk to a system in their browsers, its replies become the context, and they rate it.
+"""Chat: people talk to a system in their browsers and rate it.
 
-Plain forms, so that it works without script; the answer to a form is the page with the reply. The page never
-names the system. With a scheme about replies, what is said next comes with a rating of the reply before it.
+Plain forms, so that it works without script; the response to a form is the page with the reply. The page
+never names the system. With a scheme about replies, each message includes a rating of the previous reply.
 """
 
 import time
@@ -49,7 +49,7 @@ def make_chat(
 
 
 class ChatPages:
-    """The pages that a person sees, and the forms that come back."""
+    """The pages of a person, and their forms."""
 
     def __init__(self, chats: ChatFolder, system: System) -> None:
         self.chats, self.system = chats, system
@@ -62,7 +62,7 @@ class ChatPages:
         return self._page(visit, record)
 
     def take(self, visit: Visit) -> Response:
-        """Take a form: what the person says, a request to ask again, or the end; and a rated reply."""
+        """Process a form: a message, a retry, or the end; and the rating of a reply."""
         person = visit.person.name
         with self.chats.lock(person):
             record = self.chats.current(person)
@@ -77,7 +77,7 @@ class ChatPages:
             return self._acted(visit, record)
 
     def _acted(self, visit: Visit, record: ChatRecord | None) -> Response:
-        """Do what the button says; whoever says nothing has rated the last reply at most."""
+        """Perform the action of the button; an empty message saves the rating only."""
         action, text = visit.first("action"), _said(visit)
         if action == "say" and text.strip():
             if record is not None and len(record.turns) >= MOST_TURNS:
@@ -131,7 +131,7 @@ class ChatPages:
             self.chats.keep(record)
         except DataError:
             raise Refusal(
-                507, "Not saved", "The disk of the server takes no more. Tell whoever sent you here."
+                507, "Not saved", "The server's disk is full. Tell the person who sent you the link."
             ) from None
         return record
 

@@ -1,9 +1,8 @@
-"""The folder of conversations that people hold with a system, and what they said of it.
+"""The folder of people's conversations with a system, and their ratings.
 
-One small file for each conversation, replaced as a whole after every turn and before the system is asked, so
-that nothing that was said is lost, and beside them what other commands read: `dialogues.jsonl`, and
-`ratings.csv` with the ratings of those who took part (`human:user`): of whole conversations, and of replies
-where they were asked about each.
+One small file for each conversation, replaced as a whole after every turn and before the system is called, so
+that no message is lost; and for other commands `dialogues.jsonl`, and `ratings.csv` with the participants'
+ratings (`human:user`) of whole conversations and, if asked for, of replies.
 """
 
 import contextlib
@@ -33,7 +32,7 @@ _DEFAULT = Path(__file__).with_name("conversation.toml")
 
 
 class ChatKeys(TypedDict):
-    """The file of people: the key that codes of forms are made with, and everybody's token."""
+    """The file of people: the key for the codes of forms, and everybody's token."""
 
     secret: Annotated[str, msgspec.Meta(pattern="^([0-9a-f]{2}){16,}$")]
     people: dict[str, Annotated[str, msgspec.Meta(pattern="^[A-Za-z0-9_-]{16,}$")]]
@@ -42,8 +41,8 @@ class ChatKeys(TypedDict):
 class ChatRecord(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
     """One conversation of one person.
 
-    `failures` are turns at which the system gave no answer, and why; `ratings` are answers about replies, by
-    turn, and `answers` those about the whole.
+    `failures` are turns at which the system failed, and why; `ratings` are answers about replies, by turn,
+    and `answers` those about the whole conversation.
     """
 
     name: str
@@ -60,17 +59,17 @@ class ChatRecord(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown
 
     @property
     def waits(self) -> bool:
-        """Whether the person has said something that was not answered."""
+        """Whether the last message has no reply."""
         return bool(self.turns) and self.turns[-1].speaker == "user"
 
     @property
     def can_rate(self) -> bool:
-        """Whether the system has said the last word."""
+        """Whether the last turn is a reply of the system."""
         return bool(self.turns) and self.turns[-1].speaker == "assistant"
 
     @property
     def has_reply(self) -> bool:
-        """Whether the system has said anything."""
+        """Whether there is any reply of the system."""
         return any(turn.speaker == "assistant" for turn in self.turns)
 
     def dialogue(self) -> Dialogue:
@@ -82,15 +81,15 @@ class ChatRecord(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown
 
 
 class ChatFolder:
-    """All conversations of a folder, which no other process has open meanwhile; `close` lets it go.
+    """All conversations of a folder, which is locked for other processes until `close`.
 
     Args:
-        folder: Where they are kept; it is made if it is not there.
-        people: Who may talk; those of an earlier time still may.
-        scheme: What is asked at the end: a scheme about dialogues, by name or file.
-        reply_scheme: What is asked about every reply: a scheme about turns. None: nothing.
+        folder: The folder; it is created if it does not exist.
+        people: Who may talk, in addition to those of earlier times.
+        scheme: The scheme about dialogues for the end, by name or file.
+        reply_scheme: The scheme about turns for every reply, if any.
 
-    What is asked stays so: a folder that is opened again without schemes has those it was begun with.
+    A folder that is opened again without schemes has its original ones.
     """
 
     def __init__(
@@ -107,81 +106,86 @@ class ChatFolder:
         names = [checked(name) for name in people]
         self._records: dict[str, ChatRecord] = {}
         self._claim()
-        with contextlib.ExitStack() as held:
-            held.enter_context(files.locked(self.folder / LOCK, "another `dialeval chat` runs here"))
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(files.locked(self.folder / LOCK, "another `dialeval chat` runs here"))
             self._keys = self._people(names)
             self.scheme, self.reply_scheme = self._questions(asked, asked_of_replies)
             for path in sorted((self.folder / RECORDS).glob("*.json")):
-                one = _read(path)
-                self._records[one.name] = one
-            self._held = held.pop_all()
+                record = _read(path)
+                self._records[record.name] = record
+            self._held = stack.pop_all()
 
     def close(self) -> None:
-        """Let others open the folder."""
+        """Release the lock of the folder."""
         self._held.close()
 
     def people(self) -> dict[str, tuple[str, str]]:
-        """Return everybody who has a link: name to role and token."""
+        """Return role and token of everybody who has a link, by name."""
         return {name: ("person", token) for name, token in self._keys["people"].items()}
 
     @property
     def secret(self) -> bytes:
-        """The key that codes of forms are made with."""
+        """The key for the codes of forms."""
         return bytes.fromhex(self._keys["secret"])
 
     def lock(self, person: str) -> threading.Lock:
-        """Return the lock that lets one person send one thing at a time."""
+        """Return the lock that serialises the requests of one person."""
         with self._writing:
             return self._locks.setdefault(person, threading.Lock())
 
     def current(self, person: str) -> ChatRecord | None:
-        """Return the conversation that a person has begun and not rated yet."""
+        """Return the unrated conversation of a person, if there is one."""
         return next(
-            (one for one in self._records.values() if one.person == person and one.answers is None), None
+            (
+                record
+                for record in self._records.values()
+                if record.person == person and record.answers is None
+            ),
+            None,
         )
 
     def rated(self, person: str | None = None) -> list[ChatRecord]:
         """Return the conversations that were rated, of all or of one person."""
-        found = [one for one in self._records.values() if one.answers is not None]
-        return [one for one in found if person in (None, one.person)]
+        rated = [record for record in self._records.values() if record.answers is not None]
+        return [record for record in rated if person in (None, record.person)]
 
     def begin(self, person: str, system: str, by: str) -> ChatRecord:
-        """Return a new, empty conversation; it is not on the disk yet."""
-        number = 1 + sum(one.person == person for one in self._records.values())
+        """Return a new, empty conversation, which is not saved yet."""
+        number = 1 + sum(record.person == person for record in self._records.values())
         return ChatRecord(f"{person}-{number}", person, system, by, time.time())
 
-    def keep(self, one: ChatRecord) -> None:
+    def keep(self, record: ChatRecord) -> None:
         """Save a conversation; once it is rated, also the dialogues and ratings of the folder."""
         with self._writing:
-            key = hashlib.sha256(one.name.encode()).hexdigest()[:16]
+            key = hashlib.sha256(record.name.encode()).hexdigest()[:16]
             files.write_text(
-                self.folder / RECORDS / f"{one.begun:.0f}-{key}.json", msgspec.json.encode(one).decode()
+                self.folder / RECORDS / f"{record.begun:.0f}-{key}.json", msgspec.json.encode(record).decode()
             )
-            self._records[one.name] = one
-            if one.answers is not None:
+            self._records[record.name] = record
+            if record.answers is not None:
                 self.export()
 
     def export(self) -> None:
-        """Write all conversations that were rated as dialogues and ratings."""
+        """Write all rated conversations as dialogues and ratings."""
         with self._writing:
-            over = sorted(self.rated(), key=lambda one: (one.begun, one.name))
-            formats.write((one.dialogue() for one in over), self.folder / DIALOGUES)
+            finished = sorted(self.rated(), key=lambda record: (record.begun, record.name))
+            formats.write((record.dialogue() for record in finished), self.folder / DIALOGUES)
             self.scores().write(self.folder / RATINGS)
 
     def scores(self) -> Scores:
-        """Return the ratings of those who took part: of whole conversations, then of replies."""
-        found = [self._table(self.scheme, lambda one: [(None, one.answers or {})])]
+        """Return the participants' ratings: of whole conversations, then of replies."""
+        tables = [self._table(self.scheme, lambda record: [(None, record.answers or {})])]
         if self.reply_scheme is not None:
-            found.append(self._table(self.reply_scheme, lambda one: one.ratings.items()))
-        return Scores.concat(found)
+            tables.append(self._table(self.reply_scheme, lambda record: record.ratings.items()))
+        return Scores.concat(tables)
 
     def _table(
-        self, scheme: Scheme, given: Callable[[ChatRecord], Iterable[tuple[int | None, dict[str, Any]]]]
+        self, scheme: Scheme, answers_of: Callable[[ChatRecord], Iterable[tuple[int | None, dict[str, Any]]]]
     ) -> Scores:
         rows = [
-            Score(one.name, turn, one.system, PARTICIPANT, dimension, value, note)
-            for one in sorted(self.rated(), key=lambda one: (one.begun, one.name))
-            for turn, answers in given(one)
+            Score(record.name, turn, record.system, PARTICIPANT, dimension, value, note)
+            for record in sorted(self.rated(), key=lambda record: (record.begun, record.name))
+            for turn, answers in answers_of(record)
             for question in scheme.questions
             if question.name in answers
             for dimension, value, note in values_of(question, answers[question.name])
@@ -190,36 +194,36 @@ class ChatFolder:
         return Scores.of(rows, {PARTICIPANT: kind.sign(CONVERSATION, scheme.name)})
 
     def _claim(self) -> None:
-        """Make the folder, or see that it is one of conversations."""
+        """Create the folder, or check that it is one of conversations."""
         is_new = not self.folder.exists()
         if not is_new and not (self.folder / PEOPLE).is_file() and not self._is_empty():
-            raise UsageError(f"{self.folder} holds something else: choose another folder")
+            raise UsageError(f"{self.folder} is not a folder of conversations: choose another folder")
         (self.folder / RECORDS).mkdir(parents=True, exist_ok=True)
         if is_new:
             self.folder.chmod(0o700)  # keys, and what people said in confidence
 
     def _is_empty(self) -> bool:
-        return self.folder.is_dir() and {one.name for one in self.folder.iterdir()} <= {LOCK, RECORDS}
+        return self.folder.is_dir() and {path.name for path in self.folder.iterdir()} <= {LOCK, RECORDS}
 
     def _questions(self, scheme: Scheme | None, replies: Scheme | None) -> tuple[Scheme, Scheme | None]:
-        """Return what is asked of conversations and of replies; what was asked before stays."""
-        path, kept = self.folder / QUESTIONS, (scheme, replies)
+        """Return the schemes for conversations and replies, which cannot change later."""
+        path, stored = self.folder / QUESTIONS, (scheme, replies)
         if path.is_file():
             try:
-                kept = msgspec.json.decode(path.read_bytes(), type=tuple[Scheme, Scheme | None])
+                stored = msgspec.json.decode(path.read_bytes(), type=tuple[Scheme, Scheme | None])
             except msgspec.DecodeError as error:
                 raise DataError(f"not schemes: {error}", file=path, fix="choose another folder") from None
-        for given, before in zip((scheme, replies), kept, strict=True):
-            if None not in (given, before) and given != before:
-                raise UsageError(f"{self.folder} was begun with other questions: choose another folder")
+        for new, before in zip((scheme, replies), stored, strict=True):
+            if None not in (new, before) and new != before:
+                raise UsageError(f"{self.folder} was created with other questions: choose another folder")
         usual = parse_scheme(_DEFAULT.read_text(encoding="utf-8"), _DEFAULT.name)
-        found = scheme or kept[0] or usual, replies or kept[1]
-        if found != kept or not path.is_file():
-            files.write_text(path, msgspec.json.encode(found).decode())
-        return found
+        schemes = scheme or stored[0] or usual, replies or stored[1]
+        if schemes != stored or not path.is_file():
+            files.write_text(path, msgspec.json.encode(schemes).decode())
+        return schemes
 
     def _people(self, names: list[str]) -> ChatKeys:
-        """Read the tokens of people, and make tokens for those who are new."""
+        """Read the tokens of people, and create tokens for new ones."""
         path = self.folder / PEOPLE
         keys: ChatKeys = {"secret": secrets.token_hex(32), "people": {}}
         if path.is_file():
@@ -238,17 +242,17 @@ class ChatFolder:
 
 
 def _scheme(source: str | None, unit: Literal["dialogue", "turn"]) -> Scheme | None:
-    """Read what is asked of whole dialogues, or of every reply, which is not judged by what follows."""
+    """Read a scheme for whole dialogues, or for replies without the turns that follow."""
     if source is None:
         return None
     scheme = parse_scheme(*scheme_text(source))
     follows = unit == "turn" and scheme.following > 0
     if scheme.unit == unit and scheme.marks is None and not follows:
         return scheme
-    what = "what follows a reply" if follows else f"a {scheme.unit}"
+    subject = "what follows a reply" if follows else f"a {scheme.unit}"
     if unit == "dialogue":
-        raise UsageError(f"--scheme {source}: a conversation is rated as a whole; this is about {what}")
-    raise UsageError(f"--reply-scheme {source}: replies are rated as they come; this is about {what}")
+        raise UsageError(f"--scheme {source}: a conversation is rated as a whole; this is about {subject}")
+    raise UsageError(f"--reply-scheme {source}: replies are rated as they come; this is about {subject}")
 
 
 def _read(path: Path) -> ChatRecord:

@@ -3,10 +3,10 @@
 - The headers of a request must arrive within `HEADERS` seconds of the first byte, and the first byte within
   as many of the connection; what follows a request that was answered before its end is limited likewise.
   (The time of a body is limited by `web.RequestGuard`, that of a kept connection by uvicorn.)
-- At most half of the files that the process may open are connections. The next one takes the place of the one
-  that has kept the server waiting longest; if none does, it is turned away.
-- A client that does not read its answer for `ANSWER` seconds is hung up on.
-- The log says the same thing at most once in `SELDOM` seconds.
+- At most half of the process's file descriptors are connections. A further one replaces the connection that
+  has kept the server waiting longest; if there is none, it is refused.
+- A client that does not read its response for `ANSWER` seconds is disconnected.
+- The same message is logged at most once in `SELDOM` seconds.
 """
 
 import asyncio
@@ -32,15 +32,15 @@ def most_connections() -> int:
 
 
 class LimitedConnection(H11Protocol):
-    """One connection, which is ended when it keeps the server waiting for too long."""
+    """One connection, which is closed when it keeps the server waiting for too long."""
 
-    waiting: ClassVar[dict["LimitedConnection", None]] = {}  # those that owe us data, the longest first
+    waiting: ClassVar[dict["LimitedConnection", None]] = {}  # those that owe data, the longest first
     most: ClassVar[int] = most_connections()
     _late: asyncio.TimerHandle | None = None
     _stuck: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: Any) -> None:
-        """Begin to wait for a request; where there are too many connections, end one."""
+        """Begin to wait for a request; if there are too many connections, close one."""
         super().connection_made(transport)
         self._look()
         if len(self.connections) > self.most:
@@ -80,7 +80,7 @@ class LimitedConnection(H11Protocol):
             self._stuck = None
 
     def _look(self) -> None:
-        """Note whether the client owes the server something, and whether it is the end of its headers."""
+        """Update whether the server waits for data, and the timer for the end of headers."""
         if self.conn.their_state in (h11.IDLE, h11.SEND_BODY):
             self.waiting.setdefault(self)
         else:
@@ -108,7 +108,7 @@ class SeldomFilter(logging.Filter):
         self._last: dict[str, float] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Whether the message was not logged lately."""
+        """Return whether the message was not logged recently."""
         now, message = time.monotonic(), str(record.msg)[:100]
         if now - self._last.get(message, -SELDOM) < SELDOM:
             return False

@@ -1,9 +1,8 @@
-"""Export: a project's answers as scores, votes and labelled dialogues, at any moment.
+"""Export of a project's answers as scores, votes and labelled dialogues.
 
-One row for each rater, item and question. Raters are `human:<rater>`, experts `expert:<name>`, and what the
-coordinator decided is `adjudicated`, so that raters are not mixed with those who check them. An
-answer that the rater could not give is a null with the note `skipped`; a text is a null whose note is the
-text.
+One row for each rater, item and question. Raters are `human:<rater>`, experts `expert:<name>`, and the
+coordinator's decisions `adjudicated`, to keep them apart. A skipped item is a null with the note `skipped`; a
+text is a null with the text as its note.
 """
 
 import re
@@ -18,7 +17,7 @@ from dialeval import files
 from dialeval.annotation import interchange
 from dialeval.annotation.items import Place
 from dialeval.annotation.monitoring import majority_answer
-from dialeval.annotation.project import GivenAnswer, Snapshot
+from dialeval.annotation.project import RaterAnswer, Snapshot
 from dialeval.annotation.scheme import Scheme, SchemeQuestion
 from dialeval.dialogues import Dialogue
 from dialeval.dialogues.formats.writing import to_json
@@ -33,39 +32,38 @@ _PREFIX = {"rater": "human", "expert": "expert"}
 
 
 def scores_of(seen: Snapshot) -> Scores:
-    """Return everything that was answered as one table of scores."""
+    """Return all answers as one table of scores."""
     rows: list[Score] = []
     met = Counter(place for item in seen.items if item.other for place in (item.place, item.other))
-    for one in seen.given:
-        if one.state in ("done", "skipped"):
-            rows += _rows(seen, one, f"{_PREFIX[one.role]}:{one.rater}", met)
+    for answer in seen.rater_answers:
+        if answer.state in ("done", "skipped"):
+            rows += _rows(seen, answer, f"{_PREFIX[answer.role]}:{answer.rater}", met)
     for item, answers in seen.verdicts.items():
-        verdict = GivenAnswer(item, "", "adjudicated", "done", 1, answers, None, None, None)
+        verdict = RaterAnswer(item, "", "adjudicated", "done", 1, answers, None, None, None)
         rows += _rows(seen, verdict, "adjudicated", met)
-    made = seen.project.schema.sign(ANNOTATION, seen.project.scheme.name)
-    return Scores.of(rows, dict.fromkeys((row.source for row in rows), made))
+    signature = seen.project.schema.sign(ANNOTATION, seen.project.scheme.name)
+    return Scores.of(rows, dict.fromkeys((row.source for row in rows), signature))
 
 
-def _rows(seen: Snapshot, one: GivenAnswer, source: str, met: Mapping[Place, int]) -> Iterator[Score]:
-    item = seen.items[one.item]
+def _rows(seen: Snapshot, answer: RaterAnswer, source: str, met: Mapping[Place, int]) -> Iterator[Score]:
+    item = seen.items[answer.item]
     for number, question in enumerate(seen.project.scheme.questions):
-        if one.state == "skipped":
+        if answer.state == "skipped":
             if number == 0:
                 yield from (
                     _score(seen, place, source, question.name, None, "skipped") for place in item.places
                 )
-        elif question.name in one.answers:
-            answer = one.answers[question.name]
+        elif question.name in answer.answers:
             if item.other is not None and number == 0:
-                yield from _preferences(seen, one, source, question, met)
+                yield from _preferences(seen, answer, source, question, met)
                 continue
             for place in item.places:
-                for dimension, value, note in values_of(question, answer):
+                for dimension, value, note in values_of(question, answer.answers[question.name]):
                     yield _score(seen, place, source, dimension, value, note)
 
 
 def values_of(question: SchemeQuestion, answer: Any) -> list[tuple[str, float | None, str | None]]:
-    """Return dimension, value and note of each row that an answer makes."""
+    """Return dimension, value and note of each row for an answer."""
     if question.type == "text":
         return [(question.name, None, str(answer))]
     if question.type == "mark":
@@ -85,69 +83,71 @@ def _score(
 
 
 def _preferences(
-    seen: Snapshot, one: GivenAnswer, source: str, question: SchemeQuestion, met: Mapping[Place, int]
+    seen: Snapshot, answer: RaterAnswer, source: str, question: SchemeQuestion, met: Mapping[Place, int]
 ) -> Iterator[Score]:
-    """Yield 1, 0 or a half for each side of a pair; where a side met several, with the other's name."""
-    item = seen.items[one.item]
+    """Yield 1, 0 or .5 for each side of a pair; if a side was in several pairs, with the opponent's name."""
+    item = seen.items[answer.item]
     sides = [item.place, item.other or item.place]
-    for value, place, other in zip(
-        _PREFERENCE[one.answers[question.name]], sides, reversed(sides), strict=True
+    for value, place, opponent in zip(
+        _PREFERENCE[answer.answers[question.name]], sides, reversed(sides), strict=True
     ):
-        name, system = seen.project.names[other[0]]
+        name, system = seen.project.names[opponent[0]]
         dimension = question.name if met[place] == 1 else f"{question.name}.{system or name}"
         yield _score(seen, place, source, dimension, value, None)
 
 
 def votes_of(seen: Snapshot) -> list[Vote]:
-    """Return what wizards marked, as votes; who said that none fits has a vote for nothing."""
+    """Return the wizards' marks as votes; "none fits" is a vote without an utterance."""
     question = seen.project.scheme.marks
     if question is None:
         raise UsageError("votes come from a scheme with a question of type mark, such as wizard")
-    candidates, what = seen.project.candidates, "act" if question.choices else "utterance"
+    candidates, field = seen.project.candidates, "act" if question.choices else "utterance"
     return [
-        Vote(seen.project.names[number][0], turn or 0, one.rater, **{what: marked})
-        for one in seen.answered()
-        for number, turn, _ in seen.items[one.item].places
-        for marked in [candidates[chosen] for chosen in one.answers.get(question.name, ())] or [None]
+        Vote(seen.project.names[number][0], turn or 0, answer.rater, **{field: marked})
+        for answer in seen.answered()
+        for number, turn, _ in seen.items[answer.item].places
+        for marked in [candidates[chosen] for chosen in answer.answers.get(question.name, ())] or [None]
     ]
 
 
 def dialogues_of(seen: Snapshot) -> list[Dialogue]:
-    """Return the dialogues with votes on each segment, and the act of the majority where there is one."""
+    """Return the dialogues with votes on each segment, and the majority act if there is one."""
     project = seen.project
     if project.scheme.unit != "segment":
         raise UsageError("dialogues with votes come from a scheme whose unit is a segment")
     by_item, name = seen.by_item(), project.scheme.questions[0].name
     votes: dict[Place, tuple[list[Any], str | None]] = {}
     for number, item in enumerate(seen.items):
-        found = by_item.get(number, [])
-        act = seen.verdicts.get(number, {}).get(name) or majority_answer(seen, found)
-        votes[item.place] = ([one.answers.get(name) for one in found], act)
+        answers = by_item.get(number, [])
+        act = seen.verdicts.get(number, {}).get(name) or majority_answer(seen, answers)
+        votes[item.place] = ([answer.answers.get(name) for answer in answers], act)
     return [
         _with_votes(project.dialogue(n), n, votes, project.scheme.splitter) for n in range(len(project.names))
     ]
 
 
 def _with_votes(dialogue: Dialogue, number: int, votes: dict[Place, Any], splitter: Any) -> Dialogue:
-    made = with_acts(dialogue, segments_of(dialogue, splitter))
+    labelled = with_acts(dialogue, segments_of(dialogue, splitter))
     turns = []
-    for place, turn in enumerate(made.turns):
+    for place, turn in enumerate(labelled.turns):
         pieces = [
-            {**piece, "act": act, "votes": given}
+            {**piece, "act": act, "votes": voted}
             for segment, piece in enumerate(turn.meta.get("segments", ()))
-            for given, act in [votes.get((number, place, segment), ([], None))]
+            for voted, act in [votes.get((number, place, segment), ([], None))]
         ]
         changed = {**turn.meta, "segments": pieces} if pieces else dict(turn.meta)
         turns.append(msgspec.structs.replace(turn, meta=changed))
-    return msgspec.structs.replace(made, turns=tuple(turns))
+    return msgspec.structs.replace(labelled, turns=tuple(turns))
 
 
 _WRITERS: dict[str, Callable[[Snapshot], bytes]] = {
     "scores.parquet": lambda seen: scores_of(seen).to_parquet(),
     "scores.jsonl": lambda seen: columns.to_jsonl(scores_of(seen)).encode(),
     "scores.csv": lambda seen: columns.to_csv(scores_of(seen)).encode(),
-    "votes.jsonl": lambda seen: b"".join(msgspec.json.encode(one.record()) + b"\n" for one in votes_of(seen)),
-    "acts.jsonl": lambda seen: b"".join(to_json(one) + b"\n" for one in dialogues_of(seen)),
+    "votes.jsonl": lambda seen: b"".join(
+        msgspec.json.encode(vote.record()) + b"\n" for vote in votes_of(seen)
+    ),
+    "acts.jsonl": lambda seen: b"".join(to_json(dialogue) + b"\n" for dialogue in dialogues_of(seen)),
     "label-studio.json": interchange.label_studio_tasks,
     "label-studio.xml": interchange.label_studio_config,
     "potato.jsonl": interchange.potato_answers,
@@ -169,9 +169,9 @@ def exports_of(scheme: Scheme) -> list[str]:
 
 
 def export_of(scheme: Scheme, path: str | Path, kind: str | None = None) -> str:
-    """Return which export a file is meant to hold: by `kind`, else by a kind in its name, else scores.
+    """Return the export for a file: by `kind`, else by a kind in its name, else scores.
 
-    A name that fits several exports, or says something that cannot be written there, is refused.
+    A name that fits several exports, or one that cannot be written in its format, is refused.
 
     >>> from dialeval.annotation.scheme import read_scheme
     >>> scheme = read_scheme("wizard")
@@ -182,22 +182,22 @@ def export_of(scheme: Scheme, path: str | Path, kind: str | None = None) -> str:
     possible = exports_of(scheme)
     if kind is None:
         named = [
-            one
-            for one in _kinds(_WRITERS)
-            if one in stem and (one in _kinds(possible) or _is_word(one, stem))
+            name
+            for name in _kinds(_WRITERS)
+            if name in stem and (name in _kinds(possible) or _is_word(name, stem))
         ]
-        named = [one for one in named if not any(one != other and one in other for other in named)]
+        named = [name for name in named if not any(name != longer and name in longer for longer in named)]
         if not named and f"scores{ending}" in possible:
-            named = [one for one in ("scores", "votes", "acts") if f"{one}{ending}" in possible]
+            named = [name for name in ("scores", "votes", "acts") if f"{name}{ending}" in possible]
         if len(named) > 1:
-            options = " or ".join(f"--as {one}" for one in named)
+            options = " or ".join(f"--as {name}" for name in named)
             raise UsageError(f"{path} could hold {' or '.join(named)}: {options}")
         kind = next(iter(named), "")
     name = f"{kind}{ending}"
     if name in possible:
         return name
     if kind in _kinds(possible):
-        endings = " or ".join(Path(one).suffix for one in possible if Path(one).stem == kind)
+        endings = " or ".join(Path(name).suffix for name in possible if Path(name).stem == kind)
         raise UsageError(f"cannot export {path}: {kind} are written as {endings}")
     raise UsageError(f"cannot export {kind or path}; there are: {', '.join(possible)}")
 

@@ -1,10 +1,9 @@
-"""Label Studio and Potato: a project's items, configurations and answers in their formats, and the way back.
+"""Label Studio and Potato: export of a project's items, configuration and answers, and import of answers.
 
-Items are known by `item-<number>`, which goes out with the tasks and comes back with the answers.
+Items have the key `item-<number>` in tasks and answers.
 
 In Label Studio a question becomes `Choices` (one or several; marks choose among the candidates) or a
-`TextArea`. Values of choices are the words stored here, so nothing has to be looked up. Coming back, a
-`Rating` or a `Number` is understood too.
+`TextArea`. The values of choices are those of the scheme. `Rating` and `Number` can be imported too.
 
 Potato's configuration is JSON, which is YAML as well. Answers are one line for each rater and item, as in its
 `annotated_instances.jsonl`: `label_annotations` has for each question the labels chosen, or a `text_box`.
@@ -25,8 +24,8 @@ import msgspec
 from dialeval import files
 from dialeval.annotation.answers import clean_words, is_valid
 from dialeval.annotation.assignment import insert_done
-from dialeval.annotation.items import filled_meta, one_conversation
-from dialeval.annotation.project import AnnotationProject, GivenAnswer, Snapshot, add_people, checked
+from dialeval.annotation.items import as_conversation, filled_meta
+from dialeval.annotation.project import AnnotationProject, RaterAnswer, Snapshot, add_people, checked
 from dialeval.annotation.scheme import SchemeQuestion
 from dialeval.dialogues.visibility import visible
 from dialeval.errors import DataError, UsageError
@@ -45,7 +44,7 @@ _POTATO_TYPES = {
 
 @dataclass(frozen=True, slots=True)
 class ExternalAnswer:
-    """One rater's answers to one item, in words; each question has a list of them."""
+    """One rater's answers to one item, as lists of texts by question."""
 
     key: str
     rater: str
@@ -66,8 +65,8 @@ def label_studio_config(seen: Snapshot) -> bytes:
         if question.type == "text":
             rows.append(f'  <TextArea {named} maxSubmissions="1"/>')
             continue
-        how = "single" if question.type in ("choice", "scale") else "multiple"
-        rows.append(f'  <Choices {named} choice="{how}">')
+        selection = "single" if question.type in ("choice", "scale") else "multiple"
+        rows.append(f'  <Choices {named} choice="{selection}">')
         for value, label in _options(question, seen):
             html = label.replace("&", "&amp;").replace("<", "&lt;")
             rows.append(f"    <Choice value={_quoted(value)} html={_quoted(html)}/>")
@@ -83,39 +82,39 @@ def _options(question: SchemeQuestion, seen: Snapshot) -> list[tuple[str, str]]:
     """Return value and label of each possible answer; of marks, the candidates."""
     if question.type == "mark":
         return [(text, question.choice(text).label) for text in seen.project.candidates]
-    return [(str(one.value), one.label) for one in question.options]
+    return [(str(option.value), option.label) for option in question.options]
 
 
 def label_studio_tasks(seen: Snapshot) -> bytes:
-    """Return the items as Label Studio's tasks, with the answers that count as annotations."""
-    by_item, made = seen.by_item(), []
+    """Return the items as Label Studio's tasks, with the valid answers as annotations."""
+    by_item, tasks = seen.by_item(), []
     for number, item in enumerate(seen.items):
-        shown = one_conversation(seen.project, item)
-        said = [{"author": one.who, "text": f"{one.before}{one.meant}{one.after}"} for one in shown]
-        meant = " ".join(one.meant for one in shown if one.is_meant)
-        data = {"item": f"item-{number}", _DIALOGUE: said, "meant": meant}
-        annotations = [_annotation(seen, one) for one in by_item.get(number, [])]
-        made.append({"id": number + 1, "data": data, "annotations": annotations})
-    return msgspec.json.format(msgspec.json.encode(made), indent=1) + b"\n"
+        shown = as_conversation(seen.project, item)
+        turns = [{"author": turn.who, "text": f"{turn.before}{turn.meant}{turn.after}"} for turn in shown]
+        meant = " ".join(turn.meant for turn in shown if turn.is_meant)
+        data = {"item": f"item-{number}", _DIALOGUE: turns, "meant": meant}
+        annotations = [_annotation(seen, answer) for answer in by_item.get(number, [])]
+        tasks.append({"id": number + 1, "data": data, "annotations": annotations})
+    return msgspec.json.format(msgspec.json.encode(tasks), indent=1) + b"\n"
 
 
-def _annotation(seen: Snapshot, one: GivenAnswer) -> dict[str, Any]:
+def _annotation(seen: Snapshot, answer: RaterAnswer) -> dict[str, Any]:
     result = []
-    for question, texts in _texts_of(seen, one):
+    for question, texts in _texts_of(seen, answer):
         kind = "textarea" if question.type == "text" else "choices"
         value = {"text" if kind == "textarea" else "choices": texts}
         result.append({"from_name": question.name, "to_name": _DIALOGUE, "type": kind, "value": value})
-    return {"completed_by": {"email": one.rater}, "lead_time": one.seconds, "result": result}
+    return {"completed_by": {"email": answer.rater}, "lead_time": answer.seconds, "result": result}
 
 
-def _texts_of(seen: Snapshot, one: GivenAnswer) -> Iterator[tuple[SchemeQuestion, list[str]]]:
-    """Yield each question that was answered, with the answer in words that `_understood` reads back."""
+def _texts_of(seen: Snapshot, answer: RaterAnswer) -> Iterator[tuple[SchemeQuestion, list[str]]]:
+    """Yield each answered question with its answer as texts, the inverse of `_parse_texts`."""
     for question in seen.project.scheme.questions:
-        if question.name in one.answers:
-            answer = one.answers[question.name]
+        if question.name in answer.answers:
+            value = answer.answers[question.name]
             if question.type == "mark":
-                answer = [seen.project.candidates[number] for number in answer]
-            yield question, [str(part) for part in answer] if isinstance(answer, list) else [str(answer)]
+                value = [seen.project.candidates[number] for number in value]
+            yield question, [str(part) for part in value] if isinstance(value, list) else [str(value)]
 
 
 def potato_config(seen: Snapshot) -> bytes:
@@ -126,7 +125,7 @@ def potato_config(seen: Snapshot) -> bytes:
         schemes.append({"annotation_type": kind, "name": question.name, "description": question.text})
         if question.type != "text":
             schemes[-1]["labels"] = [value for value, _ in _options(question, seen)]
-    made = {
+    config = {
         "annotation_task_name": seen.project.scheme.title,
         "data_files": ["potato-items.jsonl"],
         "item_properties": {"id_key": "id", "text_key": "text"},
@@ -134,74 +133,76 @@ def potato_config(seen: Snapshot) -> bytes:
         "output_annotation_format": "jsonl",
         "annotation_schemes": schemes,
     }
-    return msgspec.json.format(msgspec.json.encode(made), indent=1) + b"\n"
+    return msgspec.json.format(msgspec.json.encode(config), indent=1) + b"\n"
 
 
 def potato_items(seen: Snapshot) -> bytes:
-    """Return the items, one a line; Potato shows their text as HTML, so it is escaped here."""
+    """Return the items, one per line; Potato shows their text as HTML, so it is escaped."""
     rows = []
     for number, item in enumerate(seen.items):
-        said = []
-        for one in one_conversation(seen.project, item):
-            marked = f"<u>{escape(one.meant)}</u>" if one.meant else ""
-            said.append(f"<b>{one.who}:</b> {escape(one.before)}{marked}{escape(one.after)}")
-        rows.append(msgspec.json.encode({"id": f"item-{number}", "text": "<br/>".join(said)}))
+        lines = []
+        for turn in as_conversation(seen.project, item):
+            marked = f"<u>{escape(turn.meant)}</u>" if turn.meant else ""
+            lines.append(f"<b>{turn.who}:</b> {escape(turn.before)}{marked}{escape(turn.after)}")
+        rows.append(msgspec.json.encode({"id": f"item-{number}", "text": "<br/>".join(lines)}))
     return b"".join(row + b"\n" for row in rows)
 
 
 def potato_answers(seen: Snapshot) -> bytes:
-    """Return the answers that count, one line for each rater and item."""
+    """Return the valid answers, one line for each rater and item."""
     rows = []
-    for one in seen.answered():
+    for answer in seen.answered():
         labels: dict[str, dict[str, str]] = {}
-        for question, texts in _texts_of(seen, one):
+        for question, texts in _texts_of(seen, answer):
             is_text = question.type == "text"
             labels[question.name] = {_TEXT: texts[0]} if is_text else dict.fromkeys(texts, "true")
         record = {
-            "user_id": one.rater,
-            "instance_id": f"item-{one.item}",
+            "user_id": answer.rater,
+            "instance_id": f"item-{answer.item}",
             "label_annotations": labels,
             "span_annotations": {},
-            "behavioral_data": {"time": one.seconds},
+            "behavioral_data": {"time": answer.seconds},
         }
         rows.append(msgspec.json.encode(record))
     return b"".join(row + b"\n" for row in rows)
 
 
 def load_answers(project: AnnotationProject, path: str | Path) -> tuple[int, int]:
-    """Put the answers of a Label Studio or Potato file into a project; the first record tells which it is.
+    """Import the answers of a Label Studio or Potato file, detected by its first record.
 
-    People who are new to the project become raters of it. An answer that is there already is kept.
+    New people become raters of the project. Existing answers are kept.
 
     Returns:
-        How many were taken, and how many were there already.
+        The numbers of imported and of existing answers.
     """
     records = _records(path)
     is_potato = bool(records) and isinstance(records[0], dict) and "label_annotations" in records[0]
-    taken = there = 0
+    taken = existing = 0
     try:
-        found = list(
+        external = list(
             _from_potato(records, Path(path).parent.name) if is_potato else _from_label_studio(records)
         )
     except (KeyError, TypeError, AttributeError) as error:
         raise DataError(
             f"neither Label Studio's tasks nor Potato's instances: {error!r}", file=path
         ) from None
-    ready = [(_item(project, one, path), _rater(one, path), one) for one in found]
-    answers = [_answers(project, item, one, path) for item, _, one in ready]
+    ready = [(_item(project, answer, path), _rater(answer, path), answer) for answer in external]
+    answers = [_answers(project, item, answer, path) for item, _, answer in ready]
     with project.store.writing() as db:
         there_already = {row[0] for row in db.execute("SELECT name FROM people")}
         add_people(db, dict.fromkeys(sorted({rater for _, rater, _ in ready} - there_already), "rater"))
-        for (item, rater, one), given in zip(ready, answers, strict=True):
-            kept = db.execute("SELECT 1 FROM answers WHERE item = ? AND rater = ?", (item, rater)).fetchone()
-            if kept:
-                there += 1
+        for (item, rater, answer), parsed in zip(ready, answers, strict=True):
+            stored = db.execute(
+                "SELECT 1 FROM answers WHERE item = ? AND rater = ?", (item, rater)
+            ).fetchone()
+            if stored:
+                existing += 1
                 continue
             insert_done(db, item, rater)
-            row = (item, rater, json.dumps(given, ensure_ascii=False), time.time(), one.seconds)
+            row = (item, rater, json.dumps(parsed, ensure_ascii=False), time.time(), answer.seconds)
             db.execute("INSERT INTO answers VALUES (?, ?, ?, ?, ?)", row)
             taken += 1
-    return taken, there
+    return taken, existing
 
 
 def _records(path: str | Path) -> list[Any]:
@@ -216,80 +217,86 @@ def _records(path: str | Path) -> list[Any]:
             raise DataError(f"not JSON: {error}", file=path) from None
 
 
-def _item(project: AnnotationProject, one: ExternalAnswer, path: str | Path) -> int:
-    match = _KEY.fullmatch(one.key)
+def _item(project: AnnotationProject, answer: ExternalAnswer, path: str | Path) -> int:
+    match = _KEY.fullmatch(answer.key)
     if match is None or int(match[1]) >= len(project.items):
         raise DataError(
-            f"no item {one.key[:40]!r} in this project", file=path, fix="export the items from it"
+            f"no item {answer.key[:40]!r} in this project", file=path, fix="export the items from it"
         )
     return int(match[1])
 
 
-def _rater(one: ExternalAnswer, path: str | Path) -> str:
+def _rater(answer: ExternalAnswer, path: str | Path) -> str:
     try:
-        return checked(one.rater)
+        return checked(answer.rater)
     except UsageError as error:
-        raise DataError(f"{one.key}: {error}", file=path) from None
+        raise DataError(f"{answer.key}: {error}", file=path) from None
 
 
-def _answers(project: AnnotationProject, item: int, one: ExternalAnswer, path: str | Path) -> dict[str, Any]:
+def _answers(
+    project: AnnotationProject, item: int, answer: ExternalAnswer, path: str | Path
+) -> dict[str, Any]:
     answers = {}
     for question in project.scheme.questions:
-        if question.name in one.given:
+        if question.name in answer.given:
             try:
-                answers[question.name] = _understood(question, one.given[question.name], project.candidates)
+                answers[question.name] = _parse_texts(
+                    question, answer.given[question.name], project.candidates
+                )
             except ValueError as error:
-                raise DataError(f"{one.key}, {one.rater}: {error}", file=path, field=question.name) from None
+                raise DataError(
+                    f"{answer.key}, {answer.rater}: {error}", file=path, field=question.name
+                ) from None
     meta = filled_meta(project.dialogue(project.items[item].place[0]))
     if not is_valid(project.scheme, answers, meta, len(project.candidates)):
-        raise DataError(f"{one.key}, {one.rater}: not a whole answer", file=path)
+        raise DataError(f"{answer.key}, {answer.rater}: not a complete answer", file=path)
     return answers
 
 
-def _understood(question: SchemeQuestion, texts: Sequence[str], candidates: Sequence[str]) -> Any:
-    """Read an answer from words; a word that is no answer raises ValueError."""
+def _parse_texts(question: SchemeQuestion, texts: Sequence[str], candidates: Sequence[str]) -> Any:
+    """Return an answer from its texts; raise ValueError for an unknown text."""
     if question.type == "text":
         return clean_words("\n".join(texts))
     if question.type == "mark":
         return sorted({candidates.index(text) for text in texts})
-    values = {str(one.value): one.value for one in question.options}
-    values |= {one.label: one.value for one in question.choices if one.label not in values}
-    found = [values[text] if text in values else _unknown(text) for text in texts]
+    values = {str(option.value): option.value for option in question.options}
+    values |= {choice.label: choice.value for choice in question.choices if choice.label not in values}
+    if unknown := [text for text in texts if text not in values]:
+        raise ValueError(f"{unknown[0][:60]!r} is not an answer")
+    chosen = [values[text] for text in texts]
     if question.type == "several":
-        return found
-    if len(found) != 1:
-        raise ValueError(f"{len(found)} answers where one is needed")
-    return found[0]
-
-
-def _unknown(text: str) -> Any:
-    raise ValueError(f"{text[:60]!r} is no answer")
+        return chosen
+    if len(chosen) != 1:
+        raise ValueError(f"{len(chosen)} answers, expected one")
+    return chosen[0]
 
 
 def _from_label_studio(records: Iterable[Any]) -> Iterator[ExternalAnswer]:
     """Read exported tasks: one set of answers for each annotation that was not cancelled."""
     for record in records:
-        for one in record.get("annotations") or record.get("completions") or ():
-            if one.get("was_cancelled"):
+        for annotation in record.get("annotations") or record.get("completions") or ():
+            if annotation.get("was_cancelled"):
                 continue
-            who = one.get("completed_by")
+            who = annotation.get("completed_by")
             rater = who.get("email") or who.get("id") if isinstance(who, dict) else who
-            given = {part["from_name"]: _texts(part["value"]) for part in one.get("result", ())}
-            yield ExternalAnswer(str(record["data"]["item"]), str(rater), given, one.get("lead_time"))
+            answers = {part["from_name"]: _texts(part["value"]) for part in annotation.get("result", ())}
+            yield ExternalAnswer(
+                str(record["data"]["item"]), str(rater), answers, annotation.get("lead_time")
+            )
 
 
 def _texts(value: dict[str, Any]) -> list[str]:
-    found: Any = next((value[key] for key in ("choices", "text", "rating", "number") if key in value), [])
-    return [str(one) for one in found] if isinstance(found, list) else [str(found)]
+    texts: Any = next((value[key] for key in ("choices", "text", "rating", "number") if key in value), [])
+    return [str(text) for text in texts] if isinstance(texts, list) else [str(texts)]
 
 
 def _from_potato(records: Iterable[Any], rater: str | None = None) -> Iterator[ExternalAnswer]:
     """Read annotated instances; `rater` is for files that name none, as each has a folder of its own."""
     for record in records:
-        given = {}
+        answers = {}
         for question, labels in record["label_annotations"].items():
-            given[str(question)] = [
+            answers[str(question)] = [
                 str(chosen) if label == _TEXT else str(label) for label, chosen in labels.items() if chosen
             ]
         key = record.get("instance_id", record.get("id"))
-        yield ExternalAnswer(str(key), str(record.get("user_id", rater or "unknown")), given, None)
+        yield ExternalAnswer(str(key), str(record.get("user_id", rater or "unknown")), answers, None)

@@ -1,12 +1,11 @@
-"""Items: a reply, a context, a segment, a dialogue, or a pair of them, and how raters see it.
+"""Items: a reply, a context, a segment, a dialogue, or a pair of them, and how they are shown to raters.
 
-An item points into the project's dialogues. Its twins are other places that look exactly the same to a rater
-(the same reply after the same context, given by several systems): they are judged once, and the answer counts
-for all.
+An item refers to a place in the project's dialogues. Its twins are places that look exactly the same to a
+rater (the same reply to the same context by several systems): they are judged once, for all.
 
-Raters are blind: they see no ids, no system's name, no meta that the scheme does not show; speakers are User,
-Assistant or a letter, because a log may call them by the system's name. System prompts and tools' answers are
-left out.
+Rating is blind: raters see no ids, no system's name, and no meta that the scheme does not show; speakers are
+User, Assistant or a letter, because a log may contain the system's name. System prompts and tools' answers
+are left out.
 """
 
 import itertools
@@ -30,7 +29,7 @@ Place = tuple[int, int | None, int | None]  # number of the dialogue, turn, segm
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One thing to judge: its place, what it is compared with, its twins, and known answers (gold)."""
+    """One thing to judge: its place, that of its opponent in a pair, its twins, and gold answers."""
 
     place: Place
     other: Place | None = None
@@ -39,17 +38,17 @@ class Item:
 
     @property
     def places(self) -> tuple[Place, ...]:
-        """The places that a judgement of this item is about."""
+        """The place and its twins."""
         return (self.place, *self.twins)
 
     @property
     def sides(self) -> list[Place]:
-        """The place, and what it is compared with."""
+        """The place, and that of its opponent in a pair."""
         return [self.place] if self.other is None else [self.place, self.other]
 
 
 def make_items(scheme: Scheme, dialogues: Sequence[Dialogue], seed: int = 0) -> list[Item]:
-    """Return the items of dialogues, sampled if the scheme says how many; gold items are always in it.
+    """Return the items of dialogues, sampled if the scheme limits their number; gold items always included.
 
     >>> from dialeval.annotation.scheme import read_scheme
     >>> from dialeval.dialogues import dialogue
@@ -64,80 +63,82 @@ def make_items(scheme: Scheme, dialogues: Sequence[Dialogue], seed: int = 0) -> 
         "dialogue": lambda _, chats: [Item((number, None, None)) for number in range(len(chats))],
         "pair": _pairs,
     }
-    found = _with_gold(units[scheme.unit](scheme, dialogues), scheme, dialogues)
-    if not found:
+    items = _with_gold(units[scheme.unit](scheme, dialogues), scheme, dialogues)
+    if not items:
         raise DataError(f"nothing to judge: no {scheme.unit} in these dialogues", fix="see docs/annotate.md")
-    if scheme.items is None or len(found) <= scheme.items:
-        return found
-    plain = [number for number, one in enumerate(found) if one.gold is None]
-    rest = max(0, scheme.items - (len(found) - len(plain)))
-    kept = set(random.Random(seed).sample(plain, min(rest, len(plain))))  # noqa: S311
-    return [one for number, one in enumerate(found) if one.gold is not None or number in kept]
+    if scheme.items is None or len(items) <= scheme.items:
+        return items
+    plain = [number for number, item in enumerate(items) if item.gold is None]
+    rest = max(0, scheme.items - (len(items) - len(plain)))
+    sampled = set(random.Random(seed).sample(plain, min(rest, len(plain))))  # noqa: S311
+    return [item for number, item in enumerate(items) if item.gold is not None or number in sampled]
 
 
 def _replies(scheme: Scheme, dialogues: Sequence[Dialogue]) -> list[Item]:
-    found: dict[Any, Item] = {}
+    items: dict[Any, Item] = {}
     for number, dialogue in enumerate(dialogues):
         for turn in scored_turns(dialogue, scheme.speaker):
             place = (number, turn, None)
             key: Any = place
             if scheme.merge:
                 key = _said(dialogue, turn, with_reply=scheme.unit == "turn", following=scheme.following)
-            earlier = found.get(key)
-            found[key] = Item(place) if earlier is None else replace(earlier, twins=(*earlier.twins, place))
-    return list(found.values())
+            earlier = items.get(key)
+            items[key] = Item(place) if earlier is None else replace(earlier, twins=(*earlier.twins, place))
+    return list(items.values())
 
 
 def _said(dialogue: Dialogue, turn: int, *, with_reply: bool, following: int = 0) -> tuple[Any, ...]:
-    """Return everything a rater would see of a place, so that equal keys are equal pages."""
+    """Return all texts that a rater sees at a place, as a key for equal pages."""
     end = turn + 1 + following if with_reply else turn
     shown = [*context_of(dialogue, turn), *dialogue.turns[turn:end]]
-    return tuple((one.speaker, one.text) for one in shown)
+    return tuple((shown_turn.speaker, shown_turn.text) for shown_turn in shown)
 
 
 def _segments(scheme: Scheme, dialogues: Sequence[Dialogue]) -> list[Item]:
-    found = []
+    items = []
     for number, dialogue in enumerate(dialogues):
-        for turn, group in itertools.groupby(segments_of(dialogue, scheme.splitter), lambda one: one.turn):
-            found += [Item((number, turn, place)) for place, _ in enumerate(group)]
-    return found
+        for turn, group in itertools.groupby(
+            segments_of(dialogue, scheme.splitter), lambda segment: segment.turn
+        ):
+            items += [Item((number, turn, place)) for place, _ in enumerate(group)]
+    return items
 
 
 def _pairs(scheme: Scheme, dialogues: Sequence[Dialogue]) -> list[Item]:
     groups: dict[str, list[int]] = {}
     for number, dialogue in enumerate(dialogues):
         groups.setdefault(str(dialogue.meta.get("pair") or dialogue.id), []).append(number)
-    found = []
+    items = []
     for group in groups.values():
-        for one, other in itertools.combinations(group, 2):
+        for first, second in itertools.combinations(group, 2):
             if scheme.of == "dialogue":
-                found.append(Item((one, None, None), (other, None, None)))
+                items.append(Item((first, None, None), (second, None, None)))
             else:
-                turns = _same_contexts(dialogues[one], dialogues[other], scheme.speaker)
-                found += [Item((one, turn, None), (other, turn, None)) for turn in turns]
-    if not found:
+                turns = _same_contexts(dialogues[first], dialogues[second], scheme.speaker)
+                items += [Item((first, turn, None), (second, turn, None)) for turn in turns]
+    if not items:
         raise DataError(
             "no two dialogues to compare",
             fix="give two files whose dialogues have the same ids, or a meta field `pair` that two share",
         )
-    return found
+    return items
 
 
-def _same_contexts(one: Dialogue, other: Dialogue, speaker: str | None) -> list[int]:
-    """Return the turns where both dialogues answer the same context, and differently."""
-    shared = sorted({*scored_turns(one, speaker)} & {*scored_turns(other, speaker)})
+def _same_contexts(first: Dialogue, second: Dialogue, speaker: str | None) -> list[int]:
+    """Return the turns at which both dialogues answer the same context differently."""
+    shared = sorted({*scored_turns(first, speaker)} & {*scored_turns(second, speaker)})
     return [
         turn
         for turn in shared
-        if _said(one, turn, with_reply=False) == _said(other, turn, with_reply=False)
-        and one.turns[turn].text != other.turns[turn].text
+        if _said(first, turn, with_reply=False) == _said(second, turn, with_reply=False)
+        and first.turns[turn].text != second.turns[turn].text
     ]
 
 
 def _with_gold(items: list[Item], scheme: Scheme, dialogues: Sequence[Dialogue]) -> list[Item]:
     numbers = {dialogue.id: number for number, dialogue in enumerate(dialogues)}
-    at = {place: number for number, one in enumerate(items) for place in one.places}
-    made = list(items)
+    at = {place: number for number, item in enumerate(items) for place in item.places}
+    with_gold = list(items)
     for count, gold in enumerate(scheme.gold):
         number = at.get((numbers.get(gold.dialogue, -1), gold.turn, gold.segment))
         if number is None:
@@ -146,13 +147,13 @@ def _with_gold(items: list[Item], scheme: Scheme, dialogues: Sequence[Dialogue])
                 field=f"gold[{count}]",
                 fix="gold items must be among the dialogues of the project",
             )
-        made[number] = replace(made[number], gold=gold.answers)
-    return made
+        with_gold[number] = replace(with_gold[number], gold=gold.answers)
+    return with_gold
 
 
 @dataclass(frozen=True, slots=True)
 class DisplayedTurn:
-    """One turn on a page: speaker, side, and the text in three parts, of which the middle is to be judged."""
+    """One turn on a page: speaker, side, and the text before, in and after the part to judge."""
 
     who: str
     side: int
@@ -173,7 +174,7 @@ class DisplayedDialogue:
 
 @dataclass(frozen=True, slots=True)
 class ItemView:
-    """Everything that a page shows of an item."""
+    """An item as a page shows it."""
 
     dialogues: list[DisplayedDialogue]
     facts: list[tuple[str, list[str]]] = field(default_factory=list)
@@ -181,7 +182,7 @@ class ItemView:
 
 
 def item_view(project: "AnnotationProject", item: Item, number: int, rater: str) -> ItemView:
-    """Return what a rater sees of an item; the two of a pair in an order of the rater's own."""
+    """Return an item as a rater sees it; the order of a pair depends on the rater."""
     scheme = project.scheme
     dialogue = project.dialogue(item.place[0])
     facts = [(name, texts) for name in scheme.show if (texts := _fact(dialogue, name, item.place[1]))]
@@ -191,7 +192,7 @@ def item_view(project: "AnnotationProject", item: Item, number: int, rater: str)
     dialogues = side_by_side(project, sides)
     if item.other and scheme.of == "turn":
         context = shown_turns(project.dialogue(sides[0][0]), sides[0], scheme, with_reply=False)
-        replies = [DisplayedDialogue(one.turns[-1:], one.title) for one in dialogues]
+        replies = [DisplayedDialogue(dialogue_.turns[-1:], dialogue_.title) for dialogue_ in dialogues]
         dialogues = [DisplayedDialogue(context), *replies]
     return ItemView(dialogues, facts, filled_meta(dialogue))
 
@@ -206,14 +207,14 @@ def side_by_side(project: "AnnotationProject", sides: Sequence[Place]) -> list[D
 
 
 def filled_meta(dialogue: Dialogue) -> frozenset[str]:
-    """Return the names of what a dialogue brings: meta fields, instructions, evidence. Questions may ask."""
+    """Return the names of a dialogue's non-empty meta fields, instructions and evidence, for conditions."""
     filled = frozenset(name for name, value in dialogue.meta.items() if value)
     brought = ("instructions", "evidence")
     return filled | {name for name in brought if _fact(dialogue, name, len(dialogue.turns) - 1)}
 
 
 def _fact(dialogue: Dialogue, name: str, turn: int | None) -> list[str]:
-    """Return what is shown beside an item under a name: the prompt, evidence of a reply, a meta field."""
+    """Return the texts to show beside an item: the prompt, evidence of a reply, or a meta field."""
     if name == "instructions" and name not in dialogue.meta:
         return _texts(instructions_of(dialogue) or [])
     if name == "evidence" and name not in dialogue.meta:
@@ -222,25 +223,25 @@ def _fact(dialogue: Dialogue, name: str, turn: int | None) -> list[str]:
     return _texts(dialogue.meta[name]) if dialogue.meta.get(name) else []
 
 
-def one_conversation(project: "AnnotationProject", item: Item) -> list[DisplayedTurn]:
-    """Return an item as one conversation, for tools that show one: the two of a pair after each other."""
+def as_conversation(project: "AnnotationProject", item: Item) -> list[DisplayedTurn]:
+    """Return an item as one conversation, for other tools: the two of a pair one after the other."""
     turns = shown_turns(project.dialogue(item.place[0]), item.place, project.scheme)
     if item.other is None:
         return turns
-    others = shown_turns(project.dialogue(item.other[0]), item.other, project.scheme)
+    second = shown_turns(project.dialogue(item.other[0]), item.other, project.scheme)
     if project.scheme.of == "turn":
-        others = others[-1:]
+        second = second[-1:]
     first = len(turns) - 1 if project.scheme.of == "turn" else 0
-    titled = [replace(one, who=f"First, {one.who}") for one in turns[first:]]
-    return [*turns[:first], *titled, *(replace(one, who=f"Second, {one.who}") for one in others)]
+    titled = [replace(turn, who=f"First, {turn.who}") for turn in turns[first:]]
+    return [*turns[:first], *titled, *(replace(turn, who=f"Second, {turn.who}") for turn in second)]
 
 
 def shown_turns(
     dialogue: Dialogue, place: Place, scheme: Scheme, *, with_reply: bool = True
 ) -> list[DisplayedTurn]:
-    """Return the turns that are shown: all, or the context with the reply and what may follow it."""
+    """Return the turns to show: all, or the context with the reply and the turns that follow."""
     _, turn, segment = place
-    parts = [number for number, one in enumerate(dialogue.turns) if takes_part(one)]
+    parts = [number for number, message in enumerate(dialogue.turns) if takes_part(message)]
     if turn is not None:
         before = [number for number in parts if number < turn]
         if scheme.history is not None:
@@ -260,41 +261,43 @@ def _line(
     segment: int | None,
     scheme: Scheme,
 ) -> DisplayedTurn:
-    said = dialogue.turns[number]
-    who, side = names[said.speaker]
+    message = dialogue.turns[number]
+    who, side = names[message.speaker]
     if number != turn:
-        return DisplayedTurn(who, side, said.text, is_after=turn is not None and number > turn)
+        return DisplayedTurn(who, side, message.text, is_after=turn is not None and number > turn)
     if segment is None:
-        return DisplayedTurn(who, side, "", said.text, is_meant=True)
-    pieces = [one.text for one in segments_of(dialogue, scheme.splitter) if one.turn == number]
+        return DisplayedTurn(who, side, "", message.text, is_meant=True)
+    pieces = [piece.text for piece in segments_of(dialogue, scheme.splitter) if piece.turn == number]
     start = 0
     for piece in pieces[:segment]:
-        start = max(start, said.text.find(piece, start) + len(piece))
-    at = said.text.find(pieces[segment], start)
+        start = max(start, message.text.find(piece, start) + len(piece))
+    at = message.text.find(pieces[segment], start)
     if at < 0:  # segments that somebody cut by hand may not be in the text to the letter
         return DisplayedTurn(who, side, "", pieces[segment], is_meant=True)
     end = at + len(pieces[segment])
-    return DisplayedTurn(who, side, said.text[:at], said.text[at:end], said.text[end:], is_meant=True)
+    return DisplayedTurn(
+        who, side, message.text[:at], message.text[at:end], message.text[end:], is_meant=True
+    )
 
 
 def _speakers(dialogue: Dialogue) -> dict[str, tuple[str, int]]:
     names: dict[str, tuple[str, int]] = {}
-    others = 0
-    for one in dialogue.turns:
-        if one.speaker in names or not takes_part(one):
+    unnamed = 0
+    for turn in dialogue.turns:
+        if turn.speaker in names or not takes_part(turn):
             continue
-        if one.speaker in _KNOWN:
-            names[one.speaker] = (_KNOWN[one.speaker], int(one.speaker == "assistant"))
+        if turn.speaker in _KNOWN:
+            names[turn.speaker] = (_KNOWN[turn.speaker], int(turn.speaker == "assistant"))
         else:
-            names[one.speaker] = (f"Speaker {chr(ord('A') + others % 26)}", others % 2)
-            others += 1
+            names[turn.speaker] = (f"Speaker {chr(ord('A') + unnamed % 26)}", unnamed % 2)
+            unnamed += 1
     return names
 
 
 def _texts(value: Any) -> list[str]:
-    return [str(one) for one in value] if isinstance(value, list | tuple) else [str(value)]
+    return [str(text) for text in value] if isinstance(value, list | tuple) else [str(value)]
 
 
 def is_swapped(rater: str, item: int, seed: int = 0) -> bool:
-    """Whether a rater sees a pair the other way round: half of all do, so that order favours nobody."""
+    """Return whether a rater sees a pair in reverse order, as half of them do, to balance order effects."""
     return random.Random(f"swap {seed} {item} {rater}").random() < 0.5  # noqa: S311

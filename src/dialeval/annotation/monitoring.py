@@ -1,7 +1,7 @@
-"""Monitoring a project: agreement so far, how careful and independent raters are, which items need somebody.
+"""Monitoring of a project: agreement, accuracy and independence of raters, and states of items.
 
-Agreement is measured on the first round alone: later rounds exist only where people disagreed. Marks have no
-kappa: what counts there is how far two wizards' sets overlap (Jaccard).
+Agreement is measured on the first round only, because later rounds exist only where people disagreed. For
+marks it is the overlap (Jaccard) of two wizards' sets, not kappa.
 """
 
 import itertools
@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from dialeval.annotation.answers import agrees, is_accepted, majority
-from dialeval.annotation.project import AnnotationProject, GivenAnswer, Snapshot, is_project, snapshot
+from dialeval.annotation.project import AnnotationProject, RaterAnswer, Snapshot, is_project, snapshot
 from dialeval.annotation.scheme import SchemeQuestion
 from dialeval.dialogues.contexts import conversation_of
 from dialeval.dialogues.votes import read_votes
@@ -25,17 +25,17 @@ from dialeval.statistics import Estimate, agreement_interval, bootstrap_statisti
 _RESAMPLES = 500
 STATES = {
     "to adjudicate": "All have answered, and they do not agree.",
-    "another round": "No majority yet; further raters are looking.",
-    "lacks a rater": "Nobody is left to take it: add a rater.",
-    "open": "Not everybody has answered yet.",
-    "settled": "All have answered, and they agree enough.",
+    "another round": "No majority yet; further raters have been assigned.",
+    "lacks a rater": "No rater is left to assign: add one.",
+    "open": "Not all raters have answered yet.",
+    "settled": "All have answered, and they agree sufficiently.",
     "adjudicated": "Decided by the coordinator.",
 }
 
 
 @dataclass(frozen=True, slots=True)
 class QuestionAgreement:
-    """Agreement on one question: Krippendorff's alpha, Fleiss' kappa; overlap for marks alone."""
+    """Agreement on one question: Krippendorff's alpha and Fleiss' kappa, or overlap for marks."""
 
     question: str
     level: str
@@ -45,14 +45,14 @@ class QuestionAgreement:
 
 
 def agreements(seen: Snapshot) -> list[QuestionAgreement]:
-    """Return the agreement on every question but free text."""
+    """Return the agreement on every question except free text."""
     return [_measure(question, seen) for question in seen.project.scheme.questions if question.type != "text"]
 
 
 def _measure(question: SchemeQuestion, seen: Snapshot) -> QuestionAgreement:
     first = {
-        item: [one for one in found if one.round == 1]
-        for item, found in seen.by_item().items()
+        item: [answer for answer in answers if answer.round == 1]
+        for item, answers in seen.by_item().items()
         if seen.items[item].gold is None
     }
     if question.type == "mark":
@@ -68,28 +68,28 @@ def _measure(question: SchemeQuestion, seen: Snapshot) -> QuestionAgreement:
     return QuestionAgreement(question.name, level, alpha, kappa)
 
 
-def _matrix(question: SchemeQuestion, first: dict[int, list[GivenAnswer]], seen: Snapshot) -> tuple[Any, Any]:
-    """Return units x raters, and their dialogues; each of several choices is a unit, chosen or not."""
+def _matrix(question: SchemeQuestion, first: dict[int, list[RaterAnswer]], seen: Snapshot) -> tuple[Any, Any]:
+    """Return ratings (units x raters) and their dialogues; each choice of a multiple choice is a unit."""
     raters = {name: column for column, name in enumerate(seen.raters())}
     rows, clusters = [], []
-    for item, found in first.items():
-        columns = [one.value for one in question.choices] if question.type == "several" else [None]
+    for item, answers in first.items():
+        columns = [choice.value for choice in question.choices] if question.type == "several" else [None]
         for column in columns:
             row = np.full(len(raters), np.nan)
-            for one in found:
-                answer = one.answers.get(question.name)
+            for given in answers:
+                answer = given.answers.get(question.name)
                 if answer is not None:
-                    row[raters[one.rater]] = question.score(answer) if column is None else column in answer
+                    row[raters[given.rater]] = question.score(answer) if column is None else column in answer
             rows.append(row)
             clusters.append(seen.items[item].place[0])
     return np.array(rows), np.array(clusters)
 
 
-def _overlap(question: SchemeQuestion, first: dict[int, list[GivenAnswer]], seen: Snapshot) -> Estimate:
+def _overlap(question: SchemeQuestion, first: dict[int, list[RaterAnswer]], seen: Snapshot) -> Estimate:
     means, clusters = [], []
-    for item, found in first.items():
-        sets = [set(one.answers.get(question.name, ())) for one in found]
-        pairs = [jaccard(one, other) for one, other in itertools.combinations(sets, 2)]
+    for item, answers in first.items():
+        sets = [set(answer.answers.get(question.name, ())) for answer in answers]
+        pairs = [jaccard(a, b) for a, b in itertools.combinations(sets, 2)]
         if pairs:
             means.append(float(np.mean(pairs)))
             clusters.append(seen.items[item].place[0])
@@ -104,42 +104,42 @@ def _overlap(question: SchemeQuestion, first: dict[int, list[GivenAnswer]], seen
     return Estimate(value, len(means), drawn.low, drawn.high, reason=drawn.reason)
 
 
-def jaccard(one: set[int], other: set[int]) -> float:
-    """Return the share of what either marked that both marked; two empty sets agree.
+def jaccard(a: set[int], b: set[int]) -> float:
+    """Return the Jaccard index of two sets; 1 for two empty sets.
 
     >>> jaccard({1, 2, 3}, {2, 3, 4}), jaccard(set(), set())
     (0.5, 1.0)
     """
-    return len(one & other) / len(one | other) if one | other else 1.0
+    return len(a & b) / len(a | b) if a | b else 1.0
 
 
 def gold_accuracy(seen: Snapshot) -> dict[str, Estimate]:
-    """Return the share of the gold items that each rater got right."""
-    found: dict[str, list[bool]] = {name: [] for name in seen.raters()}
-    for one in seen.answered():
-        gold = seen.items[one.item].gold
+    """Return each rater's accuracy on the gold items."""
+    hits_of: dict[str, list[bool]] = {name: [] for name in seen.raters()}
+    for answer in seen.answered():
+        gold = seen.items[answer.item].gold
         if gold is not None:
-            found[one.rater].append(is_accepted(gold, one.answers))
-    return {name: share(sum(hits), len(hits)) for name, hits in found.items()}
+            hits_of[answer.rater].append(is_accepted(gold, answer.answers))
+    return {name: share(sum(hits), len(hits)) for name, hits in hits_of.items()}
 
 
 def expert_accuracy(seen: Snapshot) -> dict[str, Estimate]:
-    """Return the share of the expert's sample that each rater, and the majority, answered alike."""
+    """Return how often each rater, and the majority, agree with the expert on the expert's sample."""
     scheme, expert = seen.project.scheme, seen.by_item("expert")
-    found: dict[str, list[bool]] = {"majority": [], **{name: [] for name in seen.raters()}}
+    hits_of: dict[str, list[bool]] = {"majority": [], **{name: [] for name in seen.raters()}}
     for item, answers in seen.by_item().items():
         for right in expert.get(item, ())[:1]:
-            for one in answers:
-                found[one.rater].append(agrees(scheme, one.answers, right.answers))
+            for answer in answers:
+                hits_of[answer.rater].append(agrees(scheme, answer.answers, right.answers))
             decided = majority_answer(seen, answers)
             if decided is not None:
-                found["majority"].append(decided == str(right.answers.get(scheme.questions[0].name)))
-    return {name: share(sum(hits), len(hits)) for name, hits in found.items()} if expert else {}
+                hits_of["majority"].append(decided == str(right.answers.get(scheme.questions[0].name)))
+    return {name: share(sum(hits), len(hits)) for name, hits in hits_of.items()} if expert else {}
 
 
-def majority_answer(seen: Snapshot, answers: Sequence[GivenAnswer]) -> str | None:
-    """Return the answer to the first question that most raters gave, as text."""
-    return majority(seen.project.scheme, ((one.round, one.answers) for one in answers))
+def majority_answer(seen: Snapshot, answers: Sequence[RaterAnswer]) -> str | None:
+    """Return the raters' majority answer to the first question, as text."""
+    return majority(seen.project.scheme, ((answer.round, answer.answers) for answer in answers))
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,16 +174,16 @@ class ItemRow:
 def rater_rows(seen: Snapshot) -> list[RaterRow]:
     """Return a row for every rater and expert."""
     gold, expert = gold_accuracy(seen), expert_accuracy(seen)
-    by_rater: dict[str, list[GivenAnswer]] = {}
-    for one in seen.given:
-        by_rater.setdefault(one.rater, []).append(one)
+    by_rater: dict[str, list[RaterAnswer]] = {}
+    for answer in seen.rater_answers:
+        by_rater.setdefault(answer.rater, []).append(answer)
     rows = []
     for name, role in seen.people.items():
         if role not in ("rater", "expert"):
             continue
         mine = by_rater.get(name, [])
-        states = Counter(one.state for one in mine)
-        seconds = [one.seconds for one in mine if one.state == "done" and one.seconds is not None]
+        states = Counter(answer.state for answer in mine)
+        seconds = [answer.seconds for answer in mine if answer.state == "done" and answer.seconds is not None]
         right = gold.get(name)
         rows.append(
             RaterRow(
@@ -208,56 +208,60 @@ def item_rows(seen: Snapshot) -> list[ItemRow]:
     """Return a row for every item."""
     by_state: list[Counter[str]] = [Counter() for _ in seen.items]
     rounds = [1] * len(seen.items)
-    for one in seen.given:
-        if one.role == "rater":
-            by_state[one.item][one.state] += 1
-            rounds[one.item] = max(rounds[one.item], one.round)
+    for answer in seen.rater_answers:
+        if answer.role == "rater":
+            by_state[answer.item][answer.state] += 1
+            rounds[answer.item] = max(rounds[answer.item], answer.round)
     answers = seen.by_item()
     n_raters = len(seen.raters())
     rows = []
     for number, item in enumerate(seen.items):
-        found, states = answers.get(number, []), by_state[number]
-        wanted = n_raters if item.gold is not None else seen.wanted[number]
-        state = _state(seen, number, found, states, wanted, rounds[number])
-        alike = all(agrees(seen.project.scheme, found[0].answers, one.answers) for one in found[1:])
+        given, states = answers.get(number, []), by_state[number]
+        needed = n_raters if item.gold is not None else seen.wanted[number]
+        state = _state(seen, number, given, states, needed, rounds[number])
+        alike = all(agrees(seen.project.scheme, given[0].answers, answer.answers) for answer in given[1:])
         rows.append(
-            ItemRow(number, name_of(seen, number), len(found), wanted, state, alike, item.gold is not None)
+            ItemRow(number, name_of(seen, number), len(given), needed, state, alike, item.gold is not None)
         )
     return rows
 
 
 def _state(
-    seen: Snapshot, number: int, found: list[GivenAnswer], states: Counter[str], wanted: int, rounds: int
+    seen: Snapshot, number: int, given: list[RaterAnswer], states: Counter[str], needed: int, rounds: int
 ) -> str:
     if number in seen.verdicts:
         return "adjudicated"
-    if states["open"] + states["done"] < wanted and seen.items[number].gold is None:
+    if states["open"] + states["done"] < needed and seen.items[number].gold is None:
         return "lacks a rater"
     if states["open"]:
         return "another round" if rounds > 1 else "open"
-    return "to adjudicate" if disagree(seen, found) else "settled"
+    return "to adjudicate" if disagree(seen, given) else "settled"
 
 
-def disagree(seen: Snapshot, found: Sequence[GivenAnswer]) -> bool:
-    """Whether answers are too far apart: no majority, more than half a scale, nothing in common."""
-    if len(found) < 2:
+def disagree(seen: Snapshot, answers: Sequence[RaterAnswer]) -> bool:
+    """Return whether answers need adjudication: no majority, more than half a scale apart, disjoint marks."""
+    if len(answers) < 2:
         return False
-    first, *others = seen.project.scheme.questions
+    first, *further = seen.project.scheme.questions
     if seen.project.scheme.rounds is not None:  # what ends the rounds settles the item
-        return majority_answer(seen, found) is None or any(_differs(one, found) for one in others)
-    return any(_differs(one, found) for one in (first, *others))
+        return majority_answer(seen, answers) is None or any(
+            _differs(question, answers) for question in further
+        )
+    return any(_differs(question, answers) for question in (first, *further))
 
 
-def _differs(question: SchemeQuestion, found: Sequence[GivenAnswer]) -> bool:
-    given: list[Any] = [one.answers[question.name] for one in found if question.name in one.answers]
-    if len(given) < 2 or question.type in ("text", "several"):
+def _differs(question: SchemeQuestion, answers: Sequence[RaterAnswer]) -> bool:
+    values: list[Any] = [
+        answer.answers[question.name] for answer in answers if question.name in answer.answers
+    ]
+    if len(values) < 2 or question.type in ("text", "several"):
         return False
     if question.type == "mark":
-        sets = [set(one) for one in given]
-        return all(not jaccard(one, other) for n, one in enumerate(sets) for other in sets[:n])
+        sets = [set(value) for value in values]
+        return all(not jaccard(a, b) for n, a in enumerate(sets) for b in sets[:n])
     if question.type == "scale":
-        return bool(max(given) - min(given) > (question.high - question.low) / 2)
-    return Counter(given).most_common(1)[0][1] * 2 <= len(given)
+        return bool(max(values) - min(values) > (question.high - question.low) / 2)
+    return Counter(values).most_common(1)[0][1] * 2 <= len(values)
 
 
 def name_of(seen: Snapshot, number: int) -> str:
@@ -272,23 +276,23 @@ def name_of(seen: Snapshot, number: int) -> str:
     return text + (f" (and {len(item.twins)} alike)" if item.twins else "")
 
 
-def settled(seen: Snapshot, number: int, found: list[GivenAnswer]) -> str | None:
+def settled(seen: Snapshot, number: int, answers: list[RaterAnswer]) -> str | None:
     """Return the answer to an item's first question: the coordinator's decision, or the majority."""
     name = seen.project.scheme.questions[0].name
     verdict = seen.verdicts.get(number, {}).get(name)
-    return str(verdict) if verdict is not None else majority_answer(seen, found)
+    return str(verdict) if verdict is not None else majority_answer(seen, answers)
 
 
 # --- earlier work of raters: a judge who was a wizard on the same items is not independent ------------------
-# In the study of Gandhe and Traum two of the four judges had been wizards, three months before. Such things
-# happen and must be reported. Earlier projects, or files of votes, are named with `--earlier`.
+# In the study of Gandhe and Traum two of the four judges had been wizards three months before, which must be
+# reported. Earlier projects, or files of votes, are named with `--earlier`.
 
 _DAY = 86_400.0
 
 
 @dataclass(frozen=True, slots=True)
 class Overlap:
-    """A judge who was a wizard before: where, on how many of the same items, and when last."""
+    """A judge who was a wizard before: the project, the number of same items, and days since the last."""
 
     rater: str
     where: str
@@ -302,21 +306,23 @@ class Overlap:
 
 
 def record(project: AnnotationProject, sources: Sequence[str | Path]) -> None:
-    """Store in a project who did what before: in folders of earlier projects, or in files of votes."""
+    """Store the earlier work of raters in a project, from folders of projects or files of votes."""
     rows: list[tuple[str, str, str, str, int | None, float | None]] = []
     for source in sources:
         name = Path(source).name or str(source)
         if not is_project(source):
             rows += [
-                (one.rater, "wizard", name, one.dialogue_id, one.turn, None) for one in read_votes(source)
+                (vote.rater, "wizard", name, vote.dialogue_id, vote.turn, None) for vote in read_votes(source)
             ]
             continue
-        other = AnnotationProject(source)
-        seen = snapshot(other)
-        for one in seen.answered():
-            for number, turn, _ in seen.items[one.item].places:
-                rows.append((one.rater, other.scheme.role, name, *_origin(other, number, turn), one.at))
-        other.close()
+        earlier = AnnotationProject(source)
+        seen = snapshot(earlier)
+        for answer in seen.answered():
+            for number, turn, _ in seen.items[answer.item].places:
+                rows.append(
+                    (answer.rater, earlier.scheme.role, name, *_origin(earlier, number, turn), answer.at)
+                )
+        earlier.close()
     with project.store.writing() as db:
         names = {(row[2],) for row in rows}
         db.executemany("DELETE FROM earlier WHERE study = ?", names)
@@ -324,7 +330,7 @@ def record(project: AnnotationProject, sources: Sequence[str | Path]) -> None:
 
 
 def _origin(project: AnnotationProject, number: int, turn: int | None) -> tuple[str, int | None]:
-    """Return the conversation and turn behind a place: a reply `d@turn-3` is about turn 3 of `d`."""
+    """Return the original conversation and turn of a place: a reply `d@turn-3` is about turn 3 of `d`."""
     name, origin = project.contexts[number]
     return conversation_of(name), turn if origin is None else origin
 
@@ -340,15 +346,15 @@ def overlaps(project: AnnotationProject) -> list[Overlap]:
     for row in assigned:
         for number, turn, _ in project.items[row["item"]].places if rows else ():
             mine.setdefault((row["rater"], *_origin(project, number, turn)), set()).add(row["item"])
-    found: dict[tuple[str, str], tuple[set[int], float | None]] = {}
+    by_rater: dict[tuple[str, str], tuple[set[int], float | None]] = {}
     for row in rows:
-        items, last = found.get((row["rater"], row["study"]), (set(), None))
+        items, last = by_rater.get((row["rater"], row["study"]), (set(), None))
         same = mine.get((row["rater"], conversation_of(row["dialogue"]), row["turn"]), set())
         if same:
             latest = max(filter(None, (last, row["at"])), default=None)
-            found[row["rater"], row["study"]] = (items | same, latest)
+            by_rater[row["rater"], row["study"]] = (items | same, latest)
     now = time.time()
     return [
         Overlap(rater, name, len(items), None if last is None else int((now - last) / _DAY))
-        for (rater, name), (items, last) in sorted(found.items())
+        for (rater, name), (items, last) in sorted(by_rater.items())
     ]

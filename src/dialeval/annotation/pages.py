@@ -1,4 +1,4 @@
-"""Pages made of templates: every word from data is escaped, and nothing in a page comes from elsewhere."""
+"""Pages rendered from templates: all text from data is escaped, and nothing is loaded from elsewhere."""
 
 import functools
 from collections.abc import Collection, Mapping, Sequence
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from starlette.responses import Response
 
 from dialeval.annotation.answers import NONE, answer_text
-from dialeval.annotation.project import GivenAnswer
+from dialeval.annotation.project import RaterAnswer
 from dialeval.annotation.scheme import Scheme, SchemeQuestion
 from dialeval.annotation.web import Refusal, Visit
 from dialeval.dialogues.visibility import shown
@@ -22,7 +22,7 @@ STATIC = {"/style.css": ("style.css", "text/css"), "/app.js": ("app.js", "text/j
 
 
 def public() -> dict[str, tuple[bytes, str]]:
-    """Return the style sheet and the script, which need no link."""
+    """Return the style sheet and the script, which need no personal link."""
     folder = files("dialeval.annotation") / "static"
     return {path: ((folder / name).read_bytes(), kind) for path, (name, kind) in STATIC.items()}
 
@@ -45,13 +45,13 @@ def refusal(refused: Refusal) -> Response:
 
 
 def keys_of(question: SchemeQuestion) -> list[str]:
-    """Return the key of each option: its own digit where all values are digits, else its place.
+    """Return the keyboard shortcut of each option: its own digit if all values are digits, else by position.
 
     >>> from dialeval.annotation.scheme import read_scheme
     >>> keys_of(read_scheme("turn-quality").questions[0]), keys_of(read_scheme("pairwise").questions[0])
     (['0', '1', '2'], ['1', '2', '3'])
     """
-    values = [one.value for one in question.options]
+    values = [option.value for option in question.options]
     if all(isinstance(value, int) and 0 <= value <= 9 for value in values):
         return [str(value) for value in values]
     return [_KEYS[place] if place < len(_KEYS) else "" for place in range(len(values))]
@@ -60,9 +60,9 @@ def keys_of(question: SchemeQuestion) -> list[str]:
 def questions_of(
     scheme: Scheme, fields: Mapping[str, Sequence[str]], missing: Mapping[int, str], meta: Collection[str]
 ) -> list[dict[str, Any]]:
-    """Return the questions as the template of a form needs them, with what is filled in already.
+    """Return the questions for the template of a form, with the current answers.
 
-    Questions whose condition on the dialogue fails are left out; those on an answer the page shows or hides.
+    Questions whose condition on the dialogue fails are left out; conditions on answers are left to the page.
     """
     return [
         _question_of(scheme, place, question, fields, missing)
@@ -87,8 +87,8 @@ def _question_of(
         "missing": missing.get(place),
         "condition": _condition_of(scheme, question),
         "options": [
-            {"number": number, "choice": one, "key": keys[number], "chosen": str(number) in chosen}
-            for number, one in enumerate(question.options)
+            {"number": number, "choice": option, "key": keys[number], "chosen": str(number) in chosen}
+            for number, option in enumerate(question.options)
         ],
         "text": next(iter(fields.get(f"q{place}", ())), ""),
         "none": bool(fields.get(f"q{place}.{NONE}")),
@@ -98,28 +98,28 @@ def _question_of(
 
 
 def _condition_of(scheme: Scheme, question: SchemeQuestion) -> dict[str, str] | None:
-    """Return the answers that a question depends on: for the script by place, for people in words."""
+    """Return the answers that a question depends on, by index for the script and as text for people."""
     when = question.when
     if when is None or when.question is None:
         return None
     asked = scheme.question(when.question)
-    wanted = [number for number, one in enumerate(asked.options) if one.value in when.one_of]
-    labels = " / ".join(asked.options[number].label for number in wanted)
+    numbers = [number for number, option in enumerate(asked.options) if option.value in when.one_of]
+    labels = " / ".join(asked.options[number].label for number in numbers)
     return {
         "field": f"q{scheme.questions.index(asked)}",
-        "wanted": " ".join(map(str, wanted)),
+        "wanted": " ".join(map(str, numbers)),
         "words": f"{asked.text} {labels}",
     }
 
 
 def _is_short(question: SchemeQuestion) -> bool:
-    """Whether all options fit in one row."""
-    labels = [one.label + one.help for one in question.choices]
+    """Return whether all options fit in one row."""
+    labels = [choice.label + choice.help for choice in question.choices]
     return 1 < len(labels) <= 3 and sum(map(len, labels)) <= 24
 
 
 def figure(estimate: "Estimate | None") -> str:
-    """Return an estimate with its interval as text, or why there is none.
+    """Return an estimate with its interval as text, or the reason that it is undefined.
 
     >>> from dialeval.statistics import Estimate
     >>> figure(Estimate(0.5312, 40, 0.301, 0.7)), figure(Estimate.undefined("one rater"))
@@ -140,11 +140,12 @@ def _short(value: float) -> str:
     return text.replace("0.", ".", 1) if abs(value) < 1 else text
 
 
-def given_words(scheme: Scheme, one: GivenAnswer, candidates: Sequence[str]) -> list[tuple[str, str]]:
-    """Return each answer of a rater in words, with its question."""
-    asked = [question for question in scheme.questions if question.name in one.answers]
+def answer_texts(scheme: Scheme, answer: RaterAnswer, candidates: Sequence[str]) -> list[tuple[str, str]]:
+    """Return each answer of a rater as text, with its question."""
+    asked = [question for question in scheme.questions if question.name in answer.answers]
     return [
-        (question.name, answer_text(question, one.answers[question.name], candidates)) for question in asked
+        (question.name, answer_text(question, answer.answers[question.name], candidates))
+        for question in asked
     ]
 
 
@@ -164,7 +165,7 @@ def environment() -> Any:
     """Return the Jinja environment: escaping is on, an undefined name is an error."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
-    made = Environment(
+    jinja = Environment(
         loader=PackageLoader("dialeval.annotation"),
         autoescape=True,
         finalize=shown,
@@ -173,6 +174,6 @@ def environment() -> Any:
         lstrip_blocks=True,
         auto_reload=False,
     )
-    made.filters["figure"] = figure
-    made.filters["kept"] = kept
-    return made
+    jinja.filters["figure"] = figure
+    jinja.filters["kept"] = kept
+    return jinja

@@ -1,12 +1,12 @@
 """An annotation project on disk: a folder with the scheme and one SQLite file with everything else.
 
 study/
-  scheme.toml   what was asked, for people to read
-  study.db      dialogues, items, raters with their links, answers, and a log of everything that happened
+  scheme.toml   the questions, for people to read
+  study.db      dialogues, items, raters with their links, answers, and a log of all actions
 
-A project is made once (`create`) and opened afterwards (`AnnotationProject`). Raters can be added at any
-time. A `Snapshot` is all that was answered at one moment, read in one transaction while raters go on; the
-coordinator's pages and all exports are made of one, so that they agree.
+A project is created once (`create`) and opened afterwards (`AnnotationProject`). Raters can be added at any
+time. A `Snapshot` is the state at one moment, read in one transaction while raters go on; the coordinator's
+pages and all exports are made from one, so that they agree.
 """
 
 import hashlib
@@ -44,7 +44,7 @@ _LONGEST_NAME = 60
 
 
 class AnnotationProject:
-    """An annotation project that exists; the parts that never change are read once."""
+    """An existing annotation project; the parts that never change are read once."""
 
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder)
@@ -59,13 +59,13 @@ class AnnotationProject:
             self._check()
         except (LookupError, ValueError, TypeError, msgspec.DecodeError) as error:
             self.close()
-            what = f"no {error}" if isinstance(error, KeyError) else error
+            problem = f"no {error}" if isinstance(error, KeyError) else error
             raise DataError(
-                f"damaged: {what}", file=self.folder / STORE, fix="restore a copy of the file"
+                f"damaged: {problem}", file=self.folder / STORE, fix="restore a copy of the file"
             ) from None
 
     def _check(self) -> None:
-        """Read all that is kept once, so that damage is found here and by no page or export later."""
+        """Read everything once, so that damage is found here and not by a page or export later."""
         if len(self.secret) < _SECRET or "source" not in self.settings:
             raise KeyError("secret or source")
         _ = self.schema
@@ -85,7 +85,9 @@ class AnnotationProject:
         for item in self.items:
             for number, turn, _ in [*item.sides, *item.twins]:
                 if not 0 <= number < len(turns) or not 0 <= (turn or 0) < max(turns[number], 1):
-                    raise ValueError(f"an item is about turn {turn} of dialogue {number}, which is not there")
+                    raise ValueError(
+                        f"an item is about turn {turn} of dialogue {number}, which does not exist"
+                    )
 
     def _check_answers(self, answers: dict[str, Any]) -> None:
         for question in self.scheme.questions:
@@ -94,7 +96,7 @@ class AnnotationProject:
 
     @property
     def secret(self) -> bytes:
-        """The key that codes of forms are made with."""
+        """The key for the codes of forms."""
         return bytes.fromhex(self.settings["secret"])
 
     @cached_property
@@ -111,24 +113,22 @@ class AnnotationProject:
 
     @cached_property
     def names(self) -> list[tuple[str, str | None]]:
-        """Id and system of every dialogue as scores carry them.
+        """Id and system of every dialogue, as in exported scores.
 
-        The id stays as it is, so that scores join with those of metrics; several systems may have answered
-        the same context. Only where id and system are those of another dialogue too, its number follows.
+        The id is unchanged, so that scores join with those of metrics; several systems may have answered the
+        same context. Only if another dialogue has the same id and system, the number is appended.
         """
         with self.store.reading() as db:
-            found = [
-                (row[0], row[1]) for row in db.execute("SELECT id, system FROM dialogues ORDER BY number")
-            ]
-        counts = Counter(found)
+            ids = [(row[0], row[1]) for row in db.execute("SELECT id, system FROM dialogues ORDER BY number")]
+        counts = Counter(ids)
         return [
             (f"{name}@{number}" if counts[name, system] > 1 else name, system)
-            for number, (name, system) in enumerate(found)
+            for number, (name, system) in enumerate(ids)
         ]
 
     @property
     def numbered(self) -> int:
-        """How many dialogues have a number in `names`, because another one has the same id and system."""
+        """The number of dialogues whose id and system are not unique, and so numbered in `names`."""
         with self.store.reading() as db:
             query = "SELECT count(*) AS n FROM dialogues GROUP BY id, system HAVING n > 1"
             return sum(row["n"] for row in db.execute(query))
@@ -136,15 +136,15 @@ class AnnotationProject:
     @cached_property
     def contexts(self) -> list[tuple[str, int | None]]:
         """The id of every dialogue; for a reply to a fixed context, dialogue and turn of that context."""
-        found = []
+        contexts = []
         for number in range(len(self.names)):
             name, turn = place_of(self.dialogue(number), -1)
-            found.append((name, turn if turn >= 0 else None))
-        return found
+            contexts.append((name, turn if turn >= 0 else None))
+        return contexts
 
     @cached_property
     def schema(self) -> "EvaluationSchema":
-        """The kind of evaluation it is."""
+        """The evaluation schema."""
         from dialeval.scores.signature import EvaluationSchema
 
         if "schema" in self.settings:
@@ -158,7 +158,7 @@ class AnnotationProject:
         return msgspec.json.decode(row["body"], type=Dialogue)
 
     def people(self) -> dict[str, tuple[str, str]]:
-        """Return everybody who has a link: name to role and token."""
+        """Return role and token of everybody who has a link, by name."""
         with self.store.reading() as db:
             rows = db.execute(
                 "SELECT name, role, token FROM people ORDER BY role = 'coordinator', role DESC, name"
@@ -167,15 +167,15 @@ class AnnotationProject:
 
     def add(self, raters: Iterable[str] = (), experts: Iterable[str] = ()) -> list[str]:
         """Add people who are not there yet, assign items that lack raters, and return who is new."""
-        wanted = {checked(name): "rater" for name in raters} | {checked(name): "expert" for name in experts}
-        there = self.people()
-        for name, role in wanted.items():
-            if name in there and there[name][0] != role:
-                raise UsageError(f"{name!r} is {there[name][0]} in this project already")
-        new = [name for name in wanted if name not in there]
+        roles = {checked(name): "rater" for name in raters} | {checked(name): "expert" for name in experts}
+        people = self.people()
+        for name, role in roles.items():
+            if name in people and people[name][0] != role:
+                raise UsageError(f"{name!r} is {people[name][0]} in this project already")
+        new = [name for name in roles if name not in people]
         if new:
             with self.store.writing() as db:
-                add_people(db, {name: wanted[name] for name in new})
+                add_people(db, {name: roles[name] for name in new})
                 assign_missing(db, self.scheme, self.seed)
         return new
 
@@ -186,13 +186,13 @@ class AnnotationProject:
 
 def _item(row: Any) -> Item:
     places = msgspec.json.decode(row["places"], type=list[Place])
-    other = msgspec.json.decode(row["other"], type=Place) if row["other"] else None
+    opponent = msgspec.json.decode(row["other"], type=Place) if row["other"] else None
     gold = msgspec.json.decode(row["gold"], type=dict[str, tuple[Value, ...]]) if row["gold"] else None
-    return Item(places[0], other, tuple(places[1:]), gold)
+    return Item(places[0], opponent, tuple(places[1:]), gold)
 
 
 def _numbered(rows: Iterable[Any], table: str) -> Iterator[Any]:
-    """Yield rows whose numbers are 0, 1, 2 and so on; refuse a gap."""
+    """Yield rows, and refuse a gap in their numbers, which start with 0."""
     for place, row in enumerate(rows):
         if row["number"] != place:
             raise ValueError(f"number {place} of {table} is missing")
@@ -227,25 +227,25 @@ def create(
     text: str = "",
     seed: int = 0,
 ) -> AnnotationProject:
-    """Make a project; the folder appears when all is in it.
+    """Create a project; the folder appears when it is complete.
 
     Args:
-        folder: Where; must not exist.
-        scheme: What is asked.
-        dialogues: What it is asked about.
-        raters: Who is asked.
-        experts: Whose daily samples the raters are compared with.
-        candidates: What wizards choose from; by default all replies in the dialogues, each once.
-        source: The fingerprint of the input, kept to notice another one.
-        text: The scheme as it was written.
-        seed: Of everything that is random: sample, assignment, order.
+        folder: The new folder.
+        scheme: The scheme.
+        dialogues: The dialogues to judge.
+        raters: Names of raters.
+        experts: Names of experts, whose daily samples the raters are compared with.
+        candidates: The utterances that wizards choose from; by default all distinct replies.
+        source: The fingerprint of the input, to detect a different one later.
+        text: The scheme as TOML.
+        seed: Seed of sample, assignment and order.
     """
     if not raters:
         raise UsageError("name the raters: --raters ann,bob")
     if len({checked(name) for name in [*raters, *experts]}) < len([*raters, *experts]):
-        raise UsageError("two people of the same name")
+        raise UsageError("two people have the same name")
     if Path(folder).exists():
-        raise UsageError(f"{folder} is there already and is no annotation project: choose another name")
+        raise UsageError(f"{folder} exists already and is not an annotation project: choose another name")
     items = make_items(scheme, dialogues, seed)
     chosen = _candidates(scheme, dialogues, candidates, seed)
     with files.replacing_folder(folder, replace=False) as fresh:
@@ -273,34 +273,34 @@ def create(
 
 
 def replies(dialogues: Iterable[Dialogue], speaker: str | None = None) -> list[str]:
-    """Return all replies in dialogues, each once: the default candidates of wizards."""
+    """Return all distinct replies in dialogues: the default candidates of wizards."""
     texts = (d.turns[turn].text for d in dialogues for turn in scored_turns(d, speaker))
     return list(dict.fromkeys(text for text in texts if text.strip()))
 
 
 def fingerprint(digests: Iterable[str], *more: object) -> str:
-    """Return a hash of a project's input, to notice when it is resumed with another one.
+    """Return a hash of a project's input, to detect that it is resumed with a different one.
 
-    Projects on disk keep it, so it must not change with the names of our classes.
+    It is stored in projects on disk, so it must not change with the names of classes.
     """
-    told = repr(more).replace("GoldItem(", "Gold(").replace("SchemeQuestion(", "Question(")
-    digest = hashlib.sha256(told.encode())
-    for one in digests:
-        digest.update(one.encode())
+    text = repr(more).replace("GoldItem(", "Gold(").replace("SchemeQuestion(", "Question(")
+    digest = hashlib.sha256(text.encode())
+    for part in digests:
+        digest.update(part.encode())
     return digest.hexdigest()
 
 
 def _candidates(
-    scheme: Scheme, dialogues: Sequence[Dialogue], given: Sequence[str] | None, seed: int
+    scheme: Scheme, dialogues: Sequence[Dialogue], chosen: Sequence[str] | None, seed: int
 ) -> list[str]:
-    """Return what wizards choose from: the scheme's acts, or utterances in an order that tells nothing."""
+    """Return what wizards choose from: the scheme's acts, or utterances in random order."""
     if scheme.marks is None:
         return []
     if scheme.marks.choices:
-        if given is not None:
+        if chosen is not None:
             raise UsageError(f"the scheme {scheme.name!r} lists what wizards choose from: no --candidates")
-        return [str(one.value) for one in scheme.marks.choices]
-    order = list(dict.fromkeys(given if given is not None else replies(dialogues, scheme.speaker)))
+        return [str(choice.value) for choice in scheme.marks.choices]
+    order = list(dict.fromkeys(chosen if chosen is not None else replies(dialogues, scheme.speaker)))
     if not order:
         raise DataError("no candidates to choose from", fix="--candidates FILE")
     random.Random(f"candidates {seed}").shuffle(order)  # noqa: S311
@@ -328,7 +328,7 @@ def add_people(db: Any, people: dict[str, str]) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class GivenAnswer:
+class RaterAnswer:
     """One rater's assignment to one item, with the answers if there are any."""
 
     item: int
@@ -349,11 +349,11 @@ class GivenAnswer:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """All answers at one moment; `wanted` is how many raters each item should have by now."""
+    """All answers at one moment; `wanted` is the number of raters that each item should have by now."""
 
     project: AnnotationProject
     people: dict[str, str]
-    given: list[GivenAnswer]
+    rater_answers: list[RaterAnswer]
     wanted: list[int]
     verdicts: dict[int, dict[str, Any]]
 
@@ -366,16 +366,16 @@ class Snapshot:
         """Names of the raters, experts not among them."""
         return [name for name, role in self.people.items() if role == "rater"]
 
-    def answered(self, role: str = "rater") -> Iterator[GivenAnswer]:
-        """Yield the answers that count, of raters or of experts, item by item in the order given."""
-        return (one for one in self.given if one.role == role and one.state == "done")
+    def answered(self, role: str = "rater") -> Iterator[RaterAnswer]:
+        """Yield the valid answers of raters or of experts, by item in order of time."""
+        return (answer for answer in self.rater_answers if answer.role == role and answer.state == "done")
 
-    def by_item(self, role: str = "rater") -> dict[int, list[GivenAnswer]]:
-        """Return the answers that count by item."""
-        found: dict[int, list[GivenAnswer]] = {}
-        for one in self.answered(role):
-            found.setdefault(one.item, []).append(one)
-        return found
+    def by_item(self, role: str = "rater") -> dict[int, list[RaterAnswer]]:
+        """Return the valid answers by item."""
+        by_item: dict[int, list[RaterAnswer]] = {}
+        for answer in self.answered(role):
+            by_item.setdefault(answer.item, []).append(answer)
+        return by_item
 
 
 def snapshot(project: AnnotationProject) -> Snapshot:
@@ -388,9 +388,9 @@ def snapshot(project: AnnotationProject) -> Snapshot:
         people = {
             row["name"]: row["role"] for row in db.execute("SELECT name, role FROM people ORDER BY name")
         }
-        given = [
-            GivenAnswer(**{**row, "answers": json.loads(row["answers"] or "{}")}) for row in db.execute(query)
+        answers = [
+            RaterAnswer(**{**row, "answers": json.loads(row["answers"] or "{}")}) for row in db.execute(query)
         ]
-        wanted = [row[0] for row in db.execute("SELECT wanted FROM items ORDER BY number")]
+        needed = [row[0] for row in db.execute("SELECT wanted FROM items ORDER BY number")]
         verdicts = {row["item"]: json.loads(row["body"]) for row in db.execute("SELECT * FROM verdicts")}
-    return Snapshot(project, people, given, wanted, verdicts)
+    return Snapshot(project, people, answers, needed, verdicts)

@@ -1,8 +1,8 @@
-"""A scheme: what raters see, what they are asked, and how many rate each item, in one TOML file.
+"""Annotation schemes: what raters see, the questions, and how many raters per item, in one TOML file.
 
-A scheme is read from a file, or by the name of a ready one (`scheme_names`). Everything in it is checked when
-it is read, and a mistake is named by its place: `scheme.toml: questions[1].when: …`. `schema_of` returns the
-kind of evaluation that a scheme and its dialogues make.
+A scheme is read from a file, or by the name of a ready one (`scheme_names`). It is validated when it is read,
+and errors name the field: `scheme.toml: questions[1].when: …`. `schema_of` returns the evaluation schema of a
+scheme and its dialogues.
 """
 
 import tomllib
@@ -30,7 +30,7 @@ MOST_CHOICES = 40
 
 
 class Choice(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One possible answer. `value` is what is stored; a number is also its score."""
+    """One possible answer. `value` is stored; a number is also its score."""
 
     value: Value
     label: str
@@ -47,7 +47,7 @@ class Condition(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class SchemeQuestion(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One question: its type says what an answer is.
+    """One question; its type defines the answers.
 
     `choice` one of `choices`, `several` any of them, `scale` a whole number from `low` to `high`, `text` free
     text, `mark` any utterances of the project's candidate list, found by searching, or none of them; with
@@ -74,22 +74,22 @@ class SchemeQuestion(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             return self.choices
         ends = {self.low: self.low_label, self.high: self.high_label}
         numbers = range(self.low, self.high + 1)
-        return tuple(Choice(value=one, label=str(one), help=ends.get(one, "")) for one in numbers)
+        return tuple(Choice(value=number, label=str(number), help=ends.get(number, "")) for number in numbers)
 
     def choice(self, value: Value) -> Choice:
-        """Return the option with this value; what is not listed is its own label."""
-        found = (one for one in self.options if one.value == value)
-        return next(found, None) or Choice(value=value, label=str(value))
+        """Return the option with this value, or one with the value as its label."""
+        matching = (option for option in self.options if option.value == value)
+        return next(matching, None) or Choice(value=value, label=str(value))
 
     def score(self, value: Value) -> float:
-        """Return the number of an answer: its own, or the place of its label among the choices."""
+        """Return the score of an answer: the number itself, or the index of its choice."""
         if isinstance(value, int):
             return float(value)
-        return float([one.value for one in self.choices].index(value))
+        return float([choice.value for choice in self.choices].index(value))
 
 
 class GoldItem(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """An item whose answer is known; every rater gets it, unmarked, to catch careless ones."""
+    """An item with known answers that every rater gets, to detect careless raters."""
 
     dialogue: str
     turn: int | None = None
@@ -98,14 +98,14 @@ class GoldItem(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
 
 
 class Rounds(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Further raters, so many at a time, until one answer has a majority; at most so many in all."""
+    """Further raters per round until one answer has a majority, and the maximum number of raters."""
 
     further: int = 1
     most: int = 7
 
 
 class Scheme(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What is judged, what is asked, and how items are assigned."""
+    """The unit of judgement, the questions, and how items are assigned."""
 
     name: str
     title: str
@@ -130,16 +130,16 @@ class Scheme(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def marks(self) -> SchemeQuestion | None:
-        """The question that is answered from the candidate list, if there is one."""
-        return next((one for one in self.questions if one.type == "mark"), None)
+        """The question of type `mark`, if there is one."""
+        return next((question for question in self.questions if question.type == "mark"), None)
 
     def question(self, name: str) -> SchemeQuestion:
         """Return the question of this name."""
-        return next(one for one in self.questions if one.name == name)
+        return next(question for question in self.questions if question.name == name)
 
 
 def scheme_names() -> tuple[str, ...]:
-    """Names of all ready schemes, those of other packages too.
+    """Return the names of all ready schemes, including those of other packages.
 
     >>> "appropriateness" in scheme_names()
     True
@@ -160,8 +160,8 @@ def read_scheme(source: str | Path) -> Scheme:
 def scheme_text(source: str | Path) -> tuple[str, str]:
     """Return the text of a scheme and the name of its file."""
     path = _HOME / f"{source}.toml" if str(source) in _OURS else Path(source)
-    if other := plugins("schemes", _OURS).get(str(source)):
-        path = load_plugin(other, Path)
+    if plugin := plugins("schemes", _OURS).get(str(source)):
+        path = load_plugin(plugin, Path)
     if not path.exists() and path.suffix != ".toml":
         raise UsageError(
             f"no scheme {str(source)!r}; ready ones: {', '.join(scheme_names())}, or a .toml file"
@@ -174,7 +174,7 @@ def scheme_text(source: str | Path) -> tuple[str, str]:
 
 
 def parse_scheme(text: str, name: str = "scheme.toml") -> Scheme:
-    """Read a scheme from the text of a TOML file; `name` is what errors call it."""
+    """Parse a scheme in TOML; `name` is the file name in errors."""
     try:
         scheme = msgspec.convert(tomllib.loads(text), Scheme)
     except (ValueError, RecursionError) as error:  # what is not TOML, a number of 5,000 digits, a thousand [
@@ -188,82 +188,84 @@ def parse_scheme(text: str, name: str = "scheme.toml") -> Scheme:
 
 
 def _problems(scheme: Scheme) -> list[tuple[str, str]]:
-    found = []
+    problems = []
     if not scheme.questions:
-        found.append(("at least one question is needed", "questions"))
+        problems.append(("at least one question is needed", "questions"))
     if scheme.raters_per_item < 1:
-        found.append(("at least 1", "raters_per_item"))
-    names = [one.name for one in scheme.questions]
-    if sum(one.type == "mark" for one in scheme.questions) > 1:
-        found.append(("one question of type mark at most", "questions"))
-    for place, one in enumerate(scheme.questions):
-        found += [(problem, f"questions[{place}].{field}") for field, problem in _of_question(one)]
-        if names.index(one.name) != place:
-            found.append((f"{one.name!r} is taken", f"questions[{place}].name"))
-        if one.when is not None and one.when.question is not None:
+        problems.append(("at least 1", "raters_per_item"))
+    names = [question.name for question in scheme.questions]
+    if sum(question.type == "mark" for question in scheme.questions) > 1:
+        problems.append(("one question of type mark at most", "questions"))
+    for place, question in enumerate(scheme.questions):
+        problems += [(problem, f"questions[{place}].{field}") for field, problem in _of_question(question)]
+        if names.index(question.name) != place:
+            problems.append((f"{question.name!r} is taken", f"questions[{place}].name"))
+        if question.when is not None and question.when.question is not None:
             earlier = scheme.questions[:place]
-            found += [(p, f"questions[{place}].when") for p in _of_condition(one.when, earlier)]
-        elif one.when is not None and one.when.meta is None:
-            found.append(("name a question or a meta field", f"questions[{place}].when"))
+            problems += [(p, f"questions[{place}].when") for p in _of_condition(question.when, earlier)]
+        elif question.when is not None and question.when.meta is None:
+            problems.append(("name a question or a meta field", f"questions[{place}].when"))
     for place, gold in enumerate(scheme.gold):
-        found += [(p, f"gold[{place}].answers") for p in _of_gold(gold, scheme)]
+        problems += [(p, f"gold[{place}].answers") for p in _of_gold(gold, scheme)]
     if scheme.rounds is not None and scheme.questions and scheme.questions[0].type not in ("choice", "scale"):
-        found.append(("rounds need a choice or a scale as the first question", "rounds"))
+        problems.append(("rounds need a choice or a scale as the first question", "rounds"))
     if scheme.rounds is not None and not 1 <= scheme.rounds.further <= scheme.rounds.most:
-        found.append(("further must be at least 1 and at most `most`", "rounds"))
+        problems.append(("further must be at least 1 and at most `most`", "rounds"))
     if scheme.unit == "pair" and scheme.questions:
         values = {choice.value for choice in scheme.questions[0].choices}
         if not {"first", "second"} <= values <= {"first", "second", "tie"}:
-            found.append(("pairs are compared by a choice of first, second or tie", "questions[0].choices"))
-    return found
+            problems.append(
+                ("pairs are compared by a choice of first, second or tie", "questions[0].choices")
+            )
+    return problems
 
 
-def _of_question(one: SchemeQuestion) -> list[tuple[str, str]]:
-    found = []
-    if not one.name.replace("-", "_").isidentifier():
-        found.append(("name", "letters, digits, - and _ only, a letter first"))
-    values = [choice.value for choice in one.choices]
-    if one.type in ("choice", "several") and not 2 <= len(values) <= MOST_CHOICES:
-        found.append(("choices", f"from 2 to {MOST_CHOICES} are needed"))
+def _of_question(question: SchemeQuestion) -> list[tuple[str, str]]:
+    problems = []
+    if not question.name.replace("-", "_").isidentifier():
+        problems.append(("name", "letters, digits, - and _ only, a letter first"))
+    values = [choice.value for choice in question.choices]
+    if question.type in ("choice", "several") and not 2 <= len(values) <= MOST_CHOICES:
+        problems.append(("choices", f"from 2 to {MOST_CHOICES} are needed"))
     if len(set(values)) != len(values):
-        found.append(("choices", "two have the same value"))
+        problems.append(("choices", "two have the same value"))
     if len({type(value) for value in values}) > 1:
-        found.append(("choices", "values are either all numbers or all text"))
-    if one.type == "mark" and any(isinstance(value, int) for value in values):
-        found.append(("choices", "acts are text"))
-    if one.type == "scale" and not 1 <= one.high - one.low < MOST_CHOICES:
-        found.append(("high", f"must be above low, by less than {MOST_CHOICES}"))
-    return found
+        problems.append(("choices", "values are either all numbers or all text"))
+    if question.type == "mark" and any(isinstance(value, int) for value in values):
+        problems.append(("choices", "acts are text"))
+    if question.type == "scale" and not 1 <= question.high - question.low < MOST_CHOICES:
+        problems.append(("high", f"must be above low, by less than {MOST_CHOICES}"))
+    return problems
 
 
 def _of_condition(when: Condition, earlier: tuple[SchemeQuestion, ...]) -> list[str]:
-    asked = next((one for one in earlier if one.name == when.question), None)
+    asked = next((question for question in earlier if question.name == when.question), None)
     if asked is None:
         return [f"no earlier question {when.question!r}"]
-    known = [choice.value for choice in asked.options]
-    if not when.one_of or not set(when.one_of) <= set(known):
-        return [f"one_of must name answers of {when.question!r}: {', '.join(map(str, known))}"]
+    values = [choice.value for choice in asked.options]
+    if not when.one_of or not set(when.one_of) <= set(values):
+        return [f"one_of must name answers of {when.question!r}: {', '.join(map(str, values))}"]
     return []
 
 
 def _of_gold(gold: GoldItem, scheme: Scheme) -> list[str]:
-    found = []
+    problems = []
     for name, accepted in gold.answers.items():
-        asked = next((one for one in scheme.questions if one.name == name), None)
+        asked = next((question for question in scheme.questions if question.name == name), None)
         if asked is None or asked.type not in ("choice", "scale"):
-            found.append(f"{name!r} is no choice or scale of this scheme")
+            problems.append(f"{name!r} is no choice or scale of this scheme")
         elif not accepted or not set(accepted) <= {choice.value for choice in asked.options}:
-            found.append(f"{name!r} has other answers: {', '.join(str(o.value) for o in asked.options)}")
-    return found
+            problems.append(f"{name!r} has other answers: {', '.join(str(o.value) for o in asked.options)}")
+    return problems
 
 
 def schema_of(
     scheme: Scheme, dialogues: Iterable[Dialogue] = (), *, took_part: bool = False
 ) -> "EvaluationSchema":
-    """Return what is measured, who judges, how contexts came about, who took part, and the level.
+    """Return the evaluation schema of a scheme and its dialogues.
 
-    Replies to fixed contexts name the context they answer, and conversations held with a system say so; with
-    `took_part`, the raters held the conversations themselves.
+    Replies to fixed contexts name their context, and conversations with a system have the setting `dynamic`;
+    with `took_part`, the raters held the conversations themselves.
 
     >>> from dialeval.dialogues import dialogue
     >>> said = [("user", "Hi"), ("assistant", "Oh")]
@@ -275,9 +277,10 @@ def schema_of(
 
     unit = scheme.of if scheme.unit == "pair" else scheme.unit
     return EvaluationSchema(
-        metric=", ".join(one.name for one in scheme.questions if one.type != "text") or "nothing",
+        metric=", ".join(question.name for question in scheme.questions if question.type != "text")
+        or "nothing",
         evaluator="human",
-        context="dynamic" if took_part else _setting({_of(one) for one in dialogues}),
+        context="dynamic" if took_part else _setting({_of(dialogue) for dialogue in dialogues}),
         participation="participant" if took_part else "bystander",
         level="dialogue" if unit == "dialogue" else "turn",
     )
@@ -289,8 +292,8 @@ def _of(dialogue: Dialogue) -> str:
     return "dynamic" if dialogue.meta.get("setting") == "dynamic" else "not said"
 
 
-def _setting(found: set[str]) -> "Setting":
+def _setting(settings: set[str]) -> "Setting":
     """Return the setting that all dialogues share."""
-    if found == {"static", "dynamic"}:
+    if settings == {"static", "dynamic"}:
         return "static and dynamic"
-    return "static" if found == {"static"} else "dynamic" if found == {"dynamic"} else "not said"
+    return "static" if settings == {"static"} else "dynamic" if settings == {"dynamic"} else "not said"

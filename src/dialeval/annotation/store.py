@@ -1,11 +1,10 @@
-"""The SQLite file of a project, written so that an answer that was acknowledged is on the disk.
+"""The SQLite file of a project, in which every acknowledged answer is durable.
 
 Journal in WAL mode, `synchronous` FULL: a commit returns when the answer has been synced. Readers see one
-consistent state for as long as they look, also while others write. A full disk is an error of its own
-(`DiskFullError`), and leaves everything as it was.
+consistent state while others write. A full disk raises `DiskFullError` and changes nothing.
 
-SQLite finds damage to its pages, not to what stands in a row. So each table has a sum of the hashes of its
-rows (`sums`), kept up to date by triggers in the transaction of every change, and compared when the file is
+SQLite detects damage to its pages, but not to the content of rows. So each table has a sum of the hashes of
+its rows (`sums`), updated by triggers in the transaction of every change, and compared when the file is
 opened: a flipped bit in an answer is found.
 """
 
@@ -80,27 +79,27 @@ def _readable(error: BaseException) -> BaseException:
 
 
 def _check_tables(db: sqlite3.Connection) -> None:
-    """Refuse a damaged file, by its pages, indexes and references, and one that lacks a column."""
-    found = db.execute("PRAGMA integrity_check(1)").fetchone()[0]
-    if found != "ok":
-        raise sqlite3.DatabaseError(found.splitlines()[-1])
+    """Refuse a file with damaged pages, indexes or references, or with a missing column."""
+    result = db.execute("PRAGMA integrity_check(1)").fetchone()[0]
+    if result != "ok":
+        raise sqlite3.DatabaseError(result.splitlines()[-1])
     if broken := db.execute("PRAGMA foreign_key_check").fetchone():
-        raise sqlite3.DatabaseError(f"a row of {broken[0]} names one of {broken[2]} that is not there")
-    there = _columns(db)
+        raise sqlite3.DatabaseError(f"a row of {broken[0]} refers to a missing row of {broken[2]}")
+    present = _columns(db)
     for table, columns in _known_columns().items():
-        if missing := set(columns) - set(there.get(table, ())):
+        if missing := set(columns) - set(present.get(table, ())):
             raise sqlite3.DatabaseError(f"there is no {table}.{min(missing)}")
 
 
 def _columns(db: sqlite3.Connection) -> dict[str, list[str]]:
     """Return the columns of every table."""
-    found: dict[str, list[str]] = {}
+    columns: dict[str, list[str]] = {}
     query = (
         "SELECT t.name, c.name FROM sqlite_schema AS t, pragma_table_info(t.name) AS c WHERE t.type = 'table'"
     )
     for table, column in db.execute(query):
-        found.setdefault(table, []).append(column)
-    return found
+        columns.setdefault(table, []).append(column)
+    return columns
 
 
 @functools.cache
@@ -114,17 +113,19 @@ def _row_sum(*row: object) -> str:
     return hashlib.sha256(repr(row).encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
-def _moved(total: str, old: str | None, new: str | None) -> str:
-    """Return a sum after a row has come, gone or changed."""
+def _updated_sum(total: str, old: str | None, new: str | None) -> str:
+    """Return the sum of a table after a row was inserted, deleted or changed."""
     return f"{(int(total, 16) - int(old or '0', 16) + int(new or '0', 16)) % (1 << 128):032x}"
 
 
-def _keep_sums(db: sqlite3.Connection) -> None:
-    """Let every change over this connection change the sum of its table."""
+def _create_triggers(db: sqlite3.Connection) -> None:
+    """Create triggers that update the sum of a table with every change over this connection."""
     db.create_function("row_sum", -1, _row_sum, deterministic=True)
-    db.create_function("moved", 3, _moved, deterministic=True)
+    db.create_function("moved", 3, _updated_sum, deterministic=True)
     for table, columns in _known_columns().items():
-        old, new = (f"row_sum({', '.join(f'{row}.{one}' for one in columns)})" for row in ("OLD", "NEW"))
+        old, new = (
+            f"row_sum({', '.join(f'{row}.{column}' for column in columns)})" for row in ("OLD", "NEW")
+        )
         for event, rows in (
             ("INSERT", f"NULL, {new}"),
             ("DELETE", f"{old}, NULL"),
@@ -136,28 +137,28 @@ def _keep_sums(db: sqlite3.Connection) -> None:
             )
 
 
-def _sums(db: sqlite3.Connection) -> dict[str, str]:
-    """Return the sum of every table as its rows are now."""
-    found = {}
+def _table_sums(db: sqlite3.Connection) -> dict[str, str]:
+    """Return the sum of every table, computed from its rows."""
+    sums = {}
     for table, columns in _known_columns().items():
         rows = db.execute(f"SELECT {', '.join(columns)} FROM {table}")  # noqa: S608  # our own names
-        found[table] = f"{sum(int(_row_sum(*row), 16) for row in rows) % (1 << 128):032x}"
-    return found
+        sums[table] = f"{sum(int(_row_sum(*row), 16) for row in rows) % (1 << 128):032x}"
+    return sums
 
 
 def _check_sums(db: sqlite3.Connection) -> None:
-    """Refuse rows that are not those that were written."""
-    kept = {row[0]: row[1] for row in db.execute("SELECT name, value FROM sums")}
-    for table, value in _sums(db).items():
-        if kept.get(table) != value:
+    """Refuse a file whose rows do not match their sums."""
+    stored = {row[0]: row[1] for row in db.execute("SELECT name, value FROM sums")}
+    for table, value in _table_sums(db).items():
+        if stored.get(table) != value:
             raise sqlite3.DatabaseError(f"the rows of {table} are not those that were written")
 
 
-def _begin_sums(db: sqlite3.Connection) -> None:
+def _create_sums(db: sqlite3.Connection) -> None:
     """Write the sums of a new file, or of one of version 1, which had none."""
     db.execute("BEGIN IMMEDIATE")
     db.execute(_SUMS)
-    db.executemany("INSERT INTO sums VALUES (?, ?)", _sums(db).items())
+    db.executemany("INSERT INTO sums VALUES (?, ?)", _table_sums(db).items())
     db.execute(f"PRAGMA user_version={VERSION}")
     db.execute("COMMIT")
 
@@ -183,9 +184,9 @@ class Store:
             self.close()
             raise
 
-    def _damage(self, what: str, error: Exception) -> DataError:
+    def _damage(self, problem: str, error: Exception) -> DataError:
         why = str(error).partition("\n")[0]  # a message may quote a schema of many lines
-        return DataError(f"{what}: {why}", file=self.path, fix="restore a copy")
+        return DataError(f"{problem}: {why}", file=self.path, fix="restore a copy")
 
     def _prepare(self, create: bool) -> None:
         if create:
@@ -193,13 +194,13 @@ class Store:
         db = self._connect()
         if create:
             db.executescript(f"BEGIN;{_TABLES}COMMIT;")
-        found = db.execute("PRAGMA user_version").fetchone()[0]
-        if create or found == 1:
-            _begin_sums(db)
-            found = VERSION
-        if found != VERSION:
+        version = db.execute("PRAGMA user_version").fetchone()[0]
+        if create or version == 1:
+            _create_sums(db)
+            version = VERSION
+        if version != VERSION:
             raise DataError(
-                f"a project of version {found}; this is dialeval for version {VERSION}", file=self.path
+                f"a project of version {version}; this dialeval reads version {VERSION}", file=self.path
             )
         if not create:
             db.execute("BEGIN")  # others may write meanwhile
@@ -209,16 +210,16 @@ class Store:
         self._idle.append(db)
 
     def _connect(self) -> sqlite3.Connection:
-        made = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False, timeout=10)
-        made.row_factory = sqlite3.Row
-        self._open.append(made)
+        db = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False, timeout=10)
+        db.row_factory = sqlite3.Row
+        self._open.append(db)
         for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON"):
-            made.execute(f"PRAGMA {pragma}")
-        return made
+            db.execute(f"PRAGMA {pragma}")
+        return db
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
-        """Read one consistent state, whatever others write meanwhile."""
+        """Yield a connection that reads one consistent state."""
         try:
             db = self._idle.pop()
         except IndexError:
@@ -234,10 +235,10 @@ class Store:
 
     @contextlib.contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
-        """Change something: all of it is on the disk when the block has ended, or nothing is.
+        """Yield a connection that writes: all changes are on disk after the block, or none.
 
-        Those who write at the same time share one commit, since a disk syncs once for twenty as quickly as
-        for one. Each is a savepoint of its own: one that fails takes nothing of the others with it.
+        Concurrent writers share one commit, because one sync serves them all. Each has its own savepoint, so
+        a failure does not affect the others.
         """
         failure: BaseException | None = None
         with self._turn:
@@ -256,7 +257,7 @@ class Store:
     def _joined(self) -> tuple["_SharedCommit", sqlite3.Connection]:
         if self._writer is None:
             self._writer = self._connect()
-            _keep_sums(self._writer)
+            _create_triggers(self._writer)
         if self._batch is None:
             self._writer.execute("BEGIN IMMEDIATE")
             self._batch = _SharedCommit()
@@ -270,7 +271,7 @@ class Store:
             batch.error, batch.is_settled, self._batch = error, True, None
 
     def _settle(self, batch: "_SharedCommit") -> None:
-        """Commit once for all writers of a batch; the first to arrive commits, the others find it done."""
+        """Commit once for all writers of a batch; the first to arrive commits."""
         with self._committing:
             if not batch.is_settled:
                 with self._turn:
@@ -290,7 +291,7 @@ class Store:
         batch.is_settled, self._batch = True, None
 
     def close(self) -> None:
-        """Close all connections; the last one folds the journal into the file."""
+        """Close all connections; the last one merges the journal into the file."""
         while self._open:
             self._open.pop().close()
         self._idle, self._writer = [], None

@@ -2,18 +2,17 @@
 
 `guarded_app` puts routes behind a `RequestGuard`:
 
-- the `Host` header must be one of the names the server goes by, so that no other site can borrow it;
-- a body larger than the limit, or slower than allowed, is refused before it reaches a route;
-- every answer forbids all content but the server's own, framing, sniffing, caching, and sending addresses
-  away;
-- a `Refusal` raised anywhere becomes an answer.
+- the `Host` header must be one of the server's names, against DNS rebinding;
+- a body that is too large or too slow is refused before it reaches a route;
+- the headers of every response forbid foreign content, framing, sniffing, caching and referrers;
+- a `Refusal` raised anywhere becomes a response.
 
 `PersonalLinks` makes an application of pages that only invited people can open:
 
-- everybody needs a personal link with a token of 128 bits, compared in constant time; the link leaves it in a
-  cookie that scripts cannot read. There are no passwords and nobody can register;
-- every form carries a code made from its owner's token; a post without it, or from another origin, is
-  refused, and only forms are read.
+- everybody needs a personal link with a token of 128 bits, compared in constant time; the link stores it in a
+  cookie that scripts cannot read. There are no passwords and there is no registration;
+- every form has a code derived from its owner's token; a post without it, or from another origin, is refused,
+  and only forms are read.
 
 A handler of a page is a function from `Visit` to a Starlette response. It runs in a thread, so it may wait
 for the disk. `listen` and `serve` run an application; `connections.py` bounds the connections themselves.
@@ -59,8 +58,8 @@ _HEADERS = {
 Show = Callable[["Refusal"], Response]
 
 
-class Refusal(Exception):  # noqa: N818  # not an error of ours: an answer to somebody
-    """A request that is turned down: the status, what is wrong, where, and what to do about it."""
+class Refusal(Exception):  # noqa: N818  # not an error of ours: a response
+    """A refused request: the status, the problem, the field, and the fix."""
 
     def __init__(
         self, status: int, title: str, message: str = "", *, field: str | None = None, fix: str | None = None
@@ -71,7 +70,7 @@ class Refusal(Exception):  # noqa: N818  # not an error of ours: an answer to so
 
 @dataclass(frozen=True, slots=True)
 class Person:
-    """The sender of a request, known by the token."""
+    """The sender of a request, identified by the token."""
 
     name: str
     role: str
@@ -89,7 +88,7 @@ class Visit:
     fields: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     def first(self, name: str) -> str:
-        """Return the first value of a field of the form, or nothing."""
+        """Return the first value of a form field, or an empty string."""
         return next(iter(self.fields.get(name, ())), "")
 
 
@@ -98,7 +97,7 @@ Handler = Callable[[Visit], Response]
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A path, the method it answers to, who may use it, and the function that answers."""
+    """A path and method, the roles that may use it, and its handler."""
 
     path: str
     handler: Handler
@@ -108,17 +107,17 @@ class Page:
 
 @dataclass(frozen=True, slots=True)
 class PersonalLinks:
-    """Pages for invited people: who they are, where their links lead, and how a refusal looks.
+    """Pages for invited people.
 
     Args:
-        people: Gives everybody who has a link: name to role and token. Asked each time, so that a new rater
-            can come in at once.
-        secret: What codes of forms are made with.
-        hosts: Names the server goes by, beside those of this machine to itself.
-        show: Makes a page of a refusal.
-        home: Where a link leads, by role.
-        is_secure: Whether people reach it by HTTPS, through a proxy: then the cookie goes no other way.
-        errors: Exceptions of handlers that are answered by a refusal (a full disk): status, title, message.
+        people: Returns role and token of everybody who has a link, by name. Called for each request, so that
+            new raters are known at once.
+        secret: The key for the codes of forms.
+        hosts: Names of the server, besides the local ones.
+        show: Renders a refusal.
+        home: The page that a link leads to, by role.
+        is_secure: Whether people use HTTPS, through a proxy: then the cookie is secure.
+        errors: Exceptions of handlers that become a refusal (a full disk): status, title, message.
     """
 
     people: Callable[[], Mapping[str, tuple[str, str]]]
@@ -130,37 +129,39 @@ class PersonalLinks:
     errors: Mapping[type[Exception], tuple[int, str, str]] = field(default_factory=dict)
 
     def app(self, pages: Sequence[Page], public: Mapping[str, tuple[bytes, str]]) -> "RequestGuard":
-        """Return the application of these pages, and of what everybody may have: path to bytes and type."""
+        """Return the application of these pages and of public files (path to bytes and type)."""
         by_path: dict[str, dict[str, Page]] = {}
         for page in pages:
             by_path.setdefault(page.path, {})[page.method] = page
         routes = [Route("/in/{token}", self._enter, methods=["GET"])]
-        routes += [Route(path, self._public(*given), methods=["GET"]) for path, given in public.items()]
-        routes += [Route(path, self._page(found), methods=list(found)) for path, found in by_path.items()]
+        routes += [Route(path, self._public(*content), methods=["GET"]) for path, content in public.items()]
+        routes += [
+            Route(path, self._page(methods), methods=list(methods)) for path, methods in by_path.items()
+        ]
         titles = {404: "There is no such page", 405: "Not that way"}
         return guarded_app(routes, self.show, self.hosts, titles=titles)
 
     def person(self, token: str) -> Person | None:
-        """Return whose token this is, compared in constant time."""
-        given, found = token.encode(), None
-        for name, (role, known) in self.people().items():
-            if hmac.compare_digest(known.encode(), given) and given:  # nobody's token is empty
-                found = Person(name, role, known)
-        return found
+        """Return the owner of a token, compared in constant time."""
+        sent, person = token.encode(), None
+        for name, (role, own_token) in self.people().items():
+            if hmac.compare_digest(own_token.encode(), sent) and sent:  # nobody's token is empty
+                person = Person(name, role, own_token)
+        return person
 
     def code(self, token: str) -> str:
-        """Return the code that this person's forms carry."""
+        """Return the code of this person's forms."""
         return hmac.new(self.secret, b"form " + token.encode(), hashlib.sha256).hexdigest()[:32]
 
     @property
     def cookie(self) -> str:
-        """The name of the cookie: one of its own for each application, and no part of the secret."""
+        """The name of the cookie, unique for each application and no part of the secret."""
         return f"dialeval-{hmac.new(self.secret, b'cookie', hashlib.sha256).hexdigest()[:12]}"
 
     async def _enter(self, request: Request) -> Response:
         person = await run_in_threadpool(self.person, request.path_params["token"])
         if person is None:
-            raise Refusal(401, "This link is not known", "Ask whoever sent it to you for a new one.")
+            raise Refusal(401, "This link is not known", "Ask the person who sent it to you for a new one.")
         answer = RedirectResponse(self.home[person.role], 303)
         answer.set_cookie(
             self.cookie,
@@ -195,8 +196,8 @@ class PersonalLinks:
         code, fields = self.code(person.token), {}
         if page.method == "POST":
             fields = self._form(request, body)
-            given = next(iter(fields.get("code", ())), "")
-            if not hmac.compare_digest(given.encode(), code.encode()):
+            sent = next(iter(fields.get("code", ())), "")
+            if not hmac.compare_digest(sent.encode(), code.encode()):
                 raise Refusal(403, "This form is not genuine", "Open the page again and send it from there.")
         visit = Visit(person, code, request.path_params, dict(request.query_params), fields)
         try:
@@ -216,20 +217,20 @@ class PersonalLinks:
             text = body.decode("ascii")
             return parse_qs(text, keep_blank_values=True, max_num_fields=_FIELDS, errors="replace")
         except ValueError:
-            raise Refusal(400, "Not a form", "What was sent could not be read.") from None
+            raise Refusal(400, "Not a form", "The request could not be read.") from None
 
 
 @dataclass(frozen=True, slots=True)
 class RequestGuard:
-    """An application behind the checks that every request passes before a route sees it.
+    """An application behind checks of every request.
 
     Args:
         app: The application.
-        show: Makes an answer of a refusal.
-        hosts: Names the server goes by, beside those of this machine to itself.
-        limit: The most bytes of a body.
-        seconds: The longest a body may take to arrive.
-        check: Looks at the path and the headers before the body is read, and returns a refusal or None.
+        show: Renders a refusal.
+        hosts: Names of the server, besides the local ones.
+        limit: Maximum size of a body in bytes.
+        seconds: Maximum time for a body to arrive.
+        check: Checks path and headers before the body is read, and returns a refusal or None.
     """
 
     app: Starlette
@@ -240,7 +241,7 @@ class RequestGuard:
     check: Callable[[str, Mapping[str, str]], Refusal | None] = lambda *_: None
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        """Answer a request, or turn it down before anything of it is read."""
+        """Answer a request, or refuse it before its body is read."""
         if scope["type"] == "lifespan":
             await self.app(scope, receive, send)
             return
@@ -250,9 +251,9 @@ class RequestGuard:
 
         async def guarded(message: Any) -> None:
             if message["type"] == "http.response.start":
-                kept = [pair for pair in message["headers"] if pair[0].lower().decode() not in _HEADERS]
+                headers = [pair for pair in message["headers"] if pair[0].lower().decode() not in _HEADERS]
                 added = [(name.encode(), value.encode()) for name, value in _HEADERS.items()]
-                message = {**message, "headers": [*kept, *added]}
+                message = {**message, "headers": [*headers, *added]}
             await send(message)
 
         refusal, body = await self._examined(scope, receive)
@@ -269,7 +270,7 @@ class RequestGuard:
     async def _examined(self, scope: Any, receive: Any) -> tuple[Refusal | None, bytes]:
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
         if host_name(headers.get("host", "")) not in {*_LOCAL, *self.hosts}:
-            return Refusal(421, "Not here", "This server does not go by the name that was asked for."), b""
+            return Refusal(421, "Not here", "The requested name is not one of this server."), b""
         if refusal := self.check(scope["path"], headers):
             return refusal, b""
         large = Refusal(413, "Too much", f"At most {self.limit // 1024} KB can be sent at once.")
@@ -306,14 +307,14 @@ def guarded_app(
     lifespan: Any = None,
     **checks: Any,
 ) -> RequestGuard:
-    """Return an application of routes, with everything that is refused or fails answered by `show`.
+    """Return an application of routes, in which refusals and failures are rendered by `show`.
 
     Args:
-        routes: Paths and the functions that answer.
-        show: Makes an answer of a refusal.
-        hosts: Names the server goes by, beside those of this machine to itself.
-        titles: What to say for a status of Starlette's own (404, 405) instead of its words.
-        lifespan: Runs while the application does; see Starlette.
+        routes: The routes.
+        show: Renders a refusal.
+        hosts: Names of the server, besides the local ones.
+        titles: Titles for Starlette's own errors (404, 405), by status.
+        lifespan: See Starlette.
         **checks: Other fields of a `RequestGuard`.
     """
 
@@ -348,7 +349,7 @@ def host_name(host: str) -> str:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach a server that listens there."""
+    """Return whether only this machine can reach a server that listens there."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -356,7 +357,7 @@ def is_loopback(host: str) -> bool:
 
 
 def check_host(host: str, hosts: Collection[str]) -> list[str]:
-    """Return the names a server goes by; to be reached from outside, it must be told at least one."""
+    """Return the names of a server; one that is reachable from outside needs at least one."""
     if host in _LOCAL:
         return list(hosts)
     if is_loopback(host):  # 127.0.0.2
@@ -367,13 +368,13 @@ def check_host(host: str, hosts: Collection[str]) -> list[str]:
         everywhere = False
     if everywhere and not hosts:
         raise UsageError(
-            f"--host {host} lets others reach this server: say under which name, with --allow-host NAME"
+            f"--host {host} makes this server reachable for others: set its name with --allow-host NAME"
         )
     return [*hosts, *([] if everywhere else [host.lower()])]
 
 
 def outside(address: str | None) -> tuple[list[str], bool]:
-    """Return the name in the address that people use from outside, and whether it is encrypted.
+    """Return the host name in the public address, and whether it uses HTTPS.
 
     >>> outside("https://rate.example.org/"), outside(None)
     ((['rate.example.org'], True), ([], False))
@@ -385,7 +386,7 @@ def outside(address: str | None) -> tuple[list[str], bool]:
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Return a socket that listens, before its address is announced."""
+    """Return a listening socket."""
     try:
         family, kind, protocol = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][:3]
         taken = socket.socket(family, kind, protocol)  # without the protocol asyncio sets no TCP_NODELAY
@@ -402,14 +403,14 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 def address_of(taken: socket.socket, hosts: Collection[str] = ()) -> str:
-    """Return the address to tell people: the first name the server was given, or its own."""
+    """Return the address to announce: with the first given name, or its own."""
     host, port = taken.getsockname()[:2]
     name = next(iter(hosts), host)
     return f"http://{f'[{name}]' if ':' in name else name}:{port}"
 
 
 def serve(app: Any, taken: socket.socket, grace: int = 3) -> None:
-    """Serve until somebody ends it with Ctrl-C; answers under way then have `grace` seconds left."""
+    """Serve until Ctrl-C; running requests then have `grace` seconds left."""
     import uvicorn
 
     from dialeval.annotation.connections import LimitedConnection, SeldomFilter

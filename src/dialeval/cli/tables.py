@@ -102,7 +102,7 @@ def show_against(study: "Study", source: str) -> None:
     for row in study.differences:
         if source in (row.first, row.second):
             first = row.first == source
-            shown = output.interval(row.difference.turned() if first else row.difference)
+            shown = output.interval(row.difference.negated() if first else row.difference)
             found[row.second if first else row.first] = shown, row.n, row.permutation_holm
     rows = [(label, *found[label]) for label in labels if label in found]
     title = f"{study.method.capitalize()} above that of {source}, on what both scored"

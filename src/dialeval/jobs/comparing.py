@@ -72,8 +72,8 @@ def compare(
         resamples=resamples,
         seed=seed,
     )
-    said = [rereading.said(one.name, one.scores, one.dialogues, partners.get(one.name, {})) for one in read]
-    scale, turns = rereading.turns_to_read(said) if all(one.dialogues for one in read) else (None, ())
+    scored = [rereading.ScoredVersion(v.name, v.scores, v.dialogues, partners.get(v.name, {})) for v in read]
+    scale, turns = rereading.turns_to_read(scored) if all(v.dialogues for v in read) else (None, ())
     named = tuple(replace(one, partners=how.get(one.name, "")) for one in found.versions)
     return replace(found, versions=named, turns=turns, scale=scale)
 

@@ -21,7 +21,7 @@ from typing import Any
 from dialeval import __version__, files
 from dialeval.errors import DataError, DialevalError, UsageError
 from dialeval.jobs.paper_figures import WAYS, PaperFigures
-from dialeval.reports.sheets import tables_html, tables_markdown
+from dialeval.reports.documents import tables_html, tables_markdown
 from dialeval.reports.table import Table, TableCell, decimal, interval, named, number, tabulate
 from dialeval.statistics import Estimate
 

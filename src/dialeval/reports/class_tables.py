@@ -1,4 +1,4 @@
-"""Tables about classes of the gold: who is in each, how sources score them, the threshold between them."""
+"""Tables about classes of the gold: sizes, AUC, thresholds, and scores per class."""
 
 from dialeval.reports.source_tables import percent
 from dialeval.reports.table import (
@@ -20,12 +20,12 @@ from dialeval.studies.findings import ClassThreshold
 
 
 def _side(study: Study, cut: float) -> str:
-    """Name the classes from a cut on."""
+    """Return the name of the classes at or above a cut."""
     return "upper half" if study.labels.rule == "halves" else f"≥ {cut:g}"
 
 
 def label_table(study: Study) -> Table | None:
-    """Return how many units each class has."""
+    """Return the table of classes and their sizes."""
     sides = {True: "upper", False: "lower", None: None}
     return tabulate(
         "labels",
@@ -33,36 +33,36 @@ def label_table(study: Study) -> Table | None:
         study.labels.classes,
         named("Class", "name", strong=True),
         number("n", "n"),
-        number("Share in %", lambda one: estimate_cell(one.share, lambda value: f"{100 * value:.1f}")),
-        named("Side", lambda one: sides[one.upper]),
+        number("Share in %", lambda row: estimate_cell(row.share, lambda value: f"{100 * value:.1f}")),
+        named("Side", lambda row: sides[row.upper]),
         notes=_rule(study),
         rated=True,
     )
 
 
 def _rule(study: Study) -> tuple[str, ...]:
-    """Return what a class is, and where upper begins, in words."""
+    """Return the note on how classes and the upper ones are defined."""
     labels = study.labels
     if labels.rule == "halves":
-        what = f"The ratings take many values, so they are split at their median, {figure(labels.median)}."
+        rule = f"The ratings take many values, so they are split at their median, {figure(labels.median)}."
     else:
-        what = "A class is a value that the raters gave; of several raters the majority decides."
-        what += " Upper: at or above the middle of the range." if labels.cut is not None else ""
+        rule = "A class is a value that the raters gave; of several raters the majority decides."
+        rule += " Upper: at or above the middle of the range." if labels.cut is not None else ""
     left = f" {labels.n_unlabelled:,} rated units have no majority." if labels.n_unlabelled else ""
-    return (f"{what}{left} Brackets: {percent(study)} interval, bootstrap over dialogues.",)
+    return (f"{rule}{left} Brackets: {percent(study)} interval, bootstrap over dialogues.",)
 
 
 def auc_table(study: Study) -> Table | None:
-    """Return how well each source tells low labels from high ones."""
+    """Return the table of AUCs of each source at each cut."""
     cuts = [cut.at for cut in study.classes[0].cuts] if study.classes else []
-    scored = {row.label: sum(one.n for one in row.distributions) for row in study.classes}
+    scored = {row.label: sum(spread.n for spread in row.distributions) for row in study.classes}
     rated = study.gold.n if study.gold else 0
     return tabulate(
         "auc",
-        f"AUC: how well a score tells labels of {study.gold_name} apart",
+        f"AUC: how well a score separates labels of {study.gold_name}",
         study.classes,
         named("Source", "label", strong=True),
-        *numbers([_side(study, cut) for cut in cuts], lambda row, place: row.at(cuts[place])),
+        *numbers([_side(study, cut) for cut in cuts], lambda row, index: row.at(cuts[index])),
         number("n", lambda row: scored[row.label]),
         number("Unscored", lambda row: max(0, rated - scored[row.label])),
         notes=(
@@ -74,7 +74,7 @@ def auc_table(study: Study) -> Table | None:
 
 
 def threshold_table(study: Study) -> Table | None:
-    """Return the best threshold of each source, and its accuracy on dialogues that did not choose it."""
+    """Return the table of the best threshold of each source, with its held-out accuracy."""
     if study.labels.cut is None:
         return None
     return tabulate(
@@ -88,9 +88,9 @@ def threshold_table(study: Study) -> Table | None:
         number("Range of thresholds", lambda row: _range(row.threshold)),
         number("n", "threshold.accuracy.n"),
         notes=(
-            "Threshold: the one with the best balanced accuracy on all units. Held out: thresholds chosen on "
-            "some dialogues and measured on the others, ten parts; 0.5 is guessing. On all: the accuracy of "
-            "the threshold on the very units that chose it, for comparison. Range: over the parts.",
+            "Threshold: the one with the best balanced accuracy on all units. Held out: ten-fold "
+            "cross-validation over dialogues; 0.5 is guessing. On all: the accuracy of the threshold on the "
+            "units it was chosen on, for comparison. Range: over the folds.",
         ),
         rated=True,
     )
@@ -107,16 +107,16 @@ def _range(line: ClassThreshold) -> str:
 
 
 def class_table(study: Study) -> Table | None:
-    """Return how the units of each label score."""
+    """Return the table of score distributions for each label."""
     return tabulate(
         "classes",
         f"Scores of the units of each label of {study.gold_name}",
-        [(row.label, one) for row in study.classes for one in row.distributions],
+        [(row.label, spread) for row in study.classes for spread in row.distributions],
         named("Source", lambda row: row[0]),
         number("Label", lambda row: row[1].name),
         number("n", lambda row: row[1].n),
         number("Mean", lambda row: figure(row[1].mean)),
         number("SD", lambda row: undefined("n < 2") if row[1].sd is None else figure(row[1].sd)),
-        *numbers([f"{100 * q:g} %" for q in QUANTILES], lambda row, place: figure(row[1].quantiles[place])),
+        *numbers([f"{100 * q:g} %" for q in QUANTILES], lambda row, index: figure(row[1].quantiles[index])),
         rated=True,
     )

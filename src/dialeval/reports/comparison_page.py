@@ -1,11 +1,11 @@
-"""A comparison of versions as a file: one HTML page to read, Markdown for a pull request, or its JSON."""
+"""A comparison of versions as a file: an HTML page, Markdown for a pull request, or JSON."""
 
 from collections.abc import Iterable
 from pathlib import Path
 
 from dialeval import files
 from dialeval.errors import UsageError
-from dialeval.reports.documents import markdown_table
+from dialeval.reports.documents import tables_markdown
 from dialeval.reports.page import render
 from dialeval.reports.table import (
     Palette,
@@ -18,7 +18,6 @@ from dialeval.reports.table import (
     p_cell,
     tabulate,
 )
-from dialeval.reports.text import escape_markdown
 from dialeval.studies import Comparison
 from dialeval.studies.comparison import ComparedColumn
 
@@ -27,7 +26,7 @@ _TONES = {"better": 3, "worse": -3, "not told apart": 0, "more": None, "less": N
 
 
 def write_comparison(comparison: Comparison, path: str | Path, *, title: str | None = None) -> None:
-    """Write a comparison: HTML, Markdown or JSON, by the ending of the name.
+    """Write a comparison as HTML, Markdown or JSON, by the ending of the file name.
 
     Raises:
         UsageError: If the name has another ending.
@@ -41,15 +40,16 @@ def write_comparison(comparison: Comparison, path: str | Path, *, title: str | N
 
 
 def refuse_endings(paths: Iterable[Path]) -> None:
-    """Refuse a name that says no format, before any work is done."""
+    """Refuse file names with an unknown ending, before any work is done."""
     for path in paths:
         if path.suffix.lower() not in ENDINGS:
-            known = ", ".join(ENDINGS)
-            raise UsageError(f"cannot write a comparison to {path}: the name must end in {known}")
+            raise UsageError(
+                f"cannot write a comparison to {path}: the name must end in {', '.join(ENDINGS)}"
+            )
 
 
 def to_html(comparison: Comparison, *, title: str | None = None) -> str:
-    """Draw the page: what is better, by how much, and the turns to read."""
+    """Return the HTML page: verdicts, differences, and the turns to read."""
     context = {
         "title": title or _title(comparison),
         "comparison": comparison,
@@ -61,63 +61,62 @@ def to_html(comparison: Comparison, *, title: str | None = None) -> str:
 
 
 def to_markdown(comparison: Comparison, *, title: str | None = None) -> str:
-    """Write the tables as Markdown."""
+    """Return the tables as Markdown."""
     tables = [*compared_tables(comparison), unscored_table(comparison)]
-    parts = [f"# {escape_markdown(title or _title(comparison))}", escape_markdown(comparison.summary)]
-    return "\n\n".join([*parts, *(markdown_table(table) for table in tables if table)]) + "\n"
+    return tables_markdown(title or _title(comparison), [comparison.summary], [t for t in tables if t])
 
 
 def _title(comparison: Comparison) -> str:
-    first, *others = (version.name for version in comparison.versions)
-    return f"{', '.join(others)} against {first}"
+    first, *newer = (version.name for version in comparison.versions)
+    return f"{', '.join(newer)} against {first}"
 
 
 def compared_tables(comparison: Comparison) -> list[Table]:
-    """Make a table for each new version: the default metric first, then everything else."""
-    made = []
+    """Return a table for each new version: the default metric first, then all other columns."""
+    tables = []
     for version in comparison.versions[1:]:
-        rows = [one for one in comparison.shown() if one.version == version.name]
-        silent = f" On neither side: {', '.join(comparison.not_found)}." if comparison.not_found else ""
+        rows = [column for column in comparison.shown() if column.version == version.name]
+        absent = f" In neither version: {', '.join(comparison.not_found)}." if comparison.not_found else ""
         title = f"{version.name} against {comparison.versions[0].name}"
         paired = f"Partners found: {version.partners}. " if version.partners else ""
         table = tabulate(
             "compared",
             title,
             rows,
-            named("Score", lambda one: TableCell(one.short, small=_direction(one)), strong=True),
-            named("Verdict", lambda one: TableCell(one.verdict, tone=_TONES[one.verdict])),
-            number("Difference", lambda one: estimate_cell(one.difference, figure)),
-            number("p (Holm)", lambda one: p_cell(one.p_holm, one.difference.reason)),
-            number("Old", lambda one: estimate_cell(one.old, figure)),
-            number("New", lambda one: estimate_cell(one.new, figure)),
-            number("Dialogues to see half", lambda one: one.dialogues_for_half),
+            named("Score", lambda column: TableCell(column.short, small=_direction(column)), strong=True),
+            named("Verdict", lambda column: TableCell(column.verdict, tone=_TONES[column.verdict])),
+            number("Difference", lambda column: estimate_cell(column.difference, figure)),
+            number("p (Holm)", lambda column: p_cell(column.p_holm, column.difference.reason)),
+            number("Old", lambda column: estimate_cell(column.old, figure)),
+            number("New", lambda column: estimate_cell(column.new, figure)),
+            number("Dialogues to see half", lambda column: column.dialogues_for_half),
             notes=(
                 f"{paired}Items are {comparison.level}s. Difference: new minus old, with a 95 % interval. p: "
-                "corrected for the number of scores (Holm), overall figures by themselves. Dialogues to see "
-                f"half: of each version, that would show half of this difference with a power of .8.{silent}",
+                "Holm-corrected for the number of scores, separately for overall figures. Dialogues to see "
+                f"half: per version, to show half of this difference with a power of .8.{absent}",
             ),
         )
-        made += [table] if table else []
-    return made
+        tables += [table] if table else []
+    return tables
 
 
-def _direction(one: ComparedColumn) -> str:
+def _direction(column: ComparedColumn) -> str:
     ways = {"lower": "lower is better", "neither": "neither way is better", "higher": ""}
-    items = "paired" if one.paired else "unpaired"
-    n = f"{one.new.n:,}" if one.new.n == one.old.n else f"{one.old.n:,} and {one.new.n:,}"
-    return "\n".join(filter(None, (ways[one.better], f"n {n}, {items}")))
+    items = "paired" if column.paired else "unpaired"
+    n = f"{column.new.n:,}" if column.new.n == column.old.n else f"{column.old.n:,} and {column.new.n:,}"
+    return "\n".join(filter(None, (ways[column.better], f"n {n}, {items}")))
 
 
 def unscored_table(comparison: Comparison) -> Table | None:
-    """Make a table of the scores that say nothing of some items, if there are any."""
+    """Return the table of shares of unscored rows, if there are any."""
     return tabulate(
         "unscored",
         "Left out of the means: unscored rows in a hundred",
         comparison.unscored,
-        named("Score", lambda one: one.short, strong=True),
+        named("Score", lambda column: column.short, strong=True),
         named("Version", "version"),
-        named("Verdict", lambda one: TableCell("more" if one.verdict == "worse" else one.verdict)),
-        number("Old", lambda one: f"{100 * (one.old.value or 0):.1f}"),
-        number("New", lambda one: f"{100 * (one.new.value or 0):.1f}"),
-        number("p (Holm)", lambda one: p_cell(one.p_holm, one.difference.reason)),
+        named("Verdict", lambda column: TableCell("more" if column.verdict == "worse" else column.verdict)),
+        number("Old", lambda column: f"{100 * (column.old.value or 0):.1f}"),
+        number("New", lambda column: f"{100 * (column.new.value or 0):.1f}"),
+        number("p (Holm)", lambda column: p_cell(column.p_holm, column.difference.reason)),
     )

@@ -1,4 +1,4 @@
-"""Every table of a report under its name, in the order of the Markdown and LaTeX documents."""
+"""The tables of a report by name, in the order of the Markdown and LaTeX documents."""
 
 from collections.abc import Mapping
 
@@ -13,8 +13,8 @@ _PAGE_ONLY = ("systems", "verdicts", "gold_comparisons", "other_comparisons", "c
 
 
 def study_tables(study: Study) -> dict[str, Table]:
-    """Make every table that a study has something for."""
-    return _known(
+    """Return all tables of a study that are not empty."""
+    return _not_empty(
         {
             "systems": summary.system_table(study),
             "verdicts": summary.verdict_table(study),
@@ -45,28 +45,28 @@ def study_tables(study: Study) -> dict[str, Table]:
     )
 
 
-def triage_tables(found: Triage | None, study: Study) -> dict[str, Table]:
-    """Make every table of the triage of turns; systems in the order in which the study has them."""
-    if found is None:
+def triage_tables(triage: Triage | None, study: Study) -> dict[str, Table]:
+    """Return the tables of triage that are not empty; systems in the order of the study."""
+    if triage is None:
         return {}
-    return _known(
+    return _not_empty(
         {
-            "faults": record_tables.fault_table(found, summary.best_first(study)),
-            "failures": record_tables.failure_table(found),
-            "worst_turns": record_tables.worst_turn_table(found),
-            "over_turns": record_tables.index_table(found),
+            "faults": record_tables.fault_table(triage, summary.best_first(study)),
+            "failures": record_tables.failure_table(triage),
+            "worst_turns": record_tables.worst_turn_table(triage),
+            "over_turns": record_tables.index_table(triage),
         }
     )
 
 
 def all_tables(study: Study, inspection: Inspection | None = None, trust: Trust | None = None) -> list[Table]:
-    """Return the tables of a document without pictures: first those of the study, then how it was made."""
-    made = study_tables(study)
-    record = [made.pop(name) for name in ("signatures", "schema", "settings") if name in made]
-    found = [table for name, table in made.items() if name not in _PAGE_ONLY]
+    """Return the tables of a document without figures: the findings, then how they were made."""
+    tables = study_tables(study)
+    record = [tables.pop(name) for name in ("signatures", "schema", "settings") if name in tables]
+    main = [table for name, table in tables.items() if name not in _PAGE_ONLY]
     triage = triage_tables(inspection.triage if inspection else None, study)
-    return [*found, *(trust_tables(trust) if trust else {}).values(), *triage.values(), *record]
+    return [*main, *(trust_tables(trust) if trust else {}).values(), *triage.values(), *record]
 
 
-def _known(tables: Mapping[str, Table | None]) -> dict[str, Table]:
+def _not_empty(tables: Mapping[str, Table | None]) -> dict[str, Table]:
     return {name: table for name, table in tables.items() if table is not None}

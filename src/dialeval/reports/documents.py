@@ -1,13 +1,14 @@
-"""A study as a file: HTML, Markdown that GitHub, GitLab and Pandoc read, or LaTeX to paste into a paper."""
+"""Documents: a study as HTML, as Markdown for GitHub, GitLab and Pandoc, or as LaTeX; tables as pages."""
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 from dialeval import files
 from dialeval.errors import UsageError
 from dialeval.reports.contents import all_tables
 from dialeval.reports.explanations import Why
-from dialeval.reports.page import TITLE, to_html
+from dialeval.reports.page import TITLE, render, to_html
 from dialeval.reports.summary import ILLUSTRATIVE, as_text, sentences
 from dialeval.reports.table import DASH, Table, TableCell, TableColumn
 from dialeval.reports.text import escape_latex, escape_markdown, one_line
@@ -42,15 +43,15 @@ def write_report(
     why: Why | None = None,
     trust: Trust | None = None,
 ) -> None:
-    """Write a report: HTML, Markdown or LaTeX, by the ending of the name.
+    """Write a report as HTML, Markdown or LaTeX, by the ending of the file name.
 
     Args:
-        study: What was found.
-        inspection: What a pass over its dialogues found (`dialeval.studies.inspect`).
+        study: The study.
+        inspection: The inspection of its dialogues (`dialeval.studies.inspect`).
         path: Ends in `.html`, `.md` or `.tex`.
         title: The heading.
-        illustrative: Whether to mark all ratings as made up.
-        why: Why dialogues got their scores (`dialeval.reports.explain`), for the HTML page.
+        illustrative: Whether to mark all ratings as invented examples.
+        why: Explanations of scores (`dialeval.reports.explain`), for the HTML page.
         trust: How far the scores can be trusted (`dialeval.studies.trust`).
 
     Raises:
@@ -75,14 +76,7 @@ def to_markdown(
     illustrative: bool = False,
     trust: Trust | None = None,
 ) -> str:
-    r"""Write all tables of a study as Markdown.
-
-    Args:
-        study: What was found.
-        title: The heading.
-        illustrative: Say that the ratings only show what the tools do.
-        inspection: What a pass over the dialogues found: which turns fail.
-        trust: How far the scores can be trusted.
+    r"""Return all tables of a study as Markdown; the arguments are those of `write_report`.
 
     >>> text = to_markdown(Study(notes=("a|b",)), title="*Mine*")
     >>> print(text.splitlines()[0], text.splitlines()[-1], sep="\n")
@@ -94,8 +88,8 @@ def to_markdown(
         parts.append(f"> **{ILLUSTRATIVE}**")
     parts.append("\n".join(f"- {escape_markdown(as_text(sentence))}" for sentence in sentences(study)))
     if trust is not None:
-        said = [line for one in trust.sources for line in (one.verdict, *one.reasons)]
-        parts.append("\n".join(f"- {escape_markdown(line)}" for line in said))
+        lines = [line for source in trust.sources for line in (source.verdict, *source.reasons)]
+        parts.append("\n".join(f"- {escape_markdown(line)}" for line in lines))
     parts += [markdown_table(table, illustrative) for table in all_tables(study, inspection, trust)]
     if study.notes:
         parts.append("## Notes\n\n" + "\n".join(f"- {escape_markdown(note)}" for note in study.notes))
@@ -103,7 +97,7 @@ def to_markdown(
 
 
 def markdown_table(table: Table, illustrative: bool = False) -> str:
-    """Write one table as Markdown under its title."""
+    """Return one table as Markdown under its title."""
     plain = table.plain()
     heads = [escape_markdown(column.head) or " " for column in plain.columns]
     rules = ["---:" if column.kind == "number" else ":---" for column in plain.columns]
@@ -112,6 +106,24 @@ def markdown_table(table: Table, illustrative: bool = False) -> str:
     title = escape_markdown(table.title) + (" (illustrative ratings)" if illustrative and table.rated else "")
     notes = "".join(f"\n\n{escape_markdown(note)}" for note in table.notes)
     return f"## {title}\n\n" + "\n".join(lines) + notes
+
+
+def tables_markdown(title: str, sentences: Sequence[str], tables: Sequence[Table]) -> str:
+    r"""Return tables of no study as one Markdown document.
+
+    >>> print(tables_markdown("A|B", ["One."], []))
+    # A\|B
+    <BLANKLINE>
+    One.
+    <BLANKLINE>
+    """
+    parts = [f"# {escape_markdown(title)}", *map(escape_markdown, sentences)]
+    return "\n\n".join([*parts, *map(markdown_table, tables)]) + "\n"
+
+
+def tables_html(title: str, sentences: Sequence[str], tables: Sequence[Table]) -> str:
+    """Return tables of no study as one HTML page without script or network."""
+    return render("sheets.html.jinja", {"title": title, "sentences": sentences, "tables": tables})
 
 
 def _markdown_cell(cell: TableCell) -> str:
@@ -129,14 +141,7 @@ def to_latex(
     illustrative: bool = False,
     trust: Trust | None = None,
 ) -> str:
-    r"""Write all tables of a study as LaTeX with booktabs rules.
-
-    Args:
-        study: What was found.
-        title: Named in a comment at the top.
-        illustrative: Say in every caption that the ratings only show what the tools do.
-        inspection: What a pass over the dialogues found: which turns fail.
-        trust: How far the scores can be trusted.
+    r"""Return all tables of a study as LaTeX with booktabs rules; the arguments are those of `write_report`.
 
     >>> text = to_latex(Study(signatures={"a_b": "x.v1|k:50%"}))
     >>> print(*[line for line in text.splitlines() if "k:50" in line])
@@ -182,23 +187,19 @@ def _latex_table(table: Table, illustrative: bool) -> str:
 
 
 def _caption(table: Table, illustrative: bool) -> str:
-    words = [f"{table.title}.", *table.notes]
-    if illustrative and table.rated:
-        words.append("Ratings are illustrative.")
-    return _symbols(escape_latex(" ".join(words)))
+    note = ["Ratings are illustrative."] if illustrative and table.rated else []
+    return _symbols(escape_latex(" ".join([f"{table.title}.", *table.notes, *note])))
 
 
 def _latex_cell(cell: TableCell, column: TableColumn) -> str:
-    if column.kind == "number":
-        text = _number(cell.text) + (f"$^{{{cell.mark}}}$" if cell.mark else "")
-    else:
-        text = _symbols(escape_latex(cell.text)) + (f"$^{{{cell.mark}}}$" if cell.mark else "")
+    text = _number(cell.text) if column.kind == "number" else _symbols(escape_latex(cell.text))
+    text += f"$^{{{cell.mark}}}$" if cell.mark else ""
     text = f"\\textbf{{{text}}}" if cell.strong else text
     return f"{text} {{\\scriptsize {_number(cell.small)}}}" if cell.small else text
 
 
 def _number(text: str) -> str:
-    """Escape, and give negative numbers a minus."""
+    """Escape a number, with a minus sign if it is negative."""
     return _symbols(escape_latex(_NUMBER.sub(_MINUS, text)))
 
 

@@ -1,6 +1,6 @@
-"""Why this score: the dialogues at the ends of each source that can say, beside what they were held against.
+"""Explanations of scores: the highest and lowest dialogues of each source, beside their references.
 
-Explanations may come as a stream of any length: it is read once, and only what is shown is kept.
+Explanations may be a stream of any length: it is read once, and only what is shown is stored.
 """
 
 from collections import Counter, defaultdict
@@ -15,7 +15,7 @@ from dialeval.reports.table import figure
 from dialeval.scores import Scores
 from dialeval.scores.signature import better
 
-EACH = 3  # dialogues shown at either end
+EACH = 3  # dialogues shown at either end of a source
 MOST_SOURCES = 6
 MOST_LINES = 80
 MOST_CHARACTERS = 600
@@ -27,7 +27,7 @@ _KEPT = 64
 class Reason:
     """An explanation as the page shows it."""
 
-    found: Explanation
+    explanation: Explanation
     system: str | None
     rank: str
     good: bool
@@ -38,7 +38,7 @@ class Reason:
     shared: int
 
     def cut(self, cell: AlignedCell) -> tuple[str, int]:
-        """Return what is shown of a piece, and how many characters are not."""
+        """Return the shown text of a piece, and the number of characters left out."""
         text = "" if cell.piece is None else cell.piece.text
         return text[:MOST_CHARACTERS], max(0, len(text) - MOST_CHARACTERS)
 
@@ -55,7 +55,7 @@ class Reasons:
 
 @dataclass(frozen=True, slots=True)
 class Why:
-    """Everything the section shows, and the tint of each label: the more frequent, the lower its number."""
+    """The content of the section, and the tint of each label: the more frequent, the lower its number."""
 
     sources: list[Reasons] = field(default_factory=list)
     left_out: int = 0
@@ -66,75 +66,74 @@ _Ranked = tuple[float, int, Explanation]
 
 
 @dataclass(slots=True)
-class _Kept:
-    """The explanations of one source that may yet be shown, by value and order of arrival."""
+class _Candidates:
+    """The explanations of one source with extreme values so far, by value and order of arrival."""
 
     ranked: list[_Ranked] = field(default_factory=list)
     explained: int = 0
     unscored: int = 0
 
-    def take(self, found: Explanation) -> None:
+    def add(self, explanation: Explanation) -> None:
         self.explained += 1
-        if found.value is None:
+        if explanation.value is None:
             self.unscored += 1
             return
-        self.ranked.append((found.value, self.explained, found))
+        self.ranked.append((explanation.value, self.explained, explanation))
         if len(self.ranked) > _KEPT:
             self.ranked = self.ends()
 
     def ends(self) -> list[_Ranked]:
-        ranked = sorted(self.ranked, key=lambda one: one[:2])
+        ranked = sorted(self.ranked, key=lambda entry: entry[:2])
         return ranked if len(ranked) <= 2 * EACH else ranked[:EACH] + ranked[-EACH:]
 
 
 def explain(explanations: Iterable[Explanation], scores: Scores) -> Why:
-    """Choose what to show: at either end of each source, the dialogues with the lowest and highest values."""
-    kept: dict[str, _Kept] = defaultdict(_Kept)
-    for found in explanations:
-        kept[found.source].take(found)
-    chosen = {source: own.ends() for source, own in list(kept.items())[:MOST_SOURCES]}
-    systems = _systems(scores, {one.dialogue_id for ends in chosen.values() for _, _, one in ends})
-    sources = [
-        Reasons(
-            source,
-            _reasons(ends, kept[source], scores, systems),
-            kept[source].explained,
-            kept[source].unscored,
+    """Return the explanations to show: of the lowest and highest values of each source."""
+    by_source: dict[str, _Candidates] = defaultdict(_Candidates)
+    for explanation in explanations:
+        by_source[explanation.source].add(explanation)
+    chosen = {source: candidates.ends() for source, candidates in list(by_source.items())[:MOST_SOURCES]}
+    systems = _systems(scores, {shown.dialogue_id for ends in chosen.values() for _, _, shown in ends})
+    sources = []
+    for source, ends in chosen.items():
+        candidates = by_source[source]
+        sources.append(
+            Reasons(
+                source, _reasons(ends, candidates, scores, systems), candidates.explained, candidates.unscored
+            )
         )
-        for source, ends in chosen.items()
-    ]
-    return Why(sources, len(kept) - len(chosen), _tints(sources))
+    return Why(sources, len(by_source) - len(chosen), _tints(sources))
 
 
 def _reasons(
-    ends: list[_Ranked], kept: _Kept, scores: Scores, systems: Mapping[str, str | None]
+    ends: list[_Ranked], candidates: _Candidates, scores: Scores, systems: Mapping[str, str | None]
 ) -> list[Reason]:
-    """Put the worst first, which are the lowest unless lower is better."""
+    """Return the explanations with the worst first, which are the lowest unless lower is better."""
     if not ends:
         return []
-    last, scored = ends[-1][2], kept.explained - kept.unscored
-    way = better(scores.signatures, last.source, last.dimension or last.source)
-    names = ("lowest", "highest") if way == "neither" else ("worst", "best")
-    sized, made = max(abs(value) for value, _, _ in ends), []
-    for place, (_, _, found) in enumerate(ends[::-1] if way == "lower" else ends):
-        good = 2 * place >= len(ends)
-        rank = len(ends) - place if good else scored - place
-        words = (
+    last, scored = ends[-1][2], candidates.explained - candidates.unscored
+    direction = better(scores.signatures, last.source, last.dimension or last.source)
+    names = ("lowest", "highest") if direction == "neither" else ("worst", "best")
+    sized, reasons = max(abs(value) for value, _, _ in ends), []
+    for index, (_, _, explanation) in enumerate(ends[::-1] if direction == "lower" else ends):
+        good = 2 * index >= len(ends)
+        rank = len(ends) - index if good else scored - index
+        description = (
             f"among the {names[good]}: rank {rank:,} of {scored:,}" if scored > 1 else "the only one scored"
         )
-        made.append(_reason(found, systems.get(found.dialogue_id), words, good, sized))
-    return made
+        reasons.append(_reason(explanation, systems.get(explanation.dialogue_id), description, good, sized))
+    return reasons
 
 
-def _reason(found: Explanation, system: str | None, rank: str, good: bool, sized: float) -> Reason:
-    lines = side_by_side(found)
-    parts = [(name, figure(value)) for name, value in found.parts.items()]
+def _reason(explanation: Explanation, system: str | None, rank: str, good: bool, sized: float) -> Reason:
+    lines = side_by_side(explanation)
+    parts = [(name, figure(value)) for name, value in explanation.parts.items()]
     return Reason(
-        found,
+        explanation,
         system,
         rank,
         good,
-        figure(found.value, sized),
+        figure(explanation.value, sized),
         parts,
         lines[:MOST_LINES],
         max(0, len(lines) - MOST_LINES),
@@ -143,17 +142,17 @@ def _reason(found: Explanation, system: str | None, rank: str, good: bool, sized
 
 
 def _systems(scores: Scores, ids: set[str]) -> dict[str, str | None]:
-    """Return the system of each of these dialogues; nothing where several answered the same one."""
+    """Return the system of each of these dialogues, without those that have several."""
     table = scores.table.select(["dialogue_id", "system"])
     part = table.filter(pc.is_in(table["dialogue_id"], pa.array(sorted(ids), pa.string())))
-    found: dict[str, set[str]] = defaultdict(set)
+    systems_of: dict[str, set[str]] = defaultdict(set)
     for row in part.drop_null().to_pylist():
-        found[row["dialogue_id"]].add(row["system"])
-    return {name: systems.pop() for name, systems in found.items() if len(systems) == 1}
+        systems_of[row["dialogue_id"]].add(row["system"])
+    return {name: systems.pop() for name, systems in systems_of.items() if len(systems) == 1}
 
 
 def _tints(sources: list[Reasons]) -> dict[str, int]:
-    """Return a tint for each of the most frequent labels of the page."""
+    """Return the tints of the most frequent labels of the page."""
     shown = (line for reasons in sources for reason in reasons.shown for line in reason.lines)
     cells = (cell for line in shown for cell in (line.own, line.reference) if cell and cell.piece)
     counts = Counter(cell.piece.label for cell in cells if cell.piece and cell.piece.label is not None)

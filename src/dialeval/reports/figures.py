@@ -1,33 +1,32 @@
-"""The figures: scatter with fit, distributions, calibration, boxes, angles, systems, scores over turns."""
+"""Figures as SVG: scatter with fit, histograms, calibration, boxes, angles, systems, scores over turns."""
 
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from markupsafe import Markup
-from numpy.typing import NDArray
 
 from dialeval.reports.svg import BLUE, FILL, INK, LINE, LONGEST, SOFT, WARM, drawing, to_svg
 from dialeval.reports.table import figure
 from dialeval.statistics import Estimate
+from dialeval.statistics.estimate import Floats
 from dialeval.studies.findings import LeastSquares, ScoreSpread
 
-Floats = NDArray[np.float64]
 SystemPoint = tuple[str, Estimate, Estimate]
 MOST_POINTS = 400
 
 
 def thin(x: Floats, y: Floats, most: int) -> tuple[Floats, Floats]:
-    """Keep at most so many points: evenly spaced ones in the order of the scores, the same every time."""
+    """Return at most `most` points, evenly spaced in the order of the scores."""
     if x.size <= most:
         return x, y
     order = np.lexsort((y, x))
-    kept = order[np.linspace(0, x.size - 1, most).round().astype(int)]
-    return x[kept], y[kept]
+    sample = order[np.linspace(0, x.size - 1, most).round().astype(int)]
+    return x[sample], y[sample]
 
 
 def jittered(x: Floats) -> bool:
-    """Whether scores take so few values that their points would hide each other.
+    """Return whether scores take so few values that their points would overlap.
 
     >>> jittered(np.array([0.0, 1, 2] * 20)), jittered(np.linspace(0, 1, 60))
     (True, False)
@@ -36,7 +35,7 @@ def jittered(x: Floats) -> bool:
 
 
 def jitter(x: Floats) -> Floats:
-    """Move points that would hide each other a little aside, in the same way every time."""
+    """Return small deterministic offsets for points that would overlap."""
     if not jittered(x):
         return np.zeros_like(x)
     reach = min(0.15 * float(np.diff(np.unique(x)).min()), 0.04 * float(np.ptp(x)))
@@ -46,7 +45,7 @@ def jitter(x: Floats) -> Floats:
 def scatter(
     x: Floats, y: Floats, fit: LeastSquares | None, prefix: str, label: str, most: int = MOST_POINTS
 ) -> Markup:
-    """Draw score against rating, one point a unit, with the least-squares line of the study."""
+    """Draw score against rating, a point per unit, with the least-squares line of the study."""
     shown_x, shown_y = thin(x, y, most)
     with drawing() as (fig, axes):
         few = shown_x.size <= 60
@@ -60,20 +59,20 @@ def scatter(
         return to_svg(fig, prefix, label)
 
 
-def histogram(values: Floats, prefix: str, label: str, what: str = "score") -> Markup:
-    """Draw how often each value occurs, with the median."""
+def histogram(values: Floats, prefix: str, label: str, quantity: str = "score") -> Markup:
+    """Draw a histogram with the median."""
     distinct = np.unique(values)
     with drawing() as (fig, axes):
         if distinct.size <= 12 and np.allclose(distinct, np.round(distinct)):
-            counts = [int((values == one).sum()) for one in distinct]
+            counts = [int((values == value).sum()) for value in distinct]
             axes.bar(distinct, counts, width=0.7, color=FILL, edgecolor=BLUE, linewidth=1)
-            axes.set_xticks(distinct, [f"{one:g}" for one in distinct])
+            axes.set_xticks(distinct, [f"{value:g}" for value in distinct])
         else:
             bins = int(np.clip(np.sqrt(values.size) * 1.4, 8, 30))
             axes.hist(values, bins=bins, color=FILL, edgecolor=BLUE, linewidth=1)
             _few_ticks(axes)
         axes.axvline(float(np.median(values)), color=WARM, linewidth=1.6, linestyle=(0, (4, 2)))
-        axes.set(xlabel=what, ylabel="units")
+        axes.set(xlabel=quantity, ylabel="units")
         axes.grid(visible=False, axis="x")
         axes.locator_params(axis="y", nbins=5, integer=True)
         return to_svg(fig, prefix, label)
@@ -87,13 +86,13 @@ def points(
     ticks: Sequence[str] | None = None,
     size: tuple[float, float] = (3.6, 2.5),
 ) -> Markup:
-    """Draw means with their intervals, joined by a line; `names` are those of the axes, `ticks` of places."""
+    """Draw means with intervals, joined by a line; `names` are those of the axes, `ticks` of the points."""
     with drawing(*size) as (fig, axes):
-        for place, one in means:
-            if one.low is not None:
-                axes.plot([place] * 2, [one.low, one.high], color=BLUE, linewidth=1.4)
-        values = [one.value for _, one in means]
-        axes.plot([place for place, _ in means], values, "-o", color=BLUE, markersize=5, linewidth=1.6)
+        for index, mean in means:
+            if mean.low is not None:
+                axes.plot([index] * 2, [mean.low, mean.high], color=BLUE, linewidth=1.4)
+        values = [mean.value for _, mean in means]
+        axes.plot([index for index, _ in means], values, "-o", color=BLUE, markersize=5, linewidth=1.6)
         axes.set(xlabel=names[0], ylabel=names[1])
         _few_ticks(axes)
         if ticks is not None:
@@ -106,24 +105,24 @@ def boxes(
     distributions: Sequence[ScoreSpread],
     prefix: str,
     label: str,
-    what: str = "score",
+    quantity: str = "score",
     which: str = "label",
     mark: float | None = None,
 ) -> Markup:
     """Draw a box per group: median, quartiles, 5 % and 95 %; and a dashed line at `mark`."""
     with drawing(height=max(1.6, 0.9 + 0.42 * len(distributions))) as (fig, axes):
-        for place, one in enumerate(distributions):
-            low, quarter, middle, three_quarters, high = one.quantiles
-            axes.plot([low, high], [place, place], color=BLUE, linewidth=1.4, zorder=2)
+        for index, spread in enumerate(distributions):
+            low, quarter, middle, three_quarters, high = spread.quantiles
+            axes.plot([low, high], [index, index], color=BLUE, linewidth=1.4, zorder=2)
             width = three_quarters - quarter
             box = {"left": quarter, "height": 0.5, "color": FILL, "edgecolor": BLUE, "linewidth": 1.2}
-            axes.barh(place, width, zorder=3, **box)
-            axes.plot([middle, middle], [place - 0.25, place + 0.25], color=WARM, linewidth=2.2, zorder=4)
+            axes.barh(index, width, zorder=3, **box)
+            axes.plot([middle, middle], [index - 0.25, index + 0.25], color=WARM, linewidth=2.2, zorder=4)
         if mark is not None:
             axes.axvline(mark, color=INK, linewidth=1.4, linestyle=(0, (4, 2)), zorder=5)
-        keys = placeholders([one.name for one in distributions])
+        keys = placeholders([spread.name for spread in distributions])
         axes.set_yticks(range(len(keys)), list(keys))
-        axes.set(xlabel=what, ylabel=which, ylim=(len(keys) - 0.4, -0.6))
+        axes.set(xlabel=quantity, ylabel=which, ylim=(len(keys) - 0.4, -0.6))
         axes.grid(visible=False, axis="y")
         axes.locator_params(axis="x", nbins=5)
         return to_svg(fig, prefix, label, keys)
@@ -136,15 +135,15 @@ def angles(
 
     Args:
         names: People, first source, second source.
-        degrees: First source to people, second to people, first to second. The last decides the side: far
-            apart, the sources stand on either side of people; close together, on the same.
+        degrees: First source to people, second to people, first to second. If the last is large, the sources
+            are drawn on either side of people, otherwise on the same.
         prefix: Makes ids unique on the page.
-        label: What the picture shows, in words.
+        label: The text alternative of the picture.
     """
     first, second, between = degrees
     same_side = drawn_apart(degrees) != first + second
     at = [90.0, 90.0 + first, 90.0 + (second if same_side else -second)]
-    ends = np.array([[np.cos(np.radians(one)), np.sin(np.radians(one))] for one in at])
+    ends = np.array([[np.cos(np.radians(angle)), np.sin(np.radians(angle))] for angle in at])
     low, high = min(-0.06, ends[:, 1].min() - 0.15), max(1.2, ends[:, 1].max() + 0.15)
     keys = placeholders(names)
     with drawing(3.6, 3.6 * (high - low) / 2.7) as (fig, axes):
@@ -156,7 +155,8 @@ def angles(
         close = np.linalg.norm(ends[1] - ends[2]) < 0.2
         drops = (0.0, 0.05, -0.09 if close else 0.05)
         for (x, y), colour, key, drop in zip(ends, (INK, BLUE, WARM), keys, drops, strict=True):
-            axes.text(1.08 * x, 1.1 * y + drop, key, color=colour, va="center", **_anchor(x))
+            side = "center" if abs(x) < 0.25 else "left" if x > 0 else "right"
+            axes.text(1.08 * x, 1.1 * y + drop, key, color=colour, va="center", ha=side)
         _arc(axes, 0.32, (90.0, at[1]), 0.5, f"{first:.0f}°", BLUE)
         _arc(axes, 0.54, (90.0, at[2]), 0.3 if same_side else 0.5, f"{second:.0f}°", WARM)
         if abs(at[1] - at[2]) > 25:
@@ -177,12 +177,8 @@ def drawn_apart(degrees: tuple[float, float, float]) -> float:
 
 
 def placeholders(names: Sequence[str]) -> dict[str, str]:
-    """Stand in for names with text of about their width, so that matplotlib leaves room and reads nothing."""
-    return {f"§{place}".ljust(min(LONGEST, len(name)), "n"): name for place, name in enumerate(names)}
-
-
-def _anchor(x: float) -> dict[str, str]:
-    return {"ha": "center" if abs(x) < 0.25 else "left" if x > 0 else "right"}
+    """Return placeholders as wide as the names, so that matplotlib leaves room but parses no data."""
+    return {f"§{index}".ljust(min(LONGEST, len(name)), "n"): name for index, name in enumerate(names)}
 
 
 def _arc(axes: Any, reach: float, ends: tuple[float, float], share: float, text: str, colour: str) -> None:
@@ -203,7 +199,7 @@ def _few_ticks(axes: Any) -> None:
 
 
 def describe(x: Floats) -> str:
-    """Return in words what a histogram shows."""
+    """Return the five-number summary in words, the text alternative of a histogram."""
     quantiles = [figure(float(q)) for q in np.quantile(x, (0, 0.25, 0.5, 0.75, 1))]
     return "minimum {}, lower quartile {}, median {}, upper quartile {}, maximum {}".format(*quantiles)
 
@@ -223,7 +219,7 @@ def systems(points: Sequence[SystemPoint], prefix: str, label: str) -> Markup:
         axes.set(xlabel="mean score", ylabel="mean rating")
         axes.locator_params(axis="both", nbins=5)
         axes.margins(0.12)
-        reach = np.array([one[1].value for one in points])
+        reach = np.array([point[1].value for point in points])
         if np.ptp(reach) == 0:
             axes.set_xlim(reach[0] - 0.5, reach[0] + 0.5)
         return to_svg(fig, prefix, label, keys)

@@ -1,8 +1,8 @@
-"""Markdown in a turn, drawn over its own text: bold is bold and code stands in a box, and no character goes.
+"""Markdown of a turn, rendered without losing a character: bold text is bold, code is in a box.
 
-What was said stays readable as it was said: the marks (`**`, `#`, the address of a link) are there, paler.
-Nothing becomes a link, an image or HTML, so nothing loads; every piece is escaped before it is put in a span.
-A long text is folded where a line or a word ends.
+The marks (`**`, `#`, the address of a link) stay visible, in a paler colour. Nothing becomes a link, an image
+or HTML, so nothing loads; every piece is escaped before it is put in a span. A long text is folded at the end
+of a line or word.
 """
 
 import re
@@ -26,7 +26,7 @@ _INLINE = re.compile(
 
 
 def draw(text: str) -> Markup:
-    """Draw a text: Markdown in spans, folded if it is long.
+    """Return a text as HTML: Markdown in spans, folded if it is long.
 
     >>> print(draw("Try **this**: `rm <file>`"))
     Try <b><i>**</i>this<i>**</i></b>: <code>`rm &lt;file&gt;`</code>
@@ -39,13 +39,13 @@ def draw(text: str) -> Markup:
 
 
 def _cut(text: str) -> int:
-    """Find where to fold: after a line or a word, and not inside a box of code."""
-    place = max(text.rfind("\n", SHOWN // 2, SHOWN), text.rfind(" ", SHOWN // 2, SHOWN)) + 1 or SHOWN
+    """Return where to fold: after a line or a word, and not inside a code block."""
+    index = max(text.rfind("\n", SHOWN // 2, SHOWN), text.rfind(" ", SHOWN // 2, SHOWN)) + 1 or SHOWN
     fences = [match.start() for match in re.finditer(r"^ *(?:```|~~~)", text, re.MULTILINE)]
-    if sum(start < place for start in fences) % 2:
-        after = [start for start in fences if start >= place]
-        place = text.find("\n", after[0]) + 1 or len(text) if after else len(text)
-    return place
+    if sum(start < index for start in fences) % 2:
+        after = [start for start in fences if start >= index]
+        index = text.find("\n", after[0]) + 1 or len(text) if after else len(text)
+    return index
 
 
 def _drawn(text: str) -> Markup:
@@ -53,7 +53,7 @@ def _drawn(text: str) -> Markup:
 
 
 def _blocks(text: str) -> Iterator[Markup]:
-    """Go through the lines, which keep their ends: a block element swallows its last one."""
+    """Yield the rendered lines with their ends; a block element swallows its last line end."""
     fence, box = "", list[str]()
     for line in text.splitlines(keepends=True):
         if fence or (opening := _FENCE.fullmatch(line.strip())):
@@ -80,24 +80,24 @@ def _box(lines: list[str]) -> Markup:
 
 
 def _inline(text: str) -> Markup:
-    made, end = Markup(""), 0
-    for found in _INLINE.finditer(text):
-        made += _safe(text[end : found.start()]) + _span(found)
-        end = found.end()
-    return made + _safe(text[end:])
+    drawn, end = Markup(""), 0
+    for match in _INLINE.finditer(text):
+        drawn += _safe(text[end : match.start()]) + _span(match)
+        end = match.end()
+    return drawn + _safe(text[end:])
 
 
-def _span(found: re.Match[str]) -> Markup:
-    if found["code"]:
-        return Markup("<code>{}</code>").format(_safe(found[0]))
-    if mark := found["bold"]:
-        return Markup("<b><i>{0}</i>{1}<i>{0}</i></b>").format(mark, _inline(found["b"]))
-    if mark := found["em"]:
-        return Markup("<em><i>{0}</i>{1}<i>{0}</i></em>").format(mark, _safe(found["e"]))
-    opening, address = f"{found['image']}[", f"]{found['address']}"
-    return Markup("<i>{}</i>{}<i>{}</i>").format(opening, _inline(found["l"]), _safe(address))
+def _span(match: re.Match[str]) -> Markup:
+    if match["code"]:
+        return Markup("<code>{}</code>").format(_safe(match[0]))
+    if mark := match["bold"]:
+        return Markup("<b><i>{0}</i>{1}<i>{0}</i></b>").format(mark, _inline(match["b"]))
+    if mark := match["em"]:
+        return Markup("<em><i>{0}</i>{1}<i>{0}</i></em>").format(mark, _safe(match["e"]))
+    opening, address = f"{match['image']}[", f"]{match['address']}"
+    return Markup("<i>{}</i>{}<i>{}</i>").format(opening, _inline(match["l"]), _safe(address))
 
 
 def _safe(text: str) -> Markup:
-    """Escape a piece as everything on the page is: what cannot be shown is made visible."""
+    """Escape a piece, and make invisible characters visible."""
     return Markup("{}").format(shown(text))

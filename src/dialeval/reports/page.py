@@ -1,7 +1,7 @@
-"""The HTML page: one file, no script, nothing loaded, every word from data escaped.
+"""The HTML page: one file, no script, nothing loaded, all text from data escaped.
 
-It answers three questions first: is it good, is it better, where does it fail. What only a researcher reads
-comes after a fold line.
+It answers three questions first: is it good, is it better, where does it fail. Details for researchers are
+folded.
 """
 
 import functools
@@ -38,13 +38,13 @@ def to_html(
     why: Why | None = None,
     trust: Trust | None = None,
 ) -> str:
-    """Render the whole report.
+    """Return the whole report as HTML.
 
     Args:
-        study: What was found.
-        inspection: What a pass over the dialogues found; without it no dialogue is shown.
+        study: The study.
+        inspection: The inspection of its dialogues; without it no dialogue is shown.
         title: The heading.
-        illustrative: Whether to mark all ratings as made up.
+        illustrative: Whether to mark all ratings as invented examples.
         why: Explanations of single scores.
         trust: How far the scores can be trusted.
     """
@@ -82,7 +82,7 @@ def to_html(
 
 
 def render(template: str, context: dict[str, Any]) -> str:
-    """Fill a template of this room."""
+    """Render a template of this package."""
     return str(_environment().get_template(template).render(context))
 
 
@@ -94,7 +94,7 @@ def _cut(table: Table) -> Table:
 
 
 def _sides(turns: Sequence[ShownTurn]) -> dict[str, str]:
-    """Put the user left and the assistant right; of two people, the first left."""
+    """Return the side of each speaker: user left, assistant right; of two people, the first left."""
     speakers = list(dict.fromkeys(turn.speaker for turn in turns))
     sides = {speaker: "middle" for speaker in speakers if speaker in ("system", "tool")}
     people = [speaker for speaker in speakers if speaker not in sides]
@@ -122,13 +122,13 @@ def _environment() -> Any:
         "minus": lambda text: _MINUS.sub("\N{MINUS SIGN}", text),
         "tone": _tone_class,
         "words": words,
-        "ramp": lambda place, n: _tone_class(round(8 * place / max(1, n - 1)) - 4),
+        "ramp": lambda index, n: _tone_class(round(8 * index / max(1, n - 1)) - 4),
         "percent": lambda value, axis: f"{axis.place(value):g}%",
         "band_width": lambda axis: f"{axis.place(axis.band[1]) - axis.place(axis.band[0]):g}%",
         "row_head": lambda table: next(
-            (place for place, column in enumerate(table.columns) if column.kind == "name"), 0
+            (index for index, column in enumerate(table.columns) if column.kind == "name"), 0
         ),
-        "marked": lambda table: {place for row in table.rows for place, cell in enumerate(row) if cell.mark},
+        "marked": lambda table: {index for row in table.rows for index, cell in enumerate(row) if cell.mark},
         "strip_words": _strip_words,
     }
     return environment
@@ -139,6 +139,6 @@ def _tone_class(tone: int | None) -> str:
 
 
 def _strip_words(case: Excerpt, palette: Palette) -> str:
-    """Return what a strip shows, for those who cannot see it."""
+    """Return the text alternative of a colour strip."""
     scored = [f"turn {turn.number} {palette.text(turn.score)}" for turn in case.turns if turn.score]
     return f"{palette.label}: {', '.join(scored)}"

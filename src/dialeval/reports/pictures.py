@@ -1,4 +1,4 @@
-"""The pictures of a page with their captions: what a study found, drawn; every n is the study's."""
+"""The figures of a page with their captions; every n is the study's."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ _MOST_RANKED, _MOST_SYSTEMS = 8, 24
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """A figure, and its caption in words with its n."""
+    """A figure and its caption."""
 
     svg: Markup
     caption: str
@@ -38,17 +38,17 @@ class PictureCard:
 
 
 def source_cards(study: Study) -> list[PictureCard]:
-    """Draw each source's scatter against the gold, its calibration, and its distribution."""
+    """Return for each source the scatter against the gold, calibration, and histogram."""
     labels = list(study.units.columns)[:MOST_SOURCES]
     most = max(50, min(figures.MOST_POINTS, _MOST_POINTS // max(1, len(labels))))
-    found = {row.label: row for row in study.correlations}
-    made = []
-    for place, label in enumerate(labels):
-        row = found.get(label)
-        pictures = [] if row is None else _scatter(study, row, place, most)
-        pictures += [*_calibration(study, label, place), *_distribution(study, label, place)]
-        made.append(PictureCard(label, "" if row is None else _small(study, row), pictures))
-    return made
+    correlation_of = {row.label: row for row in study.correlations}
+    cards = []
+    for index, label in enumerate(labels):
+        row = correlation_of.get(label)
+        pictures = [] if row is None else _scatter(study, row, index, most)
+        pictures += [*_calibration(study, label, index), *_distribution(study, label, index)]
+        cards.append(PictureCard(label, "" if row is None else _small(study, row), pictures))
+    return cards
 
 
 def _small(study: Study, row: Correlation) -> str:
@@ -57,14 +57,14 @@ def _small(study: Study, row: Correlation) -> str:
     return f"{SYMBOLS[study.method]} {decimal(estimate.value, 2)}{why}"
 
 
-def _scatter(study: Study, row: Correlation, place: int, most: int) -> list[Picture]:
+def _scatter(study: Study, row: Correlation, index: int, most: int) -> list[Picture]:
     x, y = study.units.pairs(row.label)
     if not x.size:
         return []
-    svg = figures.scatter(x, y, row.fit, f"s{place}-", f"{row.label} against rating, {row.n} units", most)
+    svg = figures.scatter(x, y, row.fit, f"s{index}-", f"{row.label} against rating, {row.n} units", most)
     caption = f"Score against rating{', line: least squares' if row.fit is not None else ''}. "
     if figures.jittered(x):
-        caption += "Equal scores are drawn a little apart. "
+        caption += "Equal scores are jittered. "
     caption += f"n = {row.n:,}, unscored {row.n_unscored:,}."
     if row.n > min(most, x.size):
         shown = min(most, x.size)
@@ -72,68 +72,68 @@ def _scatter(study: Study, row: Correlation, place: int, most: int) -> list[Pict
     return [Picture(svg, caption)]
 
 
-def _calibration(study: Study, label: str, place: int) -> list[Picture]:
+def _calibration(study: Study, label: str, index: int) -> list[Picture]:
     bins = next((curve.bins for curve in study.calibration if curve.label == label), ())
     if not bins:
         return []
-    words = f"Calibration of {label}: mean rating in {len(bins)} bins"
+    description = f"Calibration of {label}: mean rating in {len(bins)} bins"
     axes = ("mean score of the bin", "mean rating")
-    svg = figures.points([(one.x, one.y) for one in bins], f"c{place}-", words, axes)
-    total = sum(one.y.n for one in bins)
-    return [Picture(svg, f"What a score means: mean rating per bin, 95 % interval; n = {total:,}.")]
+    svg = figures.points([(bin_.x, bin_.y) for bin_ in bins], f"c{index}-", description, axes)
+    total = sum(bin_.y.n for bin_ in bins)
+    return [Picture(svg, f"Calibration: mean rating per bin, 95 % interval; n = {total:,}.")]
 
 
-def _distribution(study: Study, label: str, place: int) -> list[Picture]:
+def _distribution(study: Study, label: str, index: int) -> list[Picture]:
     values = study.units.values(label)
     scored = values[~np.isnan(values)]
     if not scored.size:
         return []
-    svg = figures.histogram(scored, f"h{place}-", f"Scores of {label}: {figures.describe(scored)}")
+    svg = figures.histogram(scored, f"h{index}-", f"Scores of {label}: {figures.describe(scored)}")
     n = study.units.scored[label]
     caption = f"Scores; dashed: median. n = {n:,}, unscored {study.units.n - n:,}.{_sampled(study)}"
     return [Picture(svg, caption)]
 
 
 def _sampled(study: Study) -> str:
-    """Return what a caption must say if the study carries a part of its units."""
+    """Return the sentence for a caption if the study stores only a sample of its units."""
     if len(study.units) >= study.units.n:
         return ""
     return f" Drawn from a sample of {len(study.units):,} units, rated ones first."
 
 
 def gold_pictures(study: Study) -> list[Picture]:
-    """Draw how the ratings spread, over all and per system."""
+    """Return the distributions of ratings, over all and per system."""
     gold = study.units.ratings
     rated = np.array([]) if gold is None else gold[~np.isnan(gold)]
     if study.gold is None or not rated.size:
         return []
     svg = figures.histogram(rated, "g-", f"Ratings: {figures.describe(rated)}", "mean rating")
     counts = f"n = {study.gold.n:,}, unrated {study.gold.n_unrated:,}."
-    made = [Picture(svg, f"All ratings; dashed: median. {counts}{_sampled(study)}")]
+    pictures = [Picture(svg, f"All ratings; dashed: median. {counts}{_sampled(study)}")]
     boxes = study.gold.by_system[:_MOST_BOXES]
     if boxes:
         svg = figures.boxes(boxes, "gs-", "Ratings per system", "mean rating", "")
-        numbers = ", ".join(f"{one.n:,}" for one in boxes)
-        made.append(Picture(svg, f"Ratings per system: median, quartiles, 5 % and 95 %. n = {numbers}."))
-    return made
+        numbers = ", ".join(f"{box.n:,}" for box in boxes)
+        pictures.append(Picture(svg, f"Ratings per system: median, quartiles, 5 % and 95 %. n = {numbers}."))
+    return pictures
 
 
 def class_cards(study: Study) -> list[PictureCard]:
-    """Draw each source's scores per class, with its threshold."""
-    made = []
-    for place, row in enumerate(study.classes[:MOST_SOURCES]):
+    """Return each source's scores per class, with its threshold."""
+    cards = []
+    for index, row in enumerate(study.classes[:MOST_SOURCES]):
         if not row.distributions:
             continue
         threshold = row.threshold
-        label = f"Scores of {row.label} per label{_told(threshold)}"
-        svg = figures.boxes(row.distributions, f"b{place}-", label, mark=threshold.value)
-        numbers = ", ".join(f"{one.n:,}" for one in row.distributions)
-        caption = f"Median, quartiles, 5 % and 95 %{_told(threshold, 'dashed: ')}. n = {numbers}."
-        made.append(PictureCard(row.label, "", [Picture(svg, caption)]))
-    return made
+        label = f"Scores of {row.label} per label{_threshold_text(threshold)}"
+        svg = figures.boxes(row.distributions, f"b{index}-", label, mark=threshold.value)
+        numbers = ", ".join(f"{spread.n:,}" for spread in row.distributions)
+        caption = f"Median, quartiles, 5 % and 95 %{_threshold_text(threshold, 'dashed: ')}. n = {numbers}."
+        cards.append(PictureCard(row.label, "", [Picture(svg, caption)]))
+    return cards
 
 
-def _told(threshold: ClassThreshold, dash: str = "") -> str:
+def _threshold_text(threshold: ClassThreshold, dash: str = "") -> str:
     if threshold.value is None:
         return ""
     accuracy = threshold.accuracy.value
@@ -143,68 +143,65 @@ def _told(threshold: ClassThreshold, dash: str = "") -> str:
 
 
 def angle_cards(study: Study) -> list[PictureCard]:
-    """Draw the best source beside each of the next three, with people between them."""
+    """Return the angles between people, the best source, and each of the next three."""
     names = study.matrix.labels[:-1]
     if study.gold is None or len(names) < 2:
         return []
     degrees, last = study.matrix.angles, len(names)
-    places = {label: place for place, label in enumerate(names)}
-    order = [places[row.label] for row in study.correlations if row.label in places]
-    order = [place for place in order if degrees[place][last] is not None]
-    made = []
+    indices = {label: index for index, label in enumerate(names)}
+    order = [indices[row.label] for row in study.correlations if row.label in indices]
+    order = [index for index in order if degrees[index][last] is not None]
+    cards = []
     for number, other in enumerate(order[1:4]):
         best = order[0]
         first, second, between = degrees[best][last], degrees[other][last], degrees[best][other]
         if first is None or second is None or between is None:
             continue
-        found, three = (first, second, between), (study.gold_name, names[best], names[other])
-        words = (
-            f"{names[best]} to people {first:.0f}°, {names[other]} to people {second:.0f}°, "
-            f"between the two {between:.0f}°"
-        )
-        apart = figures.drawn_apart(found)
+        a, b, measured = names[best], names[other], (first, second, between)
+        text = f"{a} to people {first:.0f}°, {b} to people {second:.0f}°, between the two {between:.0f}°"
+        apart = figures.drawn_apart(measured)
         flat = "" if abs(apart - between) <= 10 else " Not to scale: the three do not lie in one plane."
-        svg = figures.angles(three, found, f"a{number}-", f"Angles: {words}")
-        made.append(PictureCard(f"{names[best]} and {names[other]}", "", [Picture(svg, f"{words}.{flat}")]))
-    return made
+        svg = figures.angles((study.gold_name, a, b), measured, f"a{number}-", f"Angles: {text}")
+        cards.append(PictureCard(f"{a} and {b}", "", [Picture(svg, f"{text}.{flat}")]))
+    return cards
 
 
 def system_cards(study: Study) -> Iterator[PictureCard]:
-    """Draw each source's mean for every system against people's; nothing for fewer than three systems."""
+    """Yield each source's mean against people's for every system, if there are at least three systems."""
     if study.gold is None:
         return
     means: dict[tuple[str, str], dict[str, Estimate]] = {}
-    for row in study.systems:
-        if row.mean.value is not None:
-            means.setdefault((row.source, row.dimension), {})[row.system] = row.mean
+    for mean in study.systems:
+        if mean.mean.value is not None:
+            means.setdefault((mean.source, mean.dimension), {})[mean.system] = mean.mean
     people = means.get((study.gold.source, study.gold.dimension), {})
-    for place, one in enumerate(study.correlations[:_MOST_RANKED]):
-        own, r = means.get((one.source, one.dimension), {}), one.over_systems
-        points = [(name, own[name], people[name]) for name in people if name in own]
+    for index, row in enumerate(study.correlations[:_MOST_RANKED]):
+        scores, r = means.get((row.source, row.dimension), {}), row.over_systems
+        points = [(name, scores[name], people[name]) for name in people if name in scores]
         if r is None or not 3 <= len(points) <= _MOST_SYSTEMS:
             continue
-        words = ", ".join(f"{name} {decimal(a.value, 2)} / {decimal(b.value, 2)}" for name, a, b in points)
-        svg = figures.systems(points, f"y{place}-", f"Systems by {one.label} and rating: {words}")
+        values = ", ".join(f"{name} {decimal(a.value, 2)} / {decimal(b.value, 2)}" for name, a, b in points)
+        svg = figures.systems(points, f"y{index}-", f"Systems by {row.label} and rating: {values}")
         n = f"n = {len(points)} systems."
         caption = f"Mean score and mean rating of each system, with intervals. {n}"
         small = f"r {decimal(r.value, 2)}" if r.value is not None else f"r: {r.reason}"
-        yield PictureCard(one.label, small, [Picture(svg, caption)])
+        yield PictureCard(row.label, small, [Picture(svg, caption)])
 
 
-def triage_picture(found: Triage) -> Picture | None:
-    """Draw the mean score of the first, second, … reply; None if nothing is scored."""
-    shown = [one for one in found.by_index if one.mean.value is not None]
+def triage_picture(triage: Triage) -> Picture | None:
+    """Return the mean score of the first, second, … reply as a figure; None if nothing is scored."""
+    shown = [row for row in triage.by_index if row.mean.value is not None]
     if not shown:
         return None
-    ends = (end for one in shown for end in (one.mean.low, one.mean.value, one.mean.high))
+    ends = (end for row in shown for end in (row.mean.low, row.mean.value, row.mean.high))
     size = max(abs(end) for end in ends if end is not None)
-    words = ", ".join(f"{one.label}: {figure(one.mean.value, size)}" for one in shown)
-    label = f"Mean of {found.score.label} for each reply of a dialogue. {words}"
-    ns = ", ".join(f"{one.mean.n:,}" for one in shown)
+    values = ", ".join(f"{row.label}: {figure(row.mean.value, size)}" for row in shown)
+    label = f"Mean of {triage.score.label} for each reply of a dialogue. {values}"
+    ns = ", ".join(f"{row.mean.n:,}" for row in shown)
     caption = (
         "Mean score of the first, second, … reply, 95 % interval over dialogues. Only long dialogues have "
-        f"late replies. n = {ns}; unscored {found.n_unscored:,}."
+        f"late replies. n = {ns}; unscored {triage.n_unscored:,}."
     )
-    means = [(place, one.mean) for place, one in enumerate(found.by_index, 1) if one.mean.value is not None]
-    axes, ticks = ("reply of the dialogue", "mean score"), [one.label for one in found.by_index]
+    means = [(index, row.mean) for index, row in enumerate(triage.by_index, 1) if row.mean.value is not None]
+    axes, ticks = ("reply of the dialogue", "mean score"), [row.label for row in triage.by_index]
     return Picture(figures.points(means, "o-", label, axes, ticks, (4.6, 2.5)), caption)

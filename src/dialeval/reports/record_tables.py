@@ -1,4 +1,4 @@
-"""Tables of what to look at, and of how every number was made."""
+"""Tables of units to look at, triage, coverage, notes, signatures and settings."""
 
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -26,12 +26,12 @@ from dialeval.studies.triage import Failure, Triage
 
 _LONGEST, _SHORTER = 120, 80
 _MOST_ROWS = 200
-_FAULTS, _NOT_RARE = 6, 1.0  # rows of the table of faults; more if in so many of a hundred replies
+_FAULTS, _NOT_RARE = 6, 1.0  # rows of the table of faults; more rows for faults of at least this percentage
 _MOST_SYSTEMS = 8
 
 
 def worst_table(study: Study) -> Table | None:
-    """Return the units people liked least, and those where a source is most wrong."""
+    """Return the table of units with the lowest ratings, and those where a source is most wrong."""
     return tabulate(
         "worst",
         "Units to look at",
@@ -48,12 +48,12 @@ def worst_table(study: Study) -> Table | None:
 
 
 def _meant(row: NotableUnit) -> float | None:
-    """Return the score of the source that a row is about; the lowest rated are about none."""
+    """Return the score of the source that a row is about; None for the lowest rated."""
     return row.values.get(row.why.removesuffix(" too kind").removesuffix(" too strict"))
 
 
 def signature_table(study: Study) -> Table | None:
-    """Return how every source was made."""
+    """Return the table of signatures."""
     return tabulate(
         "signatures",
         "Signatures",
@@ -64,7 +64,7 @@ def signature_table(study: Study) -> Table | None:
 
 
 def schema_table(study: Study) -> Table | None:
-    """Return what kind of evaluation it is, by five decisions."""
+    """Return the table of the five decisions of the evaluation schema."""
     rows = () if study.schema is None else asdict(study.schema).items()
     return tabulate(
         "schema", "Kind of evaluation", rows, named("Decision", lambda r: r[0]), named("Here", lambda r: r[1])
@@ -72,7 +72,7 @@ def schema_table(study: Study) -> Table | None:
 
 
 def settings_table(study: Study) -> Table | None:
-    """Return what decided what the study computed."""
+    """Return the table of the study's settings."""
     rows = [(key, value) for key, value in study.to_dict()["settings"].items() if value not in (None, ())]
     return tabulate(
         "settings",
@@ -84,7 +84,7 @@ def settings_table(study: Study) -> Table | None:
 
 
 def coverage_table(study: Study) -> Table | None:
-    """Return what every source and rater scored: dimension, level, mean, n, unscored."""
+    """Return the table of mean, range and counts of every source and rater."""
     more = len(study.coverage) - _MOST_ROWS
     return tabulate(
         "coverage",
@@ -95,10 +95,10 @@ def coverage_table(study: Study) -> Table | None:
         named("Level", "level"),
         *numbers(
             ("Mean", "Lowest", "Highest"),
-            lambda row, place: (
+            lambda row, index: (
                 undefined("nothing scored")
                 if row.mean is None
-                else figure((row.mean, row.lowest, row.highest)[place])
+                else figure((row.mean, row.lowest, row.highest)[index])
             ),
         ),
         number("n", "n"),
@@ -109,7 +109,7 @@ def coverage_table(study: Study) -> Table | None:
 
 
 def note_table(study: Study) -> Table | None:
-    """Return why scores are missing, and warnings on those that are not; the commonest first."""
+    """Return the table of notes on scores, the most common first."""
     return tabulate(
         "notes",
         "Notes on single scores",
@@ -123,33 +123,36 @@ def note_table(study: Study) -> Table | None:
 
 
 def language_table(study: Study) -> Table | None:
-    """Return how many dialogues are in each language, unless all of them are English."""
+    """Return the table of languages, unless all dialogues are in English."""
     return tabulate(
         "languages",
         "Languages of the dialogues",
         study.languages if study.foreign else (),
-        named("Language", lambda row: row.language or undefined("cannot be told"), strong=True),
+        named("Language", lambda row: row.language or undefined("unknown"), strong=True),
         number("Dialogues", "n"),
         number("Left unscored because of it", "n_unscored"),
-        notes=("Left unscored: by a metric whose models do not know the language; see the notes on scores.",),
+        notes=("Left unscored: by a metric that does not support the language; see the notes on scores.",),
     )
 
 
-def fault_table(found: Triage, order: Sequence[str] = ()) -> Table | None:
-    """Return how many in a hundred replies of each system have each fault that is not rare.
+def fault_table(triage: Triage, order: Sequence[str] = ()) -> Table | None:
+    """Return the table of the percentage of each system's replies with each common fault.
 
     Args:
-        found: What was found.
-        order: The systems as another table has them.
+        triage: The triage.
+        order: The systems in the order of another table.
     """
-    rates = {one.name: max(rate.value or 0.0 for rate in one.by_system.values()) for one in found.failures}
-    ranked = sorted((one for one in found.failures if rates[one.name]), key=lambda one: -rates[one.name])
-    rows = [one for place, one in enumerate(ranked) if place < _FAULTS or rates[one.name] >= _NOT_RARE]
+
+    def rate(failure: Failure) -> float:
+        return max(share.value or 0.0 for share in failure.by_system.values())
+
+    ranked = sorted(filter(rate, triage.failures), key=rate, reverse=True)
+    rows = [fault for index, fault in enumerate(ranked) if index < _FAULTS or rate(fault) >= _NOT_RARE]
     names = dict.fromkeys(name for failure in rows for name in failure.by_system)
     systems = [*(name for name in order if name in names), *(name for name in names if name not in order)]
     if len(systems) > _MOST_SYSTEMS:
         return None
-    rare = ", ".join(words(one.name) for one in ranked if one not in rows)
+    rare = ", ".join(words(failure.name) for failure in ranked if failure not in rows)
     return tabulate(
         "faults",
         "Faults in a hundred replies",
@@ -157,14 +160,14 @@ def fault_table(found: Triage, order: Sequence[str] = ()) -> Table | None:
         named("Fault", lambda row: words(row.name), strong=True),
         *numbers(
             [name or "all replies" for name in systems],
-            lambda row, place: _rate(row.by_system.get(systems[place])),
+            lambda row, index: _rate(row.by_system.get(systems[index])),
         ),
         notes=("Brackets: 95 % interval over dialogues." + (f" Rarer: {rare}." if rare else ""),),
     )
 
 
 def words(fault: str) -> str:
-    """Write the name of a fault in words.
+    """Return the name of a fault in words.
 
     >>> words("rules/cut-off")
     'cut off'
@@ -174,7 +177,7 @@ def words(fault: str) -> str:
 
 def _rate(estimate: Estimate | None) -> TableCell:
     if estimate is None or estimate.value is None:
-        return undefined("not looked for")
+        return undefined("not checked")
     if not estimate.value:
         return TableCell("0", small=f"none of {estimate.n:,}")
     low = (
@@ -185,26 +188,27 @@ def _rate(estimate: Estimate | None) -> TableCell:
     return TableCell(f"{estimate.value:.1f}", small=low)
 
 
-def failure_table(found: Triage) -> Table | None:
-    """Return for every fault how often it was found, and what the score says there and elsewhere."""
-    write = Palette(found.score).write
+def failure_table(triage: Triage) -> Table | None:
+    """Return the table of faults with their frequency and the mean scores with and without them."""
+    write = Palette(triage.score).write
     return tabulate(
         "failures",
-        f"Recurring failures, and what {found.score.label} says of them",
-        [one for one in found.failures if one.found],
-        named("Failure", lambda one: TableCell(words(one.name), small=one.name), strong=True),
+        f"Recurring failures, and their {triage.score.label}",
+        [failure for failure in triage.failures if failure.found],
+        named("Failure", lambda row: TableCell(words(row.name), small=row.name), strong=True),
         number("Replies", "found"),
         number("Share", _share),
-        number("Score there", lambda one: _mean(one.here, one.found, found)),
-        number("Score elsewhere", lambda one: _mean(one.elsewhere, one.read - one.found, found)),
-        number("Difference", lambda one: estimate_cell(one.difference, write) if one.found else DASH),
-        named("Example", lambda one: None if one.example is None else _example(one)),
-        notes=_failure_notes(found),
+        number("Score there", lambda row: _mean(row.here, row.found, triage)),
+        number("Score elsewhere", lambda row: _mean(row.elsewhere, row.read - row.found, triage)),
+        number("Difference", lambda row: estimate_cell(row.difference, write) if row.found else DASH),
+        named("Example", _example),
+        notes=_failure_notes(triage),
     )
 
 
-def _example(failure: Failure) -> TableCell:
-    assert failure.example is not None  # noqa: S101  # the caller has looked
+def _example(failure: Failure) -> TableCell | None:
+    if failure.example is None:
+        return None
     dialogue_id, turn, text = failure.example
     return TableCell(shorten(text, _LONGEST) or "(empty)", small=f"{dialogue_id}, turn {turn}")
 
@@ -215,56 +219,57 @@ def _share(failure: Failure) -> TableCell:
     return TableCell(f"{100 * failure.found / failure.read:.1f} %", small=f"of {failure.read:,}")
 
 
-def _mean(estimate: Estimate, rows: int, found: Triage) -> TableCell:
+def _mean(estimate: Estimate, rows: int, triage: Triage) -> TableCell:
     if estimate.value is None:
         return undefined(estimate.reason if rows else "none")
     return TableCell(
-        Palette(found.score).write(estimate.value), small=f"n {estimate.n:,}\nunscored {rows - estimate.n:,}"
+        Palette(triage.score).write(estimate.value), small=f"n {estimate.n:,}\nunscored {rows - estimate.n:,}"
     )
 
 
-def _failure_notes(found: Triage) -> tuple[str, ...]:
-    absent = [one.name for one in found.failures if not one.found]
-    read, replies = max((one.read for one in found.failures), default=0), found.n + found.n_unscored
-    some = f"Looked for in {read:,} of {replies:,} replies, a part of the dialogues; -m rules scores all."
-    way = "Lower" if found.score.lower_is_better else "Higher"
+def _failure_notes(triage: Triage) -> tuple[str, ...]:
+    absent = [failure.name for failure in triage.failures if not failure.found]
+    read = max((failure.read for failure in triage.failures), default=0)
+    replies = triage.n + triage.n_unscored
+    sampled = f"Looked for in {read:,} of {replies:,} replies, a part of the dialogues; -m rules scores all."
+    direction = "Lower" if triage.score.lower_is_better else "Higher"
     return (
-        f"{way} is better. Rules look at words, not at meaning: a cue, not a verdict. If the score is no "
-        "worse where a fault is found, one of the two is mistaken: read some. Brackets: 95 % interval over "
-        "dialogues.",
-        *([some] if read < replies else []),
+        f"{direction} is better. Rules look at words, not at meaning: a cue, not a verdict. If the score is "
+        "no worse where a fault is found, one of the two is mistaken: read some. Brackets: 95 % interval "
+        "over dialogues.",
+        *([sampled] if read < replies else []),
         *([f"Looked for and not found: {', '.join(map(words, absent))}."] if absent else []),
     )
 
 
-def worst_turn_table(found: Triage) -> Table | None:
-    """List the worst turns with what the user said before and next, each cut short."""
+def worst_turn_table(triage: Triage) -> Table | None:
+    """Return the table of the worst turns with the turns before and after, each cut short."""
 
-    def said(role: str, one: Excerpt) -> str | None:
-        return next((shorten(turn.text, _SHORTER) for turn in reversed(one.turns) if turn.role == role), None)
+    def text(role: str, row: Excerpt) -> str | None:
+        return next((shorten(turn.text, _SHORTER) for turn in reversed(row.turns) if turn.role == role), None)
 
     return tabulate(
         "worst-turns",
-        f"The worst turns by {found.score.label}",
-        found.worst,
+        f"The worst turns by {triage.score.label}",
+        triage.worst,
         named("Dialogue", "dialogue_id"),
         number("Turn", "reply.number"),
-        number("Score", lambda one: Palette(found.score).write(one.reply.score.value)),
-        named("Failures", lambda one: ", ".join(map(words, one.faults)) or None),
-        named("Said before", lambda one: said("before", one)),
-        named("Reply", lambda one: said("reply", one)),
-        named("Said next", lambda one: said("next", one)),
+        number("Score", lambda row: Palette(triage.score).write(row.reply.score.value)),
+        named("Failures", lambda row: ", ".join(map(words, row.faults)) or None),
+        named("Before", lambda row: text("before", row)),
+        named("Reply", lambda row: text("reply", row)),
+        named("Next", lambda row: text("next", row)),
     )
 
 
-def index_table(found: Triage) -> Table | None:
-    """Return the numbers of the figure."""
+def index_table(triage: Triage) -> Table | None:
+    """Return the table of mean scores of the first, second, … reply."""
     return tabulate(
         "over-turns",
-        f"Mean of {found.score.label} over the replies of a dialogue",
-        found.by_index,
+        f"Mean of {triage.score.label} over the replies of a dialogue",
+        triage.by_index,
         named("Reply", "label", strong=True),
-        number("Mean", lambda one: estimate_cell(one.mean, Palette(found.score).write)),
+        number("Mean", lambda row: estimate_cell(row.mean, Palette(triage.score).write)),
         number("n", "mean.n"),
         number("Unscored", "n_unscored"),
         notes=("Brackets: 95 % interval over dialogues. Only long dialogues have late replies.",),

@@ -1,4 +1,4 @@
-"""Tables about sources: how they agree with the gold, how they differ, how they go together."""
+"""Tables about sources: correlations with the gold, their differences, correlations with each other."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -37,56 +37,55 @@ SYMBOLS = {
     "kendall": "Kendall \N{GREEK SMALL LETTER TAU}",
 }
 _MOST_SOURCES = 14  # of the table of all against all
-CEILING = "one rater against the others"
+CEILING = "one rater against the others"  # the row of the human ceiling
 
 
 def percent(study: Study) -> str:
-    """Write the confidence of the intervals."""
+    """Return the confidence level of the intervals in per cent."""
     return f"{100 * study.settings.confidence:g} %"
 
 
 def direction(study: Study, row: Correlation) -> str:
-    """Return "lower is better" for a column that is meant to be low."""
+    """Return "lower is better" if it is, else an empty string."""
     lower = better(study.signatures, row.source, row.dimension) == "lower"
     return "lower is better" if lower else ""
 
 
 def correlation_table(study: Study) -> Table | None:
-    """Every source against the gold, best first, the human ceiling among them."""
+    """Return the table of correlations with the gold, best first, with the human ceiling."""
     method, ceiling = study.method, study.ceiling.get(study.method)
-    made = tabulate(
+    table = tabulate(
         "correlations",
         f"Correlation of each source with {study.gold_name}, {study.level} level",
         study.correlations,
         number("Group", lambda row: study.group(row.label) or undefined("undefined")),
         named("Source", lambda row: TableCell(row.label, small=direction(study, row)), strong=True),
         named(SYMBOLS[method], lambda row: bar_cell(row.of(method)), "bar"),
-        *(number(SYMBOLS[one], partial(_marked, one)) for one in METHODS),
+        *numbers(
+            [SYMBOLS[name] for name in METHODS],
+            lambda row, index: estimate_cell(row.of(METHODS[index]), marked=True),
+        ),
         number("n", "n"),
         number("Unscored", "n_unscored"),
         notes=(
-            f"Ordered by {SYMBOLS[method]}, its sign turned where lower is better. Brackets: "
+            f"Ordered by {SYMBOLS[method]}, negated where lower is better. Brackets: "
             f"{percent(study)} interval, bootstrap over whole dialogues. "
             f"{MARKS_EXPLAINED} (correlation differs from 0).",
-            "Group: two sources share a letter exactly if no test tells their correlations apart "
+            "Group: two sources share a letter exactly if their correlations do not differ significantly "
             "(permutation test of each pair, Holm-corrected).",
-            "Unscored: rated units that the source gave no score.",
+            "Unscored: rated units without a score of the source.",
         ),
         axis=_correlation_axis([row.of(method) for row in study.correlations], ceiling),
         rated=True,
     )
-    if made is None or ceiling is None or ceiling.value is None:
-        return made
+    if table is None or ceiling is None or ceiling.value is None:
+        return table
     above = sum(_worth(study, row, method) > ceiling.value for row in study.correlations)
-    return replace(made, rows=(*made.rows[:above], _ceiling_row(study, ceiling), *made.rows[above:]))
-
-
-def _marked(method: str, row: Correlation) -> TableCell:
-    return estimate_cell(row.of(method), marked=True)
+    return replace(table, rows=(*table.rows[:above], _ceiling_row(study, ceiling), *table.rows[above:]))
 
 
 def _worth(study: Study, row: Correlation, method: str) -> float:
-    """Return the correlation in the direction that is meant, which the study ranks by."""
+    """Return the correlation that the study ranks by, negated if lower is better."""
     value = row.of(method).value
     sign = -1 if direction(study, row) else 1
     return -2.0 if value is None else sign * float(value)
@@ -98,15 +97,15 @@ def _ceiling_row(study: Study, ceiling: Estimate) -> tuple[TableCell, ...]:
         TableCell("people"),
         TableCell(CEILING),
         bar_cell(ceiling),
-        *(undefined(None) if one is None else estimate_cell(one) for one in cells),
+        *(undefined(None) if cell is None else estimate_cell(cell) for cell in cells),
         TableCell(f"{ceiling.n:,}"),
         TableCell(f"{study.gold.n_unrated if study.gold else 0:,}"),
     )
 
 
 def _correlation_axis(estimates: list[Estimate], ceiling: Estimate | None) -> Axis | None:
-    found = [*estimates, *([ceiling] if ceiling else [])]
-    axis = axis_over([0.0, 1.0, *ends(found)])
+    shown = [*estimates, *([ceiling] if ceiling else [])]
+    axis = axis_over([0.0, 1.0, *ends(shown)])
     if axis is None or ceiling is None or ceiling.value is None:
         return axis
     band = None if ceiling.low is None or ceiling.high is None else (ceiling.low, ceiling.high)
@@ -114,7 +113,7 @@ def _correlation_axis(estimates: list[Estimate], ceiling: Estimate | None) -> Ax
 
 
 def difference_table(study: Study) -> Table | None:
-    """Every pair of sources: does one agree better with the gold than the other?"""
+    """Return the table of differences between the correlations of every pair of sources."""
     return tabulate(
         "differences",
         f"Differences between sources in their {SYMBOLS[study.method]} with {study.gold_name}",
@@ -145,19 +144,19 @@ def crossed(
     notes: tuple[str, ...],
     rated: bool,
 ) -> Table | None:
-    """Make a table of two kinds of names against each other; the fewer go into the columns."""
-    turned = len(others[1]) > len(sides[1])
-    (head, rows), columns = (others, sides[1]) if turned else (sides, others[1])
+    """Return a table of two kinds of names; the fewer become the columns."""
+    transposed = len(others[1]) > len(sides[1])
+    (head, rows), columns = (others, sides[1]) if transposed else (sides, others[1])
 
-    def cell(row: str, place: int) -> TableCell:
-        return cells[(columns[place], row) if turned else (row, columns[place])]
+    def cell(row: str, index: int) -> TableCell:
+        return cells[(columns[index], row) if transposed else (row, columns[index])]
 
     first = named(head, lambda row: row, strong=True)
     return tabulate(name, title, rows, first, *numbers(columns, cell), notes=notes, rated=rated)
 
 
 def subset_table(study: Study) -> Table | None:
-    """The correlations inside each system, or with each dimension."""
+    """Return the table of correlations inside each system, or with each dimension."""
     if not study.subsets:
         return None
     by = study.subsets[0].by
@@ -181,11 +180,11 @@ def _subset_cell(row: Correlation | None, method: str) -> TableCell:
 
 
 def calibration_table(study: Study) -> Table | None:
-    """The mean rating in bins of equally many units."""
+    """Return the table of mean ratings in bins of equally many units."""
     return tabulate(
         "calibration",
-        f"What a score means: mean {study.gold_name} in bins of equally many units",
-        [(row.label, one) for row in study.calibration for one in row.bins],
+        f"Calibration: mean {study.gold_name} in bins of equally many units",
+        [(row.label, bin_) for row in study.calibration for bin_ in row.bins],
         named("Source", lambda row: row[0]),
         number("Mean score", lambda row: figure(row[1].x)),
         number("Mean rating", lambda row: estimate_cell(row[1].y, figure)),
@@ -196,7 +195,7 @@ def calibration_table(study: Study) -> Table | None:
 
 
 def line_table(study: Study) -> Table | None:
-    """Lines that were fitted to the ratings: what they are, and how sure that is."""
+    """Return the table of lines that were fitted to the ratings."""
     return tabulate(
         "lines",
         "Lines fitted to the ratings",
@@ -209,15 +208,15 @@ def line_table(study: Study) -> Table | None:
         number("R²", lambda row: undefined(row.reason) if row.r_squared is None else decimal(row.r_squared)),
         number("n", "n"),
         notes=(
-            "Least squares over everything that was rated, intervals by Student's t. The scores under the "
-            "line's name come from lines fitted without the conversation they are about.",
+            "Least squares over all rated units, intervals by Student's t. The scores under the line's name "
+            "are predictions of lines fitted without the conversation in question.",
         ),
         rated=True,
     )
 
 
 def matrix_labels(study: Study) -> list[str]:
-    """Name the rows of the matrix; its last is the gold, if there is one."""
+    """Return the names of the rows of the matrix; the last is the gold, if there is one."""
     labels = list(study.matrix.labels)
     if labels and study.gold is not None:
         labels[-1] = study.gold_name
@@ -225,38 +224,40 @@ def matrix_labels(study: Study) -> list[str]:
 
 
 def matrix_table(study: Study, method: str | None = None) -> Table | None:
-    """Every source against every other, by numbers: what goes together measures the same thing."""
+    """Return the correlation matrix of sources."""
     labels = matrix_labels(study)
     if len(labels) < 2:
         return None
     method = method or study.method
     cells = study.matrix.correlations[method]
-    kept = _most_telling(cells)
-    ns = sorted({cells[a][b].n for a in kept for b in kept if a > b})
+    chosen = _most_telling(cells)
+    ns = sorted({cells[a][b].n for a in chosen for b in chosen if a > b})
     span = f"{ns[0]:,}" if len(ns) == 1 else f"{ns[0]:,} to {ns[-1]:,}"
-    less = f" {len(labels) - len(kept)} more sources are among the pairs." if len(kept) < len(labels) else ""
+    less = (
+        f" {len(labels) - len(chosen)} more sources are among the pairs." if len(chosen) < len(labels) else ""
+    )
 
-    def cell(row: int, place: int) -> TableCell:
-        return TableCell("1") if row == place else _matrix_cell(cells[kept[row]][kept[place]])
+    def cell(row: int, index: int) -> TableCell:
+        return TableCell("1") if row == index else _matrix_cell(cells[chosen[row]][chosen[index]])
 
     return tabulate(
         f"matrix-{method}",
         f"{SYMBOLS[method]} between sources",
-        range(len(kept)),
+        range(len(chosen)),
         Field(number("", "").column, lambda row: row + 1),
-        named("Source", lambda row: labels[kept[row]], strong=True),
-        *numbers([str(place + 1) for place in range(len(kept))], cell),
+        named("Source", lambda row: labels[chosen[row]], strong=True),
+        *numbers([str(index + 1) for index in range(len(chosen))], cell),
         notes=(f"A column is the source of that number. n = {span} units.{less}",),
         rated=study.gold is not None,
     )
 
 
 def _most_telling(cells: Sequence[Sequence[Estimate]]) -> list[int]:
-    """Return the rows that fit on a page: of many, those with the closest ties to the last, the gold."""
+    """Return the rows that fit on a page: of many, those most correlated with the last, the gold."""
     last = len(cells) - 1
     if last < _MOST_SOURCES:
         return list(range(last + 1))
-    ranked = sorted(range(last), key=lambda place: -abs(cells[place][last].value or 0.0))
+    ranked = sorted(range(last), key=lambda index: -abs(cells[index][last].value or 0.0))
     return [*sorted(ranked[: _MOST_SOURCES - 1]), last]
 
 
@@ -267,21 +268,23 @@ def _matrix_cell(estimate: Estimate) -> TableCell:
 
 
 def pair_table(study: Study) -> Table | None:
-    """The same, pair by pair, by all three methods and as an angle."""
+    """Return the table of correlations of each pair, by all three methods and as an angle."""
     labels = matrix_labels(study)
     if len(labels) < 2:
         return None
     matrix = study.matrix
 
-    def cell(pair: tuple[int, int], place: int) -> TableCell:
-        one = matrix.correlations[METHODS[place]][pair[0]][pair[1]]
+    def cell(pair: tuple[int, int], index: int) -> TableCell:
+        estimate = matrix.correlations[METHODS[index]][pair[0]][pair[1]]
         return (
-            undefined(one.reason) if one.value is None else TableCell(decimal(one.value), mark=stars(one.p))
+            undefined(estimate.reason)
+            if estimate.value is None
+            else TableCell(decimal(estimate.value), mark=stars(estimate.p))
         )
 
     def angle(pair: tuple[int, int]) -> TableCell:
-        found = matrix.angles[pair[0]][pair[1]]
-        return cell(pair, 0) if found is None else TableCell(f"{found:.0f}°")
+        degrees = matrix.angles[pair[0]][pair[1]]
+        return cell(pair, 0) if degrees is None else TableCell(f"{degrees:.0f}°")
 
     return tabulate(
         "pairs",
@@ -298,9 +301,9 @@ def pair_table(study: Study) -> Table | None:
 
 
 def _pairs(study: Study, labels: list[str]) -> Iterator[tuple[int, int]]:
-    """Go through the pairs with the gold first, then those between sources."""
+    """Yield the pairs with the gold first, then those between sources."""
     last = len(labels) - 1
     if study.gold is not None:
-        yield from ((place, last) for place in range(last))
+        yield from ((index, last) for index in range(last))
     stop = last if study.gold is not None else last + 1
     yield from ((a, b) for a in range(stop) for b in range(a + 1, stop))

@@ -1,4 +1,4 @@
-"""The feature space of a corpus and of the dialogues that are judged by it, as a picture."""
+"""A figure of the feature space of a corpus, with test dialogues."""
 
 import re
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ _INK = {
     "var(--blue)": "#0a5c9e",
     "var(--warm)": "#b04307",
     "var(--fill)": "#cfe3f3",
-}  # for a picture that stands alone, where no page says what the colours are
+}  # for a picture without a page that defines the colours
 
 
 def space(
@@ -33,14 +33,14 @@ def space(
 ) -> Markup:
     """Draw corpus dialogues as pale dots, and test dialogues over them: near ones filled, far ones hollow.
 
-    Colours are told apart by everybody (blue and orange), and shapes say the same without them.
+    Blue and orange are safe for colour-blind readers, and shapes show the same without colours.
 
     Args:
         corpus: Points of the corpus.
         near: Test dialogues that the corpus covers.
         far: Test dialogues that it does not.
-        explained: Share of variance that each axis shows.
-        drawn_of: How many dialogues the corpus has, if the points are a sample of them.
+        explained: Share of variance explained by each axis.
+        drawn_of: Number of dialogues in the corpus, if the points are a sample of them.
         prefix: Makes ids unique on a page.
     """
     label = (
@@ -52,7 +52,9 @@ def space(
     solid = {"color": WARM, "markersize": large, "markeredgewidth": 0, "alpha": 0.8}
     hollow = {"markerfacecolor": "none", "markeredgecolor": INK, "markersize": large, "markeredgewidth": 1.0}
     with drawing(7.2, 5.2) as (figure, axes):
-        axes.plot(*_columns(corpus, MOST), "o", label=_named("corpus", len(corpus), MOST, drawn_of), **dots)
+        axes.plot(
+            *_columns(corpus, MOST), "o", label=_named("corpus", len(corpus), MOST, drawn_of or 0), **dots
+        )
         axes.plot(*_columns(near, MOST_TEST), "^", label=_named("test, near", len(near), MOST_TEST), **solid)
         axes.plot(*_columns(far, MOST_TEST), "s", label=_named("test, far", len(far), MOST_TEST), **hollow)
         first, second = (f"{share:.0%} of variance" for share in explained)
@@ -68,22 +70,22 @@ def space(
         return to_svg(figure, prefix, label)
 
 
-def _named(what: str, given: int, most: int, there: int | None = None) -> str:
-    """Return the name of points, how many there are, and how many of them are shown."""
-    shown, every = min(given, most), max(given, there or 0)
-    return f"{what}: {every:,}" if shown == every else f"{what}: {shown:,} of {every:,}"
+def _named(name: str, points: int, most: int, total: int = 0) -> str:
+    """Return the name of points, with how many there are and how many of them are shown."""
+    shown, total = min(points, most), max(points, total)
+    return f"{name}: {total:,}" if shown == total else f"{name}: {shown:,} of {total:,}"
 
 
 def _columns(points: Sequence[tuple[float, float]], most: int) -> tuple[Points, Points]:
-    """Return coordinates, of at most so many points: evenly spaced ones in the order given."""
-    made = np.array(points, dtype=np.float64).reshape(-1, 2)
-    if len(made) > most:
-        made = made[np.linspace(0, len(made) - 1, most).round().astype(int)]
-    return made[:, 0], made[:, 1]
+    """Return the coordinates of at most `most` evenly spaced points."""
+    coordinates = np.array(points, dtype=np.float64).reshape(-1, 2)
+    if len(coordinates) > most:
+        coordinates = coordinates[np.linspace(0, len(coordinates) - 1, most).round().astype(int)]
+    return coordinates[:, 0], coordinates[:, 1]
 
 
 def to_file(svg: Markup) -> str:
-    """Make a picture that stands alone: with colours of its own, on white."""
+    """Return the picture as a file of its own, with fixed colours on white."""
     text = str(svg)
     for variable, colour in _INK.items():
         text = text.replace(variable, colour)
@@ -94,6 +96,6 @@ def to_file(svg: Markup) -> str:
 
 
 def to_page(svg: Markup, title: str, sentences: Sequence[str], caption: str) -> str:
-    """Make a page of a picture: one file, no script, every word escaped."""
+    """Return an HTML page with the picture."""
     context = {"title": title, "svg": svg, "sentences": sentences, "caption": caption}
     return render("picture.html.jinja", context)

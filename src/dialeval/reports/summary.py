@@ -1,9 +1,9 @@
-"""The study at a glance: sentences, tiles and two tables made from its own numbers."""
+"""The summary of a study: sentences, tiles and two tables."""
 
 from dataclasses import dataclass
 
 from dialeval.reports.source_tables import SYMBOLS, percent
-from dialeval.reports.system_tables import column_names, ordered_columns
+from dialeval.reports.system_tables import column_names, ordered_columns, ranked_systems
 from dialeval.reports.table import (
     Table,
     TableCell,
@@ -29,10 +29,10 @@ from dialeval.studies import Study
 from dialeval.studies.findings import Correlation, SystemComparison, SystemMean
 
 ILLUSTRATIVE = (
-    "The ratings in this report are illustrative: made up to show what the tools do. They measure nothing."
+    "The ratings in this report are illustrative: invented to show what the tools do. They measure nothing."
 )
 
-PERCENTILE = "percentile"  # dimension of a source that places dialogues among rated ones, in per cent
+PERCENTILE = "percentile"  # dimension of a source that ranks dialogues among rated ones, in per cent
 _MOST_SYSTEMS, _MOST_PAIRS = 12, 10
 
 
@@ -50,27 +50,27 @@ Sentence = list[tuple[str, str]]
 
 
 def systems_of(study: Study) -> list[str]:
-    """Name the systems of the study."""
+    """Return the names of the systems of the study."""
     return list(dict.fromkeys(row.system for row in study.systems))
 
 
 def headline(study: Study) -> list[Sentence]:
-    """Return what was looked at, and which system comes first."""
+    """Return the sentences on the data and the best system."""
     return [sentence for sentence in (_what(study), _best_system(study)) if sentence]
 
 
 def trust(study: Study) -> list[Sentence]:
-    """Return how far the scores can be trusted: the best source, and what people reach."""
+    """Return the sentences on how far the scores can be trusted: best source and human ceiling."""
     return [sentence for sentence in (_best_source(study), _ceiling(study)) if sentence]
 
 
 def sentences(study: Study) -> list[Sentence]:
-    """Return everything that is said in words."""
+    """Return all sentences."""
     return [*headline(study), *trust(study)]
 
 
 def as_text(sentence: Sentence) -> str:
-    """Write a sentence without stress."""
+    """Return a sentence as plain text."""
     return "".join(text for text, _ in sentence)
 
 
@@ -86,10 +86,7 @@ def _what(study: Study) -> Sentence:
     by = f" of {_plural(systems, 'system')}" if systems and level != "system" else ""
     start: Sentence = [(f"{units}{where}{by}", "number")]
     if study.gold is None:
-        return [
-            *start,
-            (" were scored; nobody rated them, so no source can be held against people here.", ""),
-        ]
+        return [*start, (" were scored; without ratings, no source can be compared with people.", "")]
     raters = study.gold.raters
     who = f"the mean of {_plural(raters, 'rater')}" if raters > 1 else "one column of ratings"
     rated = f" ({study.gold.n:,} rated, {study.gold.n_unrated:,} not). " if study.n_units else ". "
@@ -104,7 +101,7 @@ def _estimate(estimate: Estimate) -> str:
 
 
 def best_source(study: Study) -> Correlation | None:
-    """Find the source that agrees best with the gold."""
+    """Return the source with the best correlation with the gold."""
     method = study.method
     return next((row for row in study.correlations if row.of(method).value is not None), None)
 
@@ -114,7 +111,7 @@ def _best_source(study: Study) -> Sentence:
     if best is None:
         return [("No correlation with the gold is defined.", "")] if study.correlations else []
     level = percent(study)
-    made: Sentence = [
+    sentence: Sentence = [
         (best.label, "name"),
         (f" agrees best: {SYMBOLS[method]} = ", ""),
         (_estimate(best.of(method)), "number"),
@@ -123,14 +120,14 @@ def _best_source(study: Study) -> Sentence:
     peers = study.as_good_as(best.label)
     if not peers:
         return [
-            *made,
+            *sentence,
             (", significantly better than every other source." if len(study.letters) > 1 else ".", ""),
         ]
     names: Sentence = []
-    for place, label in enumerate(peers[:4]):
-        names += [(", " if place else "", ""), (label, "name")]
+    for index, label in enumerate(peers[:4]):
+        names += [(", " if index else "", ""), (label, "name")]
     more = f" and {len(peers) - 4} more" if len(peers) > 4 else ""
-    return [*made, ("; the data do not tell it apart from ", ""), *names, (f"{more}.", "")]
+    return [*sentence, (", not significantly better than ", ""), *names, (f"{more}.", "")]
 
 
 def _ceiling(study: Study) -> Sentence:
@@ -148,9 +145,9 @@ def _ceiling(study: Study) -> Sentence:
 
 
 def main_column(study: Study) -> tuple[str, str] | None:
-    """Choose what systems are judged by: the gold, else the default metric, else the first with a direction.
+    """Return the column to rank systems by: the gold, else `quality`, else the first with a direction.
 
-    Single faults are no judgement of a system.
+    Single faults are not considered.
     """
     if study.gold is not None:
         return study.gold.source, study.gold.dimension
@@ -163,14 +160,11 @@ def main_column(study: Study) -> tuple[str, str] | None:
 
 
 def _ranked(study: Study, column: tuple[str, str] | None) -> list[SystemMean]:
-    """Return the systems from the best down, those without a mean last."""
-    rows = [row for row in study.systems if (row.source, row.dimension) == column]
-    sign = 1 if column and better(study.signatures, *column) == "lower" else -1
-    return sorted(rows, key=lambda row: (row.mean.value is None, sign * (row.mean.value or 0)))
+    return [] if column is None else ranked_systems(study, column)
 
 
 def best_first(study: Study) -> list[str]:
-    """Name the systems from the best down."""
+    """Return the names of the systems, best first."""
     return [row.system for row in _ranked(study, main_column(study))]
 
 
@@ -200,24 +194,19 @@ def _best_system(study: Study) -> Sentence:
 
 
 def in_words(study: Study, system: str, source: str) -> str:
-    """Return where a system stands on the scale of a source, if the source says so (`percentile`)."""
-    for row in study.systems:
-        if (row.system, row.source, row.dimension) == (
-            system,
-            source,
-            PERCENTILE,
-        ) and row.mean.value is not None:
-            return f"better than {row.mean.value:.0f} % of rated ones"
-    return ""
+    """Return the mean percentile of a system among rated ones, if the source has a dimension `percentile`."""
+    means = {(row.system, row.source, row.dimension): row.mean.value for row in study.systems}
+    value = means.get((system, source, PERCENTILE))
+    return "" if value is None else f"better than {value:.0f} % of rated ones"
 
 
 def system_table(study: Study) -> Table | None:
-    """Return every system with its mean on what it is judged by, best first, and other ratings beside it."""
+    """Return the table of systems with their means, best first, and up to three other ratings."""
     column = main_column(study)
     rows = _ranked(study, column)[:_MOST_SYSTEMS]
     if column is None or not rows:
         return None
-    others = [one for one in ordered_columns(study) if one != column and _is_beside(*one)][:3]
+    others = [other for other in ordered_columns(study) if other != column and _is_beside(*other)][:3]
     means = {(row.system, row.source, row.dimension): row for row in study.systems}
     axis = axis_over(ends([row.mean for row in rows]))
     size = 0.0 if axis is None else max(abs(axis.low), abs(axis.high))
@@ -230,10 +219,10 @@ def system_table(study: Study) -> Table | None:
         named("", lambda row: bar_cell(row.mean), "bar"),
         number(column_names(study)[column], lambda row: estimate_cell(row.mean, lambda v: figure(v, size))),
         *numbers(
-            [column_names(study)[one] for one in others],
-            lambda row, place: (
-                estimate_cell(means[row.system, *others[place]].mean, figure)
-                if (row.system, *others[place]) in means
+            [column_names(study)[other] for other in others],
+            lambda row, index: (
+                estimate_cell(means[row.system, *others[index]].mean, figure)
+                if (row.system, *others[index]) in means
                 else undefined("not scored")
             ),
         ),
@@ -247,12 +236,12 @@ def _is_beside(source: str, dimension: str) -> bool:
 
 
 def _place(study: Study, row: SystemMean) -> str:
-    words = in_words(study, row.system, row.source) or in_words(study, row.system, "quality")
-    return "\n".join(filter(None, (words, counts(row))))
+    position = in_words(study, row.system, row.source) or in_words(study, row.system, "quality")
+    return "\n".join(filter(None, (position, counts(row))))
 
 
 def verdict_table(study: Study) -> Table | None:
-    """Return for pairs of systems, the better one first, whether a test tells them apart."""
+    """Return the table of pairs of systems, the better one first, with the result of the test."""
     column = main_column(study)
     rows = [row for row in study.comparisons if (row.source, row.dimension) == column][:_MOST_PAIRS]
     lower = column is not None and better(study.signatures, *column) == "lower"
@@ -260,10 +249,10 @@ def verdict_table(study: Study) -> Table | None:
 
     def verdict(row: SystemComparison) -> TableCell:
         if row.difference.value is None or row.p_holm is None or row.p_holm >= limit:
-            return TableCell("is not told apart from", tone=0)
+            return TableCell("does not differ from", tone=0)
         return TableCell("is better than", tone=3)
 
-    rows = [row if ((row.difference.value or 0) < 0) == lower else row.turned() for row in rows]
+    rows = [row if ((row.difference.value or 0) < 0) == lower else row.swapped() for row in rows]
     return tabulate(
         "verdicts",
         f"Is one better? By {column_names(study).get(column, '') if column else ''}",
@@ -280,18 +269,18 @@ def verdict_table(study: Study) -> Table | None:
 
 
 def tiles(study: Study) -> list[Tile]:
-    """Choose the numbers for the top of the page."""
+    """Return the numbers for the top of the page."""
     level, method = study.level, study.method
-    made = [Tile(f"{study.n_dialogues:,}", "dialogue" if study.n_dialogues == 1 else "dialogues")]
+    tiles_ = [Tile(f"{study.n_dialogues:,}", "dialogue" if study.n_dialogues == 1 else "dialogues")]
     if level != "dialogue":
-        made.append(Tile(f"{study.n_units:,}", f"{level}s studied"))
+        tiles_.append(Tile(f"{study.n_units:,}", f"{level}s studied"))
     systems = len(systems_of(study))
     if systems and level != "system":
-        made.append(Tile(f"{systems:,}", "system" if systems == 1 else "systems"))
+        tiles_.append(Tile(f"{systems:,}", "system" if systems == 1 else "systems"))
     sources = len(study.correlations) or len(study.matrix.labels)
-    made.append(Tile(f"{sources:,}", "source compared" if sources == 1 else "sources compared"))
+    tiles_.append(Tile(f"{sources:,}", "source compared" if sources == 1 else "sources compared"))
     if study.gold is not None:
-        made.append(
+        tiles_.append(
             Tile(
                 f"{study.gold.raters:,}",
                 "raters" if study.gold.raters != 1 else "gold column",
@@ -300,11 +289,11 @@ def tiles(study: Study) -> list[Tile]:
         )
     best = best_source(study)
     if best is not None:
-        made.append(_estimate_tile(best.of(method), f"best {SYMBOLS[method]}"))
+        tiles_.append(_estimate_tile(best.of(method), f"best {SYMBOLS[method]}"))
     ceiling = study.ceiling.get(method)
     if ceiling is not None and ceiling.value is not None:
-        made.append(_estimate_tile(ceiling, "human ceiling"))
-    return made
+        tiles_.append(_estimate_tile(ceiling, "human ceiling"))
+    return tiles_
 
 
 def _estimate_tile(estimate: Estimate, label: str) -> Tile:

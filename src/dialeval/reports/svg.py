@@ -1,9 +1,8 @@
-"""From a matplotlib figure to inline SVG that follows the page's colours.
+"""Inline SVG from matplotlib figures, in the page's colours.
 
-Matplotlib draws in a handful of stand-in colours, which become the page's CSS variables, so that one figure
-serves light, dark and print. It is never given text from data: names are put in afterwards, escaped.
-Everything that points outside (metadata, doctype, namespaces) is dropped; ids get a prefix of their own,
-because all figures live in one page.
+Matplotlib draws in a few placeholder colours, which become the page's CSS variables, so that one figure
+serves light, dark and print. It never gets text from data: names are inserted afterwards, escaped. External
+references (metadata, doctype, namespaces) are removed; ids get a prefix, because all figures share one page.
 """
 
 import io
@@ -59,7 +58,7 @@ _FAMILY = re.compile(r"font-family: [^;]*(; )?")
 
 @contextmanager
 def drawing(width: float = 3.6, height: float = 2.5) -> Iterator[tuple[Any, Any]]:
-    """Open a figure and its axes, in inches of 72 px, drawn the same whatever the user's settings are."""
+    """Yield a figure and its axes, in inches of 72 px, independent of the user's matplotlib settings."""
     import matplotlib as mpl
     from matplotlib.backends.backend_svg import FigureCanvasSVG
     from matplotlib.figure import Figure
@@ -74,13 +73,13 @@ def drawing(width: float = 3.6, height: float = 2.5) -> Iterator[tuple[Any, Any]
 
 
 def to_svg(figure: Any, prefix: str, label: str, names: Mapping[str, str] | None = None) -> Markup:
-    """Render a figure.
+    """Return a figure as inline SVG.
 
     Args:
         figure: A matplotlib figure drawn in this module's colours, without text from data.
         prefix: Makes ids unique on the page.
-        label: What the picture shows, for those who cannot see it.
-        names: Texts from data to put where the figure says the key.
+        label: The text alternative.
+        names: Texts from data, by the placeholder that each replaces.
     """
     out = io.BytesIO()
     figure.savefig(out, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
@@ -108,7 +107,7 @@ def _local(tag: str) -> str:
 
 
 def _share_style(parent: ET.Element) -> None:
-    """Let the group around many equal markers say their style once."""
+    """Move the style of equal markers to the group around them."""
     styles = {child.get("style") for child in parent}
     if len(styles) == 1 and all(_local(child.tag) == "use" for child in parent):
         parent.set("style", styles.pop() or "")

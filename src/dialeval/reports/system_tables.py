@@ -30,7 +30,7 @@ _ALPHAS: tuple[Literal["nominal", "ordinal", "interval"], ...] = ("nominal", "or
 
 
 def column_names(study: Study) -> dict[tuple[str, str], str]:
-    """Name the columns of the systems table as shortly as is clear."""
+    """Return short unambiguous names of the columns of system means."""
     columns = list(dict.fromkeys((row.source, row.dimension) for row in study.systems))
     sources = [source for source, _ in columns]
     return {
@@ -42,17 +42,22 @@ def column_names(study: Study) -> dict[tuple[str, str], str]:
 
 
 def ordered_columns(study: Study) -> list[tuple[str, str]]:
-    """Put the gold first, then other ratings, then the sources."""
+    """Return the columns of system means: the gold, then other ratings, then sources."""
     gold = (study.gold.source, study.gold.dimension) if study.gold else None
     return sorted(column_names(study), key=lambda column: (column != gold, not is_human(column[0])))
 
 
-def ranking_table(study: Study, column: tuple[str, str]) -> Table | None:
-    """Systems by their mean in one column, best on top as far as more is better."""
+def ranked_systems(study: Study, column: tuple[str, str]) -> list[SystemMean]:
+    """Return the systems by their mean in one column, best first, those without a mean last."""
     rows = [row for row in study.systems if (row.source, row.dimension) == column]
+    sign = 1 if better(study.signatures, *column) == "lower" else -1
+    return sorted(rows, key=lambda row: (row.mean.value is None, sign * (row.mean.value or 0)))
+
+
+def ranking_table(study: Study, column: tuple[str, str]) -> Table | None:
+    """Return the table of systems by their mean in one column, best first."""
+    rows = ranked_systems(study, column)
     lower = better(study.signatures, *column) == "lower"
-    sign = 1 if lower else -1
-    rows.sort(key=lambda row: (row.mean.value is None, sign * (row.mean.value or 0)))
     axis = axis_over(ends([row.mean for row in rows]))
     size = 0.0 if axis is None else max(abs(axis.low), abs(axis.high))
     return tabulate(
@@ -69,18 +74,18 @@ def ranking_table(study: Study, column: tuple[str, str]) -> Table | None:
 
 
 def means_table(study: Study) -> Table | None:
-    """Means per system and dimension."""
-    columns, words = ordered_columns(study), column_names(study)
+    """Return the table of means per system and column."""
+    columns, names = ordered_columns(study), column_names(study)
     systems = list(dict.fromkeys(row.system for row in study.systems))
-    found = {(row.system, words[row.source, row.dimension]): _mean_cell(row) for row in study.systems}
-    labels = [words[column] for column in columns]
+    cells = {(row.system, names[row.source, row.dimension]): _mean_cell(row) for row in study.systems}
+    labels = [names[column] for column in columns]
     missing = undefined("not scored")
     return crossed(
         "means",
         "Means per system",
         ("System", systems),
         ("Source", labels),
-        {(system, label): found.get((system, label), missing) for system in systems for label in labels},
+        {(system, label): cells.get((system, label), missing) for system in systems for label in labels},
         (f"Brackets: {percent(study)} interval, bootstrap over whole dialogues.",),
         rated=any(is_human(source) for source, _ in columns),
     )
@@ -92,19 +97,19 @@ def _mean_cell(row: SystemMean) -> TableCell:
 
 
 def comparison_table(study: Study, gold: bool | None = None) -> Table | None:
-    """Every pair of systems on the gold (True), on everything else (False), or on all (None)."""
+    """Return the comparisons of systems on the gold (True), on other columns (False), or on all (None)."""
     of_gold = (study.gold.source, study.gold.dimension) if study.gold else None
     rows = [
         row for row in study.comparisons if gold is None or ((row.source, row.dimension) == of_gold) == gold
     ]
     unscored = {(row.system, row.source, row.dimension): f"{row.n_unscored:,}" for row in study.systems}
-    words = column_names(study)
+    names = column_names(study)
     return tabulate(
         "comparisons",
         "Comparisons of systems",
         rows,
         named(
-            "Source", lambda row: words.get((row.source, row.dimension), f"{row.source} / {row.dimension}")
+            "Source", lambda row: names.get((row.source, row.dimension), f"{row.source} / {row.dimension}")
         ),
         named("First", "first"),
         named("Second", "second"),
@@ -129,14 +134,14 @@ def comparison_table(study: Study, gold: bool | None = None) -> Table | None:
 
 
 def agreement_table(study: Study) -> Table | None:
-    """Return how far the raters agree, for every level and dimension."""
-    alphas = [f"\N{GREEK SMALL LETTER ALPHA} {one}" for one in _ALPHAS]
+    """Return the table of rater agreement for every level and dimension."""
+    alphas = [f"\N{GREEK SMALL LETTER ALPHA} {name}" for name in _ALPHAS]
     return tabulate(
         "agreement",
         "Agreement between raters",
         study.agreement,
         named("Dimension", lambda row: TableCell(row.dimension, small=f"{row.level} level"), strong=True),
-        *numbers(alphas, lambda row, place: row.alpha[_ALPHAS[place]]),
+        *numbers(alphas, lambda row, index: row.alpha[_ALPHAS[index]]),
         number("Fleiss κ", "fleiss"),
         number("Fleiss κ, one label out", _without_dominant),
         number("Cohen κ", "cohen"),
@@ -145,10 +150,10 @@ def agreement_table(study: Study) -> Table | None:
         number("Units", "n_units"),
         number("Ratings", "n_ratings"),
         notes=(
-            "1 is perfect, 0 what chance would give; brackets: 95 % interval, bootstrap over dialogues. "
+            "1 is perfect, 0 is chance; brackets: 95 % interval, bootstrap over dialogues. "
             "\N{GREEK SMALL LETTER ALPHA}: Krippendorff's, for three levels of measurement. One label out: "
-            "without the commonest label. Cohen κ: mean over pairs of raters. Raw: share of pairs of ratings "
-            "that agree.",
+            "without the most common label. Cohen κ: mean over pairs of raters. Raw: share of pairs of "
+            "ratings that agree.",
         ),
         rated=True,
     )
@@ -161,6 +166,6 @@ def _without_dominant(row: RaterAgreement) -> TableCell:
 
 
 def label_shares(row: RaterAgreement) -> list[tuple[str, int, str]]:
-    """Return how often each label was given: label, count, share in per cent."""
+    """Return each label with its count and its share in per cent."""
     total = sum(row.labels.values())
     return [(label, n, decimal(100 * n / total, 1)) for label, n in row.labels.items()] if total else []

@@ -1,4 +1,4 @@
-"""A table as data: the same rows become HTML, Markdown and LaTeX.
+"""Tables as data, which are rendered as HTML, Markdown, LaTeX and on the terminal.
 
 Numbers are formatted here, once. An undefined number is a dash with its reason, never NaN and never blank.
 """
@@ -24,8 +24,8 @@ class TableCell:
     """One cell.
 
     Attributes:
-        text: What it says; names as they were given, numbers formatted.
-        small: Set smaller beside it: an interval, n, the reason for a dash.
+        text: The text; names are unchanged, numbers formatted.
+        small: Smaller text beside it: an interval, n, the reason for a dash.
         mark: Significance stars.
         tone: A step from -4 to 4 on the colour scale, or None.
         bar: A point with its interval, drawn in HTML only.
@@ -58,7 +58,7 @@ class Axis:
     band: tuple[float, float] | None = None
 
     def place(self, value: float) -> float:
-        """Where a value lies, in per cent of the width."""
+        """Return the position of a value in per cent of the width."""
         share = (value - self.low) / (self.high - self.low)
         return round(100 * min(1.0, max(0.0, share)), 2)
 
@@ -77,60 +77,60 @@ class Table:
 
     def plain(self) -> "Table":
         """Return the table without columns that only a browser can draw."""
-        kept = [number for number, column in enumerate(self.columns) if column.kind != "bar"]
+        shown = [number for number, column in enumerate(self.columns) if column.kind != "bar"]
         return replace(
             self,
-            columns=tuple(self.columns[number] for number in kept),
-            rows=tuple(tuple(row[number] for number in kept) for row in self.rows),
+            columns=tuple(self.columns[number] for number in shown),
+            rows=tuple(tuple(row[number] for number in shown) for row in self.rows),
         )
 
     def cut(self, most: int, note: str) -> "Table":
-        """Return the first rows, with a note that says so."""
+        """Return the first rows, with an additional note."""
         return replace(self, rows=self.rows[:most], notes=(*self.notes, note))
 
 
 Shown = TableCell | Estimate | str | int | None
-"""What a column shows of a record: a ready cell, an estimate, a name, a whole number, or nothing."""
+"""The value of a column for a record: a ready cell, an estimate, a name, an integer, or nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A column over records: its heading, its kind, and what it shows of each (or the attribute to show)."""
+    """A column over records: its heading, its kind, and the function that returns its value."""
 
     column: TableColumn
     show: Callable[[Any], Shown]
     strong: bool = False
 
     def cell(self, record: Any) -> TableCell:
-        """Make the cell of one record."""
-        found = self.show(record)
-        if isinstance(found, Estimate):
-            return estimate_cell(found)
-        if isinstance(found, int):
-            return TableCell(f"{found:,}")
-        made = found if isinstance(found, TableCell) else TableCell(DASH if found is None else found)
-        return replace(made, strong=True) if self.strong else made
+        """Return the cell of one record."""
+        value = self.show(record)
+        if isinstance(value, Estimate):
+            return estimate_cell(value)
+        if isinstance(value, int):
+            return TableCell(f"{value:,}")
+        cell = value if isinstance(value, TableCell) else TableCell(DASH if value is None else value)
+        return replace(cell, strong=True) if self.strong else cell
 
 
 def named(
     head: str, show: str | Callable[[Any], Shown], kind: str = "name", *, strong: bool = False
 ) -> Field:
-    """Describe a column of names, by an attribute of the records or by a function."""
+    """Return a column of names, given by an attribute of the records or by a function."""
     return Field(TableColumn(head, kind), attrgetter(show) if isinstance(show, str) else show, strong)
 
 
 def number(head: str, show: str | Callable[[Any], Shown]) -> Field:
-    """Describe a column of numbers."""
+    """Return a column of numbers."""
     return named(head, show, "number")
 
 
 def numbers(heads: Sequence[str], show: Callable[[Any, int], Shown]) -> list[Field]:
-    """Describe several columns of numbers that differ in their place."""
+    """Return several columns of numbers; `show` gets the record and the index of the column."""
 
-    def at(place: int) -> Callable[[Any], Shown]:
-        return lambda record: show(record, place)
+    def at(index: int) -> Callable[[Any], Shown]:
+        return lambda record: show(record, index)
 
-    return [number(head, at(place)) for place, head in enumerate(heads)]
+    return [number(head, at(index)) for index, head in enumerate(heads)]
 
 
 def tabulate(
@@ -142,10 +142,10 @@ def tabulate(
     axis: "Axis | None" = None,
     rated: bool = False,
 ) -> "Table | None":
-    """Make a table with a row for each record; None if there are none.
+    """Return a table with a row for each record; None if there are none.
 
-    >>> made = tabulate("t", "Words", ["a", "bcd"], named("Word", lambda one: one), number("n", len))
-    >>> [[cell.text for cell in row] for row in made.rows]
+    >>> table = tabulate("t", "Words", ["a", "bcd"], named("Word", lambda word: word), number("n", len))
+    >>> [[cell.text for cell in row] for row in table.rows]
     [['a', '1'], ['bcd', '3']]
     """
     rows = tuple(tuple(field.cell(record) for field in fields) for record in records)
@@ -154,17 +154,17 @@ def tabulate(
 
 
 def counts(row: Correlation | SystemMean) -> str:
-    """Write how many units were scored, and how many not."""
+    """Return the numbers of scored and unscored units as text."""
     return f"n {row.n:,}, unscored {row.n_unscored:,}"
 
 
 def undefined(reason: str | None) -> TableCell:
-    """Make a dash that says why."""
+    """Return a dash with the reason."""
     return TableCell(DASH, small=reason or "undefined")
 
 
 def decimal(value: float | None, places: int = 3) -> str:
-    """Write a number with fixed places; never a negative zero.
+    """Format a number with fixed places; never a negative zero.
 
     >>> decimal(-0.0001), decimal(0.5, 2), decimal(None) == DASH
     ('0.000', '0.50', True)
@@ -176,7 +176,7 @@ def decimal(value: float | None, places: int = 3) -> str:
 
 
 def figure(value: float | None, like: float | None = None) -> str:
-    """Write a mean of any size with three or so digits that matter; `like` is the size of its neighbours.
+    """Format a number with about three significant digits; `like` sets the magnitude that digits are for.
 
     >>> [figure(v) for v in (1234.5, 12.345, 1.2345, 0.01234, 0.0001234, 0.0)]
     ['1,234.5', '12.35', '1.23', '0.012', '1.2e-04', '0']
@@ -194,7 +194,7 @@ def figure(value: float | None, like: float | None = None) -> str:
 
 
 def p_value(p: float | None) -> str:
-    """Write a p-value.
+    """Format a p-value.
 
     >>> p_value(0.00002), p_value(0.0312), p_value(None) == DASH
     ('<.001', '.031', True)
@@ -205,7 +205,7 @@ def p_value(p: float | None) -> str:
 
 
 def stars(p: float | None) -> str:
-    """Mark a p-value.
+    """Return the significance stars of a p-value.
 
     >>> stars(0.03), stars(0.0001), stars(0.2)
     ('*', '***', '')
@@ -214,7 +214,7 @@ def stars(p: float | None) -> str:
 
 
 def interval(estimate: Estimate, write: Writer = decimal) -> str:
-    """Write the interval of an estimate, or why there is none."""
+    """Format the interval of an estimate, or the reason that there is none."""
     if estimate.low is None or estimate.high is None:
         return estimate.reason or ""
     return f"[{write(estimate.low)}, {write(estimate.high)}]"
@@ -223,7 +223,7 @@ def interval(estimate: Estimate, write: Writer = decimal) -> str:
 def estimate_cell(
     estimate: Estimate, write: Writer = decimal, *, marked: bool = False, tone: bool = False
 ) -> TableCell:
-    """Make a cell of an estimate: value, interval and stars, or a dash with the reason."""
+    """Return the cell of an estimate: value, interval and stars, or a dash with the reason."""
     if estimate.value is None:
         return undefined(estimate.reason)
     return TableCell(
@@ -235,17 +235,17 @@ def estimate_cell(
 
 
 def p_cell(p: float | None, reason: str | None = None) -> TableCell:
-    """Make a cell of a p-value with its stars."""
+    """Return the cell of a p-value with its stars."""
     return undefined(reason) if p is None else TableCell(p_value(p), mark=stars(p))
 
 
 def bar_cell(estimate: Estimate) -> TableCell:
-    """Make a cell that is drawn as a point with its interval."""
+    """Return a cell that is drawn as a point with its interval."""
     return TableCell("", bar=(estimate.low, estimate.value, estimate.high))
 
 
 def correlation_tone(value: float | None) -> int | None:
-    """Place a correlation on the colour scale.
+    """Return the step of a correlation on the colour scale.
 
     >>> [correlation_tone(r) for r in (-1.0, -0.3, 0.05, 0.55, 0.9)]
     [-4, -2, 0, 3, 4]
@@ -257,7 +257,7 @@ def correlation_tone(value: float | None) -> int | None:
 
 
 def axis_over(values: Sequence[float], *, marker: float | None = None) -> Axis | None:
-    """Find a round scale that holds all values.
+    """Return an axis with round ticks that covers all values.
 
     >>> axis_over([0.13, 0.88]).ticks
     (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
@@ -280,19 +280,19 @@ def axis_over(values: Sequence[float], *, marker: float | None = None) -> Axis |
 
 
 def ends(estimates: Sequence[Estimate]) -> list[float]:
-    """Collect all values and interval ends, to find a scale for them."""
+    """Return all values and interval ends of estimates."""
     return [end for e in estimates for end in (e.low, e.value, e.high) if end is not None]
 
 
 @dataclass(frozen=True, slots=True)
 class Palette:
-    """The colours of turns: a score of them, from its worst end (orange) to its best (blue)."""
+    """The colours of a turn score, from its worst end (orange) to its best (blue)."""
 
     scale: TurnScale
 
     @property
     def label(self) -> str:
-        """Its name in the legend."""
+        """The name in the legend."""
         return self.scale.label
 
     @property
@@ -306,19 +306,19 @@ class Palette:
         return self.write(self.scale.low if self.scale.lower_is_better else self.scale.high)
 
     def write(self, value: float) -> str:
-        """Write a value with as many places as its neighbours have."""
+        """Format a value with the places that fit the scale."""
         return figure(value, max(abs(self.scale.low), abs(self.scale.high)))
 
     def text(self, score: TurnValue) -> str:
-        """Write the score of a turn, or that there is none."""
+        """Format the score of a turn, or `unscored`."""
         return "unscored" if score.value is None else self.write(score.value)
 
     def tone_of(self, score: TurnValue) -> int | None:
-        """Place the score of a turn on the colour scale."""
+        """Return the step of a turn's score on the colour scale."""
         return None if score.value is None else self.tone(score.value)
 
     def tone(self, value: float) -> int:
-        """Place a value on the colour scale.
+        """Return the step of a value on the colour scale.
 
         >>> palette = Palette(TurnScale("human", "quality", 0, 2))
         >>> [palette.tone(value) for value in (0, 0.5, 1, 1.4, 2)]

@@ -1,6 +1,6 @@
-"""Text on its way into a page: what cannot be shown is made visible, what is markup is escaped.
+"""Escaping for Markdown and LaTeX; invisible characters are made visible.
 
-Nothing is ever stripped: whoever reads a report must see what the system really said.
+Nothing is stripped: a reader must see the exact text of a system.
 """
 
 import re
@@ -35,7 +35,7 @@ _LATEX = {
 
 
 def shorten(text: str, limit: int) -> str:
-    """Cut a text, saying so with an ellipsis.
+    """Cut a text to a length, with an ellipsis.
 
     >>> shorten("a rather long name", 9), shorten("short", 9)
     ('a rather…', 'short')
@@ -44,14 +44,15 @@ def shorten(text: str, limit: int) -> str:
 
 
 def one_line(text: str) -> str:
-    """Make visible, on one line: for table cells of formats in which a line end ends the row."""
+    """Return a text on one line with invisible characters visible, for table cells."""
     return visible(text.translate(_ONE_LINE))
 
 
 def escape_markdown(text: str) -> str:
-    r"""Escape what Markdown or the HTML inside it would take for markup; a line end would end a table row.
+    r"""Escape Markdown and HTML, and replace line ends, which would end a table row.
 
-    Characters that open an entity or a tag become entities: renderers disagree about backslashes there.
+    Characters that open an entity or a tag become entities, because renderers disagree about backslashes
+    there.
 
     >>> print(escape_markdown("a|b *c* <b> [x](y)"))
     a\|b \*c\* &lt;b&gt; \[x\](y)
@@ -65,7 +66,7 @@ def escape_markdown(text: str) -> str:
 
 
 def escape_latex(text: str) -> str:
-    r"""Escape LaTeX's special characters, and the ones that would form ligatures or optional arguments.
+    r"""Escape LaTeX's special characters, and those that would form ligatures or optional arguments.
 
     >>> print(escape_latex("50% of $x_1$ & \\input{a}"))
     50\% of \$x\_1\$ \& \textbackslash{}input\{a\}

@@ -1,4 +1,4 @@
-"""Tables of `trust`, for pages and the terminal: true means, differences, raters, biases, stability."""
+"""Tables of `trust`: mean ratings, differences, raters, agreement, calibration, biases, stability."""
 
 from collections.abc import Callable
 from typing import Any
@@ -15,14 +15,14 @@ _MEANS = {
 }
 
 
-def trust_tables(found: Trust) -> dict[str, Table]:
-    """Make every table that there is something for."""
-    made = {
-        "trust_means": _means_table(found),
+def trust_tables(trust: Trust) -> dict[str, Table]:
+    """Return all tables that are not empty."""
+    tables = {
+        "trust_means": _means_table(trust),
         "trust_differences": tabulate(
             "trust-differences",
             "Is one system better?",
-            _of_sources(found, "differences"),
+            _of_sources(trust, "differences"),
             _SOURCE,
             named("First", _own("first")),
             named("Second", _own("second")),
@@ -35,34 +35,34 @@ def trust_tables(found: Trust) -> dict[str, Table]:
         "trust_raters": tabulate(
             "trust-raters",
             "May it replace a rater?",
-            [(one.label, one.replacement) for one in found.sources if one.replacement],
+            [(source.label, source.replacement) for source in trust.sources if source.replacement],
             _SOURCE,
             number("Winning rate", lambda row: _share(row[1].winning_rate, row[1].reason)),
             number("Advantage", lambda row: _share(row[1].advantage, row[1].reason)),
             number("Winning rate of a constant", lambda row: _share(row[1].constant_winning_rate)),
             number("Advantage of a constant", lambda row: _share(row[1].constant_advantage)),
             notes=(
-                "Alternative annotator test: from a winning rate of .5 on it may, if a constant may not.",
+                "Alternative annotator test: it may if its winning rate, and no constant's, is at least .5.",
             ),
             rated=True,
         ),
         "trust_agreement": tabulate(
             "trust-agreement",
-            "The judge beside each rater",
-            [(one.label, one.agreement) for one in found.sources if one.agreement],
+            "Agreement of judge and raters",
+            [(source.label, source.agreement) for source in trust.sources if source.agreement],
             _SOURCE,
             number("n", _own("n")),
             number("AC1", _own("ac1")),
             number("Alpha", _own("alpha")),
             number("Raw", _own("raw")),
             named("People / judge", lambda row: _uses(row[1])),
-            notes=("Last: how often people and the judge use each label.",),
+            notes=("People / judge: how often each label is used.",),
             rated=True,
         ),
         "trust_calibration": tabulate(
             "trust-calibration",
             "What does a score mean?",
-            _of_sources(found, "calibration"),
+            _of_sources(trust, "calibration"),
             _SOURCE,
             number("Score", lambda row: figure(row[1].x)),
             number("Rating", _own("y")),
@@ -71,8 +71,8 @@ def trust_tables(found: Trust) -> dict[str, Table]:
         ),
         "trust_biases": tabulate(
             "trust-biases",
-            "What moves a score beside the rating?",
-            [row for row in _of_sources(found, "biases") if row[1].estimate.defined],
+            "What moves a score besides the rating?",
+            [row for row in _of_sources(trust, "biases") if row[1].estimate.defined],
             _SOURCE,
             named("By", _own("kind")),
             named("Of", _own("name")),
@@ -83,7 +83,7 @@ def trust_tables(found: Trust) -> dict[str, Table]:
         "trust_disagreements": tabulate(
             "trust-disagreements",
             "Where do they differ most?",
-            _of_sources(found, "disagreements"),
+            _of_sources(trust, "disagreements"),
             _SOURCE,
             named("Dialogue", _own("dialogue_id")),
             number("Turn", lambda row: DASH if row[1].turn is None else str(row[1].turn)),
@@ -96,26 +96,26 @@ def trust_tables(found: Trust) -> dict[str, Table]:
         "trust_changes": tabulate(
             "trust-changes",
             "Is it stable?",
-            found.changes,
+            trust.changes,
             named("Source", "label", strong=True),
             named("Change", "change"),
             number("n", "n"),
             number("Shift", "shift"),
-            number("Spread", lambda one: figure(one.spread)),
+            number("Spread", lambda row: figure(row.spread)),
             number("Flips", "flips"),
-            number("Equal", lambda one: figure(one.equal)),
-            number("Largest", lambda one: figure(one.largest)),
+            number("Equal", lambda row: figure(row.equal)),
+            number("Largest", lambda row: figure(row.largest)),
         ),
     }
-    return {name: table for name, table in made.items() if table is not None}
+    return {name: table for name, table in tables.items() if table is not None}
 
 
 def _own(name: str) -> Callable[[tuple[str, Any]], Shown]:
-    """Show an attribute of a finding that stands beside its source."""
+    """Return a function that shows an attribute of the finding in a pair of source and finding."""
 
     def shown(row: tuple[str, Any]) -> Shown:
-        found: Shown = getattr(row[1], name)
-        return found
+        value: Shown = getattr(row[1], name)
+        return value
 
     return shown
 
@@ -123,21 +123,21 @@ def _own(name: str) -> Callable[[tuple[str, Any]], Shown]:
 _SOURCE = named("Source", lambda row: row[0], strong=True)
 
 
-def _of_sources(found: Trust, name: str) -> list[tuple[str, Any]]:
-    return [(one.label, finding) for one in found.sources for finding in getattr(one, name)]
+def _of_sources(trust: Trust, name: str) -> list[tuple[str, Any]]:
+    return [(source.label, finding) for source in trust.sources for finding in getattr(source, name)]
 
 
-def _means_table(found: Trust) -> Table | None:
-    rows: list[tuple[str, MeanEstimate]] = _of_sources(found, "estimates")
-    kept = [head for head, name in _MEANS.items() if any(getattr(mean, name).defined for _, mean in rows)]
+def _means_table(trust: Trust) -> Table | None:
+    rows: list[tuple[str, MeanEstimate]] = _of_sources(trust, "estimates")
+    heads = [head for head, name in _MEANS.items() if any(getattr(mean, name).defined for _, mean in rows)]
     return tabulate(
         "trust-means",
-        f"Mean {found.dimension} over everything",
+        f"Mean {trust.dimension} over everything",
         rows,
         _SOURCE,
         named("System", lambda row: row[1].system or "all"),
         number("Labelled", lambda row: f"{row[1].n_labels:,} of {row[1].n_units:,}"),
-        *(number(head, _own(_MEANS[head])) for head in kept),
+        *(number(head, _own(_MEANS[head])) for head in heads),
         number("Worth in labels", lambda row: DASH if row[1].worth is None else round(row[1].worth)),
         notes=(
             "With scores: prediction-powered. Calibrated: the same after an isotonic calibration. "

@@ -1,9 +1,7 @@
-"""Scores as JSONL and CSV, ours and foreign: name its columns, and a judge's export becomes a source.
+"""Scores as JSONL and CSV, and foreign tables, whose columns are named by a `ColumnMap`.
 
-Our own text files have the seven columns of the table and the signature as an eighth.
-
-The same notation serves the command line (`--map judge.csv:id=conversation,value=score,source=gpt-4`)
-and Python (`ColumnMap`).
+Our own text files have the seven columns of the table and the signature as an eighth. The command line takes
+a map as `--map judge.csv:id=conversation,value=score,source=gpt-4`.
 """
 
 import csv
@@ -26,10 +24,10 @@ from dialeval.scores.table import SCHEMA, Score, Scores, is_human, open_parquet,
 
 @dataclass(frozen=True, slots=True)
 class ColumnMap:
-    """Which column holds what.
+    """The columns of a foreign table.
 
-    `id` and `value` (and `turn`, `rater`) are columns. `source`, `dimension`, `system` and `note` name a
-    column if the file has one of that name, and are taken as they stand if not.
+    `id` and `value` (and `turn`, `rater`) are columns. `source`, `dimension`, `system` and `note` are columns
+    if the file has one of that name, and constants if not.
 
     >>> ColumnMap.parse("judge.csv:id=conversation,value=score,source=gpt-4")[1].source
     'gpt-4'
@@ -47,11 +45,11 @@ class ColumnMap:
 
     @classmethod
     def parse(cls, text: str) -> tuple[str, "ColumnMap"]:
-        """Read `file:id=column,value=column,…` as given on the command line."""
+        """Parse `file:id=column,value=column,…` of the command line."""
         path, rest = split.groups() if (split := re.match(r"(.+?):(\w+=.*)", text, re.DOTALL)) else ("", "")
-        known = {item.name for item in dataclasses.fields(cls)}
+        names = {item.name for item in dataclasses.fields(cls)}
         pairs = dict(part.partition("=")[::2] for part in rest.split(",") if part)
-        if not path or not {"id", "value"} <= set(pairs) <= known or not all(pairs.values()):
+        if not path or not {"id", "value"} <= set(pairs) <= names or not all(pairs.values()):
             raise UsageError(
                 f"--map {text!r}: expected FILE:id=COLUMN,value=COLUMN and, as needed, turn=, source=, "
                 "rater=, dimension=, system=, note="
@@ -62,17 +60,17 @@ class ColumnMap:
 def read_columns(path: str | Path, columns: ColumnMap, *, strict: bool = True) -> Scores:
     """Read a foreign table of scores.
 
-    Text where a number should be (`N/A`) is kept as the note of an unscored row; a column without a
-    single number is an error, because then it is most likely the wrong one.
+    Text instead of a number (`N/A`) becomes the note of an unscored row; a column without any number is an
+    error, because it is most likely the wrong one.
 
     Args:
         path: A CSV, JSONL or Parquet file.
-        columns: Which column holds what.
-        strict: Whether the optional columns that the map names must exist (ours may lack some).
+        columns: The columns of the file.
+        strict: Whether the optional columns of the map must exist (our own files may lack some).
     """
     rows = records(path)
-    known = dict.fromkeys(key for _, record in rows for key in record)  # a JSON line may leave some out
-    reader = _RowReader(path, columns, list(known), strict)
+    header = dict.fromkeys(key for _, record in rows for key in record)  # a JSON line may leave some out
+    reader = _RowReader(path, columns, list(header), strict)
     scores = [reader.row(line, record) for line, record in rows]
     if scores and strict and all(score.value is None for score in scores):
         raise DataError(
@@ -90,24 +88,24 @@ _LIKELY = {
 
 
 def likely_columns(header: list[str]) -> str:
-    """Guess which column holds what, in the notation of `--map`, for somebody to correct.
+    """Return a guess at the columns in the notation of `--map`, for the user to correct.
 
     >>> likely_columns(["conversation_id", "annotator", "comment", "overall"])
     'id=conversation_id,rater=annotator,value=overall'
     """
-    left, found = [str(name) for name in header], dict[str, str]()
-    for what, pattern in _LIKELY.items():
+    left, columns = [str(name) for name in header], dict[str, str]()
+    for field, pattern in _LIKELY.items():
         fitting = [name for name in left if re.search(pattern, name.lower())]
-        if not fitting and what in ("id", "value"):
+        if not fitting and field in ("id", "value"):
             fitting = left
         if fitting:
-            found[what] = fitting[0]
+            columns[field] = fitting[0]
             left.remove(fitting[0])
-    return ",".join(f"{what}={name}" for what, name in found.items())
+    return ",".join(f"{field}={name}" for field, name in columns.items())
 
 
 class _RowReader:
-    """Turns one record after the other into a Score, and remembers signatures met on the way."""
+    """Converts records to `Score` rows and collects their signatures."""
 
     def __init__(self, path: str | Path, columns: ColumnMap, header: list[str], strict: bool) -> None:
         self.path, self.columns = path, columns
@@ -127,7 +125,7 @@ class _RowReader:
                     f"no such column; the file has: {has}",
                     file=path,
                     field=column,
-                    fix=f"say which column holds what: --map {path}:{likely_columns(header)}",
+                    fix=f"name the columns: --map {path}:{likely_columns(header)}",
                 )
         self.signature = self._make_signature()
 
@@ -164,19 +162,19 @@ class _RowReader:
         )
 
     def _source(self, record: dict[str, Any]) -> str:
-        """A rater is a person; where only raters are named, a blank one is a person without a name."""
+        """Return the source of a row; a blank rater is a person without a name."""
         rater = _text(self._cell(record, "rater"))
         unnamed = "human" if self.columns.rater is not None else Path(self.path).stem
         return f"human:{rater}" if rater else _text(self._cell(record, "source")) or unnamed
 
     def _sign(self, line: int, source: str, signature: object) -> None:
-        """Keep the signature a row brings; a metric from a file without signatures gets the file's own.
+        """Store the signature of a row; a metric in a file without signatures gets that of the file.
 
-        People get none: the same rater may well be in two files.
+        People get none, because the same rater may be in two files.
         """
         if signature:
-            found = Signature.parse(str(signature))
-            if not add_signature(self.signatures, source, found):
+            parsed = Signature.parse(str(signature))
+            if not add_signature(self.signatures, source, parsed):
                 raise DataError(
                     f"two signatures for the source {source!r}", file=self.path, line=line, field="signature"
                 )
@@ -202,7 +200,7 @@ class _RowReader:
 
 
 def _text(cell: object) -> str | None:
-    """A cell as text; half a character (a lone surrogate) cannot be stored and becomes U+FFFD."""
+    """Return a cell as text; a lone surrogate cannot be stored and becomes U+FFFD."""
     if cell is None or cell == "":
         return None
     text = str(cell)
@@ -210,7 +208,7 @@ def _text(cell: object) -> str | None:
 
 
 def to_number(text: str) -> float:
-    """Read a number as files write them: Python's `1_0` and full-width digits are none.
+    """Parse a number; Python's `1_0` and full-width digits are refused.
 
     >>> to_number(" -2.5e3 ")
     -2500.0
@@ -224,24 +222,24 @@ def to_number(text: str) -> float:
     return float(text)
 
 
-def _number(cell: object, said: str | None) -> tuple[float | None, str | None]:
+def _number(cell: object, note: str | None) -> tuple[float | None, str | None]:
     if cell is None or cell == "":
-        return None, said or "missing"
+        return None, note or "missing"
     try:
         value = float(cell) if isinstance(cell, bool) else to_number(str(cell))
     except ValueError:
-        return None, said or _text(str(cell)[:80])
-    return (value, said) if math.isfinite(value) else (None, said or f"not a finite number: {cell}")
+        return None, note or _text(str(cell)[:80])
+    return (value, note) if math.isfinite(value) else (None, note or f"not a finite number: {cell}")
 
 
 COLUMNS = (*SCHEMA.names, "signature")
-# A spreadsheet runs a cell that starts with one of these as a formula (promise R19).
+# A spreadsheet evaluates a cell that starts with one of these as a formula (promise R19).
 _FORMULA = re.compile(r"'*[=+\-@\t\r]")
 _QUOTED_FORMULA = re.compile(r"'+[=+\-@\t\r]")
 
 
 def guard_cell(text: str) -> str:
-    """Keep a spreadsheet from running a cell; `unguard_cell` takes it back exactly.
+    """Quote a cell that a spreadsheet would evaluate as a formula; `unguard_cell` restores it exactly.
 
     >>> guard_cell("=HYPERLINK(1)"), guard_cell("plain"), unguard_cell(guard_cell("'=x"))
     ("'=HYPERLINK(1)", 'plain', "'=x")
@@ -255,7 +253,7 @@ def unguard_cell(text: str) -> str:
 
 
 def to_jsonl(scores: Scores) -> str:
-    """One JSON object a row; NaN cannot occur."""
+    """Return the scores as JSONL, one object per row."""
     signatures = {source: str(signature) for source, signature in scores.signatures.items()}
     lines = []
     for row in scores:
@@ -265,7 +263,7 @@ def to_jsonl(scores: Scores) -> str:
 
 
 def to_csv(scores: Scores, *, header: bool = True) -> str:
-    """Comma-separated values with formula-like cells quoted; an empty cell is null."""
+    """Return the scores as CSV with formula-like cells quoted; an empty cell is null."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\r\n")
     if header:
@@ -278,28 +276,28 @@ def to_csv(scores: Scores, *, header: bool = True) -> str:
 
 
 def write_tables(file: BinaryIO, ending: str, parts: Iterable[Scores]) -> None:
-    """Write tables under each other as they come, as `.jsonl` or `.csv`, holding one at a time."""
+    """Write tables one after the other, as `.jsonl` or `.csv`, with one at a time in memory."""
     if ending == ".csv":
         file.write(to_csv(Scores.of([])).encode())
     for part in parts:
-        made = to_csv(part, header=False) if ending == ".csv" else to_jsonl(part)
-        file.write(made.encode("utf-8", "replace"))
+        text = to_csv(part, header=False) if ending == ".csv" else to_jsonl(part)
+        file.write(text.encode("utf-8", "replace"))
 
 
 def read_scores(path: str | Path) -> Scores:
-    """Read JSONL or CSV in our own columns."""
+    """Read JSONL or CSV with our own columns."""
     names = {name: name for name in ("turn", "system", "source", "dimension", "note", "signature")}
     return read_columns(path, ColumnMap(id="dialogue_id", value="value", **names), strict=False)
 
 
 def records(path: str | Path) -> list[tuple[int, dict[str, Any]]]:
-    """Read a table of any columns from CSV, JSONL or Parquet: (line, record) pairs."""
+    """Read a table with any columns from CSV, JSONL or Parquet: (line, record) pairs."""
     suffix = Path(str(path).removesuffix(".gz")).suffix.lower()
     if suffix == ".parquet":
         try:
             return list(enumerate(open_parquet(path).to_pylist(), 1))
-        except (ValueError, OverflowError) as error:  # a time beyond all calendars, text that is none
-            raise DataError(f"holds what cannot be read: {error}", file=path) from None
+        except (ValueError, OverflowError) as error:  # a date out of range, invalid text
+            raise DataError(f"has values that cannot be read: {error}", file=path) from None
     with files.open_binary(path) as file:
         try:
             text = file.read().decode("utf-8-sig")
@@ -319,9 +317,9 @@ def _json_records(path: str | Path, text: str) -> Any:
         try:
             record = json.loads(line)
         except (ValueError, RecursionError) as error:  # a number of 5,000 digits, a thousand brackets
-            what = error.msg if isinstance(error, json.JSONDecodeError) else str(error)
+            problem = error.msg if isinstance(error, json.JSONDecodeError) else str(error)
             raise DataError(
-                f"not JSON: {what}", file=path, line=number, fix="one JSON object a line"
+                f"not JSON: {problem}", file=path, line=number, fix="one JSON object a line"
             ) from None
         if not isinstance(record, dict):
             raise DataError("not a JSON object", file=path, line=number, fix="one JSON object a line")
@@ -331,13 +329,13 @@ def _json_records(path: str | Path, text: str) -> Any:
 def _csv_records(path: str | Path, text: str) -> list[tuple[int, dict[str, Any]]]:
     csv.field_size_limit(files.max_record())  # a judge's export may carry whole dialogues in a cell
     reader = csv.DictReader(io.StringIO(text, newline=""), strict=True)
-    found = []
+    rows = []
     try:
         refuse_twins(path, list(reader.fieldnames or ()), 1)
         for record in reader:
             if None in record or None in record.values():
-                raise DataError("as many cells as the header has are needed", file=path, line=reader.line_num)
-            found.append((reader.line_num, {key: unguard_cell(cell) for key, cell in record.items()}))
+                raise DataError("not as many cells as the header has", file=path, line=reader.line_num)
+            rows.append((reader.line_num, {key: unguard_cell(cell) for key, cell in record.items()}))
     except csv.Error as error:
         raise DataError(f"not CSV: {error}", file=path, line=reader.reader.line_num) from None
-    return found
+    return rows

@@ -1,4 +1,4 @@
-"""A small table for a notebook or a terminal, and a picture: what results show of themselves."""
+"""Small tables for notebooks and terminals, and a plot of estimates."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -7,7 +7,7 @@ from markupsafe import Markup
 
 
 def to_html(title: str, header: Sequence[str], rows: Iterable[Sequence[str]], note: str = "") -> str:
-    """Write an HTML table in the notebook's own style; every word is escaped.
+    """Return an HTML table in the notebook's own style; all text is escaped.
 
     >>> print(to_html("Means", ["system", "mean"], [["<bot>", "0.5"]]))
     <table><caption>Means</caption><thead><tr><th>system</th><th>mean</th></tr></thead><tbody><tr><td>&lt;bot&gt;</td><td>0.5</td></tr></tbody></table>
@@ -24,7 +24,7 @@ def to_html(title: str, header: Sequence[str], rows: Iterable[Sequence[str]], no
 
 
 def to_text(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Write columns that line up: names to the left, what looks like a number to the right.
+    """Return aligned columns: names to the left, numbers to the right.
 
     >>> print(to_text(["system", "mean"], [["bot", "0.5"], ["other", "-12"]]))
     system  mean
@@ -46,22 +46,18 @@ def to_text(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     )
 
 
-def plot(rows: Sequence[tuple[str, Any]], what: str) -> Any:
-    """Draw named estimates below each other, the first on top; what is undefined is left out.
-
-    Returns:
-        A matplotlib figure, which a notebook shows and `savefig` writes.
-    """
+def plot(rows: Sequence[tuple[str, Any]], xlabel: str) -> Any:
+    """Return a matplotlib figure of named estimates, the first on top; undefined ones are left out."""
     from matplotlib.figure import Figure
 
-    known = [(label, found) for label, found in rows if found.value is not None][::-1]
-    figure = Figure(figsize=(6, 1 + 0.3 * len(known)), layout="constrained")
+    defined = [(label, estimate) for label, estimate in rows if estimate.value is not None][::-1]
+    figure = Figure(figsize=(6, 1 + 0.3 * len(defined)), layout="constrained")
     axes: Any = figure.add_subplot()
-    for place, (_, found) in enumerate(known):
-        if found.low is not None:
-            axes.plot([found.low, found.high], [place, place], color="C0", alpha=0.5, linewidth=3)
-        axes.plot([found.value], [place], "o", color="C0")
-    axes.set_yticks(range(len(known)), [label for label, _ in known], parse_math=False)
-    axes.set_xlabel(what, parse_math=False)
+    for place, (_, estimate) in enumerate(defined):
+        if estimate.low is not None:
+            axes.plot([estimate.low, estimate.high], [place, place], color="C0", alpha=0.5, linewidth=3)
+        axes.plot([estimate.value], [place], "o", color="C0")
+    axes.set_yticks(range(len(defined)), [label for label, _ in defined], parse_math=False)
+    axes.set_xlabel(xlabel, parse_math=False)
     axes.axvline(0, color="0.7", linewidth=1, zorder=0)
     return figure

@@ -1,7 +1,7 @@
-"""The signature of a source: how its numbers were made, in one line that travels with them.
+"""The signature of a source: how its numbers were made, in one line.
 
-For ratings by people it carries the taxonomy of Gandhe and Traum (2014), `EvaluationSchema`: what is
-measured, who judges, how the contexts came about, whether the judge took part, and what a judgement is about.
+For ratings by people it contains the taxonomy of Gandhe and Traum (2014), `EvaluationSchema`: metric,
+evaluator, context, participation and level.
 """
 
 import dataclasses
@@ -14,15 +14,13 @@ from typing import Literal
 from dialeval.errors import DataError
 
 ANNOTATION, CONVERSATION = "annotation.v1", "conversation.v1"
-COLLECTED = (ANNOTATION, CONVERSATION)  # ratings by people, in studies of ours
+COLLECTED = (ANNOTATION, CONVERSATION)  # ratings by people, collected with dialeval
 FOREIGN = "column.v1"  # a column of somebody else's table
 
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """Name, version and every setting behind a source of scores.
-
-    The long form is for the record, the short form for a table:
+    """Name, version and all settings of a source, in a long form for files and a short one for tables.
 
     >>> signature = Signature.of("bleu.v1", {"order": 4, "lowercase": False})
     >>> str(signature)
@@ -38,12 +36,12 @@ class Signature:
 
     @classmethod
     def of(cls, name: str, fields: Mapping[str, object]) -> "Signature":
-        """Make a signature; equal fields give equal strings and different fields different ones."""
+        """Return a signature; equal fields give equal strings and different fields different ones."""
         return cls(name, tuple((key, render(value)) for key, value in fields.items()))
 
     @classmethod
     def parse(cls, text: str) -> "Signature":
-        """Read the long form back."""
+        """Parse the long form."""
         name, *parts = text.split("|")
         pairs = [part.partition(":") for part in parts]
         if not name or not all(colon for _, colon, _ in pairs):
@@ -52,11 +50,11 @@ class Signature:
 
     @property
     def short(self) -> str:
-        """The name and eight hexadecimal digits of the whole."""
+        """The name and eight hexadecimal digits of the hash of the long form."""
         return f"{self.name}#{hashlib.sha256(str(self).encode()).hexdigest()[:8]}"
 
     def better(self, dimension: str) -> str:
-        """Which way is good in a dimension: `higher` unless the signature says `lower` or `neither`.
+        """Return the good direction of a dimension: `higher` unless the signature says `lower` or `neither`.
 
         >>> signature = Signature.of("similarity.v1", {"better": {"self": "lower"}})
         >>> str(signature), signature.better("self"), signature.better("user")
@@ -64,19 +62,19 @@ class Signature:
         >>> Signature.parse("repetition.v1|better:lower").better("repetition")
         'lower'
         """
-        found = self.of_dimension("better", dimension)
-        return "higher" if found is None else found
+        direction = self.of_dimension("better", dimension)
+        return "higher" if direction is None else direction
 
     def of_dimension(self, field: str, dimension: str) -> str | None:
-        """Return what a field says of a dimension: one value for all, or one for each that it names."""
-        said = dict(self.fields).get(field)
-        if said is None or "=" not in said:
-            return said
-        named = {key: value for key, _, value in (part.partition("=") for part in said.split(","))}
+        """Return the value of a field for a dimension: one value for all, or one for each that it names."""
+        value = dict(self.fields).get(field)
+        if value is None or "=" not in value:
+            return value
+        named = {key: value for key, _, value in (part.partition("=") for part in value.split(","))}
         return named.get(render(dimension))
 
     def joined(self, other: "Signature") -> "Signature":
-        """Return what two ways of collecting have in common, and both values where they differ.
+        """Return the signature with the values of both, where they differ.
 
         >>> one = Signature.of("annotation.v1", {"scheme": "dialogue", "context": "static"})
         >>> str(one.joined(Signature.of("annotation.v1", {"scheme": "coherence", "context": "static"})))
@@ -84,7 +82,9 @@ class Signature:
         """
         mine, theirs = dict(self.fields), dict(other.fields)
         values = {
-            key: sorted({part for found in (mine, theirs) if key in found for part in found[key].split(",")})
+            key: sorted(
+                {part for fields in (mine, theirs) if key in fields for part in fields[key].split(",")}
+            )
             for key in (*mine, *theirs)
         }
         return Signature(self.name, tuple((key, ",".join(parts)) for key, parts in values.items()))
@@ -93,62 +93,62 @@ class Signature:
         return "|".join([self.name, *(f"{key}:{value}" for key, value in self.fields)])
 
 
-def add_signature(signatures: dict[str, Signature], source: str, made: Signature) -> bool:
-    """Add what a part of a table says of a source; False where it was made in another way.
+def add_signature(signatures: dict[str, Signature], source: str, signature: Signature) -> bool:
+    """Add the signature of a source; return False if the source has a different one already.
 
-    A person may have taken part in several studies of ours, and is one source all the same.
+    Signatures of a person who took part in several annotation projects are joined.
 
-    >>> found = {"human:ann": Signature.parse("annotation.v1|scheme:a")}
-    >>> add_signature(found, "human:ann", Signature.parse("annotation.v1|scheme:b")), str(found["human:ann"])
-    (True, 'annotation.v1|scheme:a,b')
-    >>> add_signature(found, "human:ann", Signature.parse("length.v1"))
-    False
+    >>> signatures = {"human:ann": Signature.parse("annotation.v1|scheme:a")}
+    >>> add_signature(signatures, "human:ann", Signature.parse("annotation.v1|scheme:b"))
+    True
+    >>> str(signatures["human:ann"]), add_signature(signatures, "human:ann", Signature.parse("length.v1"))
+    ('annotation.v1|scheme:a,b', False)
     """
-    there = signatures.setdefault(source, made)
-    if there != made and there.name == made.name and made.name in COLLECTED:
-        signatures[source] = there.joined(made)
+    existing = signatures.setdefault(source, signature)
+    if existing != signature and existing.name == signature.name and signature.name in COLLECTED:
+        signatures[source] = existing.joined(signature)
         return True
-    return there == made
+    return existing == signature
 
 
 def better(signatures: Mapping[str, Signature | str], source: str, dimension: str) -> str:
-    """Which way is good in a column of scores; ratings, and whatever comes unsigned, are meant to be high.
+    """Return the good direction of a column; `higher` for ratings and sources without a signature.
 
     >>> better({"similarity": "similarity.v1|better:self=lower"}, "similarity", "self")
     'lower'
     >>> better({"judge": "not a signature"}, "judge", "self"), better({}, "human:ann", "self")
     ('higher', 'higher')
     """
-    made = signatures.get(source, "")
-    try:
-        return (Signature.parse(made) if isinstance(made, str) else made).better(dimension)
-    except DataError:
-        return "higher"
+    return _signature_of(signatures, source).better(dimension)
 
 
 def threshold(signatures: Mapping[str, Signature | str], source: str, dimension: str) -> float:
-    """From which value on a column of faults counts one: one half unless its signature says otherwise.
+    """Return the value from which a column of faults counts a fault: .5 unless its signature says otherwise.
 
-    >>> made = {"faults": "faults.v2|threshold:ignores=0.3"}
-    >>> threshold(made, "faults", "ignores"), threshold(made, "rules", "empty")
+    >>> signatures = {"faults": "faults.v2|threshold:ignores=0.3"}
+    >>> threshold(signatures, "faults", "ignores"), threshold(signatures, "rules", "empty")
     (0.3, 0.5)
     """
-    made = signatures.get(source, "")
     try:
-        found = (Signature.parse(made) if isinstance(made, str) else made).of_dimension(
-            "threshold", dimension
-        )
-        return float(found) if found else 0.5
-    except (DataError, ValueError):
+        return float(_signature_of(signatures, source).of_dimension("threshold", dimension) or 0.5)
+    except ValueError:
         return 0.5
 
 
-def render(value: object) -> str:
-    """Write one setting so that no two different values look alike.
+def _signature_of(signatures: Mapping[str, Signature | str], source: str) -> Signature:
+    """Return the signature of a source, without fields if it is missing or malformed."""
+    signature = signatures.get(source, "")
+    try:
+        return Signature.parse(signature) if isinstance(signature, str) else signature
+    except DataError:
+        return Signature("")
 
-    Text is written as it stands, but for characters with a meaning here (`%XX`); text that would read as
-    something else ("-", "true", "12") has its first character escaped. What holds other values (a tuple, a
-    mapping, a dataclass) stands in parentheses where it is itself held by another.
+
+def render(value: object) -> str:
+    """Return a setting as text; different values give different texts.
+
+    Characters with a meaning here are escaped in strings (`%XX`), and so is the first character of a string
+    that would read as another type ("-", "true", "12"). Nested tuples and mappings are put in parentheses.
 
     >>> render(None), render("-"), render(0.1), render(("a", "b,c"))
     ('-', '%2D', '0.1', 'a,b%2Cc')
@@ -181,7 +181,7 @@ def render(value: object) -> str:
 
 
 def _held(value: object) -> str:
-    """Write a value inside another one."""
+    """Return a nested value as text."""
     text = render(value)
     return f"({text})" if isinstance(value, (tuple, list, Mapping)) else text
 
@@ -211,11 +211,11 @@ class EvaluationSchema:
     """The five decisions behind an evaluation.
 
     Attributes:
-        metric: What is measured: the dimension that counts as gold, or what is asked or computed.
-        evaluator: Who judges: people, programs, or both of them on the same units.
+        metric: What is measured: the dimension of the gold, or what is asked or computed.
+        evaluator: Who judges: people, programs, or both on the same units.
         context: Whether the system's own replies became the context (`dynamic`) or not (`static`).
-        participation: Whether those who judge took part in the dialogues or looked on.
-        level: What one judgement is about.
+        participation: Whether the evaluators took part in the dialogues.
+        level: The level of a judgement.
     """
 
     metric: str
@@ -225,26 +225,26 @@ class EvaluationSchema:
     level: Literal["turn", "dialogue", "system"]
 
     def sign(self, name: str, scheme: str) -> Signature:
-        """Return the signature of ratings collected in this way; metric and level show in their rows.
+        """Return the signature of ratings collected in this way; metric and level are in their rows.
 
         >>> schema = EvaluationSchema("coherence", "human", "static", "bystander", "turn")
         >>> str(schema.sign("annotation.v1", "coherence"))
         'annotation.v1|scheme:coherence|context:static|participation:bystander'
         """
-        given = {"scheme": scheme, "context": self.context, "participation": self.participation}
-        return Signature.of(name, given)
+        fields = {"scheme": scheme, "context": self.context, "participation": self.participation}
+        return Signature.of(name, fields)
 
 
 def setting_in(signatures: Iterable[Signature]) -> Setting:
-    """Return how the contexts of some ratings came about, as their signatures say.
+    """Return the context setting of ratings, by their signatures.
 
     >>> schema = EvaluationSchema("coherence", "human", "dynamic", "bystander", "dialogue")
-    >>> made = schema.sign("annotation.v1", "x")
-    >>> setting_in([made]), setting_in([Signature("judge.v1")])
+    >>> setting_in([schema.sign("annotation.v1", "x")]), setting_in([Signature("judge.v1")])
     ('dynamic', 'not said')
     """
-    said = {part for one in signatures for part in dict(one.fields).get("context", "").split(",")}
-    known = said & {"static", "dynamic"}
-    if len(known) > 1 or "static and dynamic" in said:
+    fields = (dict(signature.fields).get("context", "") for signature in signatures)
+    contexts = {part for field in fields for part in field.split(",")}
+    settings = contexts & {"static", "dynamic"}
+    if len(settings) > 1 or "static and dynamic" in contexts:
         return "static and dynamic"
-    return "static" if "static" in known else "dynamic" if known else "not said"
+    return "static" if "static" in settings else "dynamic" if settings else "not said"

@@ -1,9 +1,10 @@
-"""The Scores table: fixed columns, one signature per source, Parquet, JSONL and CSV both ways."""
+"""The table of scores: fixed columns, a signature per source, reading and writing."""
 
 import io
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import reduce
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -32,11 +33,11 @@ _METADATA = b"dialeval"
 UNSCORED = "unscored"
 _MOST_SHOWN = 100  # rows of a summary in a notebook
 FAULT_SOURCES = ("rules", "faults")  # metrics whose dimensions are faults of replies
-_SUMMARIES = ("faultless", "faults", "overall")  # dimensions of theirs that are none
+_SUMMARIES = ("faultless", "faults", "overall")  # their dimensions that are not faults
 
 
 class Score(NamedTuple):
-    """One row: what a source says about one dimension of a turn, or of a dialogue (turn None)."""
+    """One row: the score of a source for one dimension of a turn, or of a dialogue (turn None)."""
 
     dialogue_id: str
     turn: int | None
@@ -53,7 +54,7 @@ def is_human(source: str) -> bool:
 
 
 def is_fault(source: str, dimension: str) -> bool:
-    """Return whether a column counts a fault of replies: 1, or a probability, where there is one.
+    """Return whether a column is a fault of replies: 1, 0 or a probability.
 
     >>> is_fault("rules", "empty"), is_fault("faults", "faultless"), is_fault("quality", "quality")
     (True, False, False)
@@ -76,7 +77,7 @@ class Scores:
 
     @classmethod
     def of(cls, rows: Iterable[Score], signatures: Mapping[str, Signature] | None = None) -> "Scores":
-        """Build a table from rows, turning what is not finite into unscored."""
+        """Return a table of rows; values that are not finite become unscored."""
         columns: list[list[Any]] = [[] for _ in SCHEMA]
         appends = [column.append for column in columns]
         for row in rows:
@@ -88,15 +89,15 @@ class Scores:
     def from_columns(
         cls, columns: Sequence[Any], signatures: Mapping[str, Signature] | None = None
     ) -> "Scores":
-        """Build a table from columns in the order of the schema, turning what is not finite into unscored."""
+        """Return a table of columns in the order of the schema; non-finite values become unscored."""
         arrays = [pa.array(column, item.type) for column, item in zip(columns, SCHEMA, strict=True)]
         return cls(_checked(pa.Table.from_arrays(arrays, schema=SCHEMA)), dict(signatures or {}))
 
     @classmethod
     def concat(cls, parts: Iterable["Scores"]) -> "Scores":
-        """Put tables under each other; a source may not come with two different signatures.
+        """Concatenate tables; a source may not have two different signatures.
 
-        A person who took part in several studies is one source all the same: theirs are joined.
+        Signatures of a person who took part in several annotation projects are joined.
         """
         parts = list(parts)
         signatures: dict[str, Signature] = {}
@@ -144,35 +145,21 @@ class Scores:
         level: Level | None = None,
         system: str | None = None,
     ) -> "Scores":
-        """Keep the rows that fit all of the given conditions."""
-        keep = []
+        """Return the rows that fulfil all given conditions."""
+        masks = []
         if callable(source):
             chosen = [name for name in self.sources if source(name)]
-            keep.append(pc.is_in(self.table["source"], pa.array(chosen, pa.string())))
-        elif source is not None:
-            keep.append(pc.equal(self.table["source"], source))
-        if dimension is not None:
-            keep.append(pc.equal(self.table["dimension"], dimension))
-        if system is not None:
-            keep.append(pc.fill_null(pc.equal(self.table["system"], system), False))
+            masks.append(pc.is_in(self.table["source"], pa.array(chosen, pa.string())))
+        named = {"source": None if callable(source) else source, "dimension": dimension, "system": system}
+        masks += [pc.equal(self.table[name], value) for name, value in named.items() if value is not None]
         if level is not None:
-            keep.append(
-                pc.is_valid(self.table["turn"]) if level == "turn" else pc.is_null(self.table["turn"])
-            )
-        table = self.table
-        if keep:
-            mask = keep[0]
-            for condition in keep[1:]:
-                mask = pc.and_(mask, condition)
-            table = table.filter(mask)
-        return Scores(table, self._signatures_of(table))
-
-    def _signatures_of(self, table: pa.Table) -> dict[str, Signature]:
+            masks.append((pc.is_valid if level == "turn" else pc.is_null)(self.table["turn"]))
+        table = self.table.filter(reduce(pc.and_, masks)) if masks else self.table
         present = set(table["source"].unique().to_pylist())
-        return {source: signature for source, signature in self.signatures.items() if source in present}
+        return Scores(table, {name: made for name, made in self.signatures.items() if name in present})
 
     def renamed(self, source: str) -> "Scores":
-        """Return the rows under another source name; only for a table with at most one source."""
+        """Return the rows under another source name, for a table with at most one source."""
         if len({*self.sources, *self.signatures}) > 1:
             raise DataError(f"more than one source to call {source!r}: {', '.join(self.sources)}")
         column = pa.array([source] * len(self), pa.string())
@@ -180,7 +167,7 @@ class Scores:
         return Scores(table, dict.fromkeys([source], *self.signatures.values()) if self.signatures else {})
 
     def summary(self) -> list[dict[str, Any]]:
-        """Means per system, source, dimension and level, each with n and n_unscored."""
+        """Return means per system, source, dimension and level, each with n and n_unscored."""
         table = self.table.append_column(
             "level", pc.if_else(pc.is_null(self.table["turn"]), "dialogue", "turn")
         )
@@ -210,9 +197,9 @@ class Scores:
         return display.to_html(f"{len(self):,} scores", header, rows)
 
     def to_pandas(self) -> Any:
-        """Return the rows as a pandas data frame; its `attrs` keep the signatures."""
+        """Return the rows as a pandas data frame with the signatures in its `attrs`."""
         frame = self.table.to_pandas()
-        frame.attrs["signatures"] = {source: str(made) for source, made in self.signatures.items()}
+        frame.attrs["signatures"] = {source: str(signature) for source, signature in self.signatures.items()}
         return frame
 
     def to_polars(self) -> Any:
@@ -221,12 +208,12 @@ class Scores:
 
     @classmethod
     def from_pandas(cls, frame: Any, signatures: Mapping[str, Signature] | None = None) -> "Scores":
-        """Build a table from a data frame of pandas, or of any library that exports Arrow.
+        """Return a table of a data frame of pandas, or of any library that exports Arrow.
 
         Args:
             frame: With the columns `dialogue_id`, `source` and `value`; `turn`, `system`, `dimension` (by
                 default the name of the source) and `note` may be missing.
-            signatures: How the sources were made; by default what `to_pandas` left in the frame's `attrs`.
+            signatures: The signatures of the sources; by default those in the frame's `attrs`.
 
         >>> frame = pa.table({"dialogue_id": ["d1"], "source": ["judge"], "value": [0.5]})
         >>> next(iter(Scores.from_pandas(frame)))[:6]
@@ -244,20 +231,20 @@ class Scores:
         columns = [table[name] if name in table.column_names else nothing for name in SCHEMA.names]
         try:
             arrays = [column.cast(item.type) for column, item in zip(columns, SCHEMA, strict=True)]
-            made = pa.Table.from_arrays(arrays, schema=SCHEMA)
+            built = pa.Table.from_arrays(arrays, schema=SCHEMA)
         except (pa.ArrowException, ValueError) as error:
             raise DataError(
                 f"the data frame: {error}", fix="text for names, whole numbers for turns"
             ) from None
         if signatures is None and is_pandas:
-            kept = frame.attrs.get("signatures", {})
-            signatures = {source: Signature.parse(text) for source, text in kept.items()}
-        return cls(_checked(made.combine_chunks()), dict(signatures or {}))
+            stored = frame.attrs.get("signatures", {})
+            signatures = {source: Signature.parse(text) for source, text in stored.items()}
+        return cls(_checked(built.combine_chunks()), dict(signatures or {}))
 
     def duplicates(self) -> list[tuple[str, int | None, str, str]]:
         """Return the units that one source scored more than once in one dimension.
 
-        Several systems may have answered one context: each of those answers is a unit.
+        Answers of several systems to one context are different units.
         """
         keys = ["dialogue_id", "turn", "source", "dimension"]
         counts = self.table.group_by([*keys, "system"], use_threads=False).aggregate([([], "count_all")])
@@ -265,7 +252,7 @@ class Scores:
         return [tuple(row.values()) for row in twice.to_pylist()]
 
     def write(self, path: str | Path) -> None:
-        """Save as Parquet, JSONL or CSV, by the ending of the name; `-` writes JSONL to standard output."""
+        """Write Parquet, JSONL or CSV, by the ending of the name; `-` writes JSONL to standard output."""
         from dialeval.scores import columns
 
         suffix = ".jsonl" if str(path) == "-" else Path(path).suffix.lower()
@@ -292,9 +279,9 @@ class Scores:
 
     @classmethod
     def read(cls, path: str | Path) -> "Scores":
-        """Load a table in our own columns; foreign columns go through `read_columns`.
+        """Read a table with our own columns; for others see `read_columns`.
 
-        A folder of Parquet files, such as a batch writes, is one table, in the order of their names.
+        A folder of Parquet files, as written by a batch, is one table, in the order of file names.
         """
         from dialeval.scores import columns
 
@@ -306,14 +293,14 @@ class Scores:
 
 
 def metadata(signatures: Mapping[str, Signature]) -> dict[bytes, bytes]:
-    """Pack signatures for the metadata of a Parquet file."""
+    """Return the metadata of a Parquet file with the signatures."""
     import json
 
     return {_METADATA: json.dumps({"signatures": {k: str(v) for k, v in signatures.items()}}).encode()}
 
 
 def read_parquet(path: str | Path) -> Scores:
-    """Load a Parquet file of scores; columns may come in any order."""
+    """Read a Parquet file of scores; columns may be in any order."""
     table = open_parquet(path)
     missing = [name for name in SCHEMA.names if name not in table.column_names]
     if missing:
@@ -331,13 +318,13 @@ def read_parquet(path: str | Path) -> Scores:
 
 
 def open_parquet(path: str | Path) -> pa.Table:
-    """Load a Parquet file of any columns."""
+    """Read a Parquet file with any columns."""
     with files.open_binary(path) as file:
         try:
-            # From memory and in this thread: a reader thread that outlives an error ends the process badly.
+            # From memory and in this thread: a reader thread that outlives an error crashes the process.
             table = files.open_parquet(io.BytesIO(file.read()), path).read(use_threads=False)
-            table.validate(full=True)  # text that is none is found out here
-            names = table.column_names  # and a name that is none, here
+            table.validate(full=True)  # finds invalid text
+            names = table.column_names  # and this, invalid names
         except (pa.ArrowException, OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
             raise DataError(f"not a Parquet file: {error}", file=path) from None
     refuse_twins(path, names)
@@ -345,12 +332,11 @@ def open_parquet(path: str | Path) -> pa.Table:
 
 
 def refuse_twins(path: str | Path, header: Sequence[str], line: int | None = None) -> None:
-    """Refuse a table with two columns of one name: of their cells one would be lost without a word."""
+    """Refuse a table with two columns of one name, because one of them would be lost silently."""
     for twice in header if len(set(header)) < len(header) else ():
         if header.count(twice) > 1:
             fix = "rename or remove one of them" if twice else "name or remove columns without a name"
-            message = "this column stands there twice"
-            raise DataError(message, file=path, line=line, field=twice or "''", fix=fix)
+            raise DataError("duplicate column", file=path, line=line, field=twice or "''", fix=fix)
 
 
 def _signatures_in(table: pa.Table, path: str | Path) -> dict[str, Signature]:
@@ -364,7 +350,7 @@ def _signatures_in(table: pa.Table, path: str | Path) -> dict[str, Signature]:
 
 
 def _checked(table: pa.Table) -> pa.Table:
-    """Enforce the contract: NaN and infinities are unscored, unscored says why, no note is empty."""
+    """Enforce the contract: NaN and infinities are unscored, unscored rows have a note, no note is empty."""
     value, note = table["value"], table["note"]
     bad = pc.fill_null(pc.invert(pc.is_finite(value)), False)
     note = pc.if_else(pc.fill_null(pc.equal(note, ""), False), pa.scalar(None, pa.string()), note)

@@ -1,21 +1,21 @@
-"""Pure functions over arrays: how far a number can be trusted.
+"""Statistics: pure functions over arrays, without dialogues or score tables.
 
-The room knows nothing of dialogues or score tables. Arrays go in, NaN marking what is missing; an `Estimate`
-comes out: value, n, interval, p-value, or `None` with a reason ("constant", "n < 3", "one rater"). Nothing
-warns, nothing returns NaN, and the same seed gives the same number for any number of workers.
+Arrays go in, with NaN for missing values; an `Estimate` comes out: value, n, interval, p-value, or `None`
+with a reason ("constant", "n < 3", "one rater"). Nothing warns, nothing returns NaN, and the same seed gives
+the same number for any number of workers.
 
-- `estimate`: the record of one figure, reading of arrays, a share with its interval.
+- `estimate`: the `Estimate`, conversion of arrays, a share with its interval.
 - `correlation`: Pearson, Spearman, Kendall, AUC, distributions per class.
 - `classification`: AUC with intervals; the best threshold between classes, measured on held-out dialogues.
 - `resampling`: intervals by resampling whole dialogues, for many sources at once.
-- `differences`: which of two metrics agrees better, for many pairs in one pass.
+- `differences`: differences between correlations, for many pairs of metrics in one pass.
 - `significance`: Williams' test, permutation tests, randomisation, Holm, the compact letter display.
-- `prediction_powered`: a mean of ratings over everything from few labels and many scores; that of one unit.
-- `alternative_annotator`: may a judge replace a rater? `power`: how many labels?
+- `prediction_powered`: the mean rating from few labels and many scores; conformal intervals of one unit.
+- `alternative_annotator`: may a judge replace a rater? `power`: power and sample size.
 - `pairwise`: Bradley-Terry strengths. `repeats`: pass@k, pass^k.
-- `agreement`: kappa, alpha, AC1, majority vote, how well people predict people.
+- `agreement`: kappa, alpha, AC1, majority vote, human ceiling.
 - `regression`: least squares, ridge out of group, non-negative blending weights, calibration.
-- `weighted`: how the resampling is fast; read it before changing it.
+- `weighted`: correlations of many resamples at once; read it before changing it.
 """
 
 from dialeval.statistics.agreement import (

@@ -1,15 +1,14 @@
-"""Agreement of raters beyond chance, with intervals, the majority vote, and what people predict of people.
+"""Chance-corrected agreement of raters, with intervals, the majority vote, and the human ceiling.
 
-Ratings are a matrix of units x raters; NaN marks what a rater did not rate. Columns may be persons or just
-seats ("the first annotation of this unit"): only `cohen_kappa` depends on who sits where.
+Ratings are a matrix of units x raters; NaN marks what a rater did not rate. Columns may be persons or
+positions ("the first annotation of this unit"): only `cohen_kappa` depends on the difference.
 
-- `raw_agreement`: how often two ratings of a unit are equal. Easy to read, flattered by a dominant label.
-- `fleiss_kappa`, `cohen_kappa`: the same, beyond what the label frequencies alone would give.
+- `raw_agreement`: how often two ratings of a unit are equal. Easy to read, inflated by a dominant label.
+- `fleiss_kappa`, `cohen_kappa`: the same, corrected for the agreement expected from label frequencies.
 - `krippendorff_alpha`: for any number of raters, missing ratings and level of measurement.
 - `gwet_ac`: AC1, where chance agreement does not grow with a dominant label.
 - `agreement_interval`: an interval for any of them.
-- `human_ceiling`: the correlation of one rater with the mean of the others, on the scale that metrics are
-  judged on: how good could a metric be at best?
+- `human_ceiling`: the correlation of one rater with the mean of the others, to compare metrics with.
 """
 
 from collections.abc import Callable
@@ -45,7 +44,7 @@ Weighted: TypeAlias = Callable[[Integers], Floats]
 
 
 def _why_undefined(counts: Floats, ratings: Matrix) -> Estimate | None:
-    """The reason a table of ratings says nothing about agreement, if there is one."""
+    """Return the reason that agreement is undefined, if it is."""
     if counts.size:
         return Estimate.undefined("constant", len(counts)) if (counts.sum(axis=0) > 0).sum() < 2 else None
     data = matrix(ratings)
@@ -54,7 +53,7 @@ def _why_undefined(counts: Floats, ratings: Matrix) -> Estimate | None:
 
 
 def raw_agreement(ratings: Matrix) -> Estimate:
-    """Share of equal pairs of ratings within a unit, averaged over units with two or more ratings.
+    """Return the share of equal pairs of ratings in a unit, averaged over units with two or more ratings.
 
     >>> raw_agreement([[1, 1], [1, 2], [2, 2], [1, 1]]).value
     0.75
@@ -66,7 +65,7 @@ def raw_agreement(ratings: Matrix) -> Estimate:
 
 
 def fleiss_kappa(ratings: Matrix, exclude: float | None = None) -> Estimate:
-    """Fleiss' kappa, also for units with different numbers of ratings.
+    """Return Fleiss' kappa, also for units with different numbers of ratings.
 
     Observed agreement is averaged over units, expected agreement uses the share of each label in all ratings
     kept; units with fewer than two ratings are dropped.
@@ -89,7 +88,7 @@ def _point(form: Weighted, counts: Floats) -> Estimate:
 
 
 def krippendorff_alpha(ratings: Matrix, level: str = "ordinal") -> Estimate:
-    """Krippendorff's alpha: 1 - observed / expected disagreement; `n` counts units with two or more ratings.
+    """Return Krippendorff's alpha, 1 - observed / expected disagreement; `n` counts units with two ratings.
 
     Args:
         ratings: Units x raters.
@@ -106,11 +105,11 @@ def krippendorff_alpha(ratings: Matrix, level: str = "ordinal") -> Estimate:
 
 
 def gwet_ac(ratings: Matrix) -> Estimate:
-    """Gwet's AC1.
+    """Return Gwet's AC1.
 
-    Kappa takes what a dominant label makes likely for chance: with nine of ten units in one class, raters who
-    agree on almost all of them may get a kappa of 0. AC1 takes for chance only the units that are hard to
-    tell. Categories are the values that occur.
+    Expected agreement in kappa grows with a dominant label: with nine of ten units in one class, raters who
+    agree on almost all of them may get a kappa of 0. AC1 counts only units that are hard to judge as chance
+    agreement. Categories are the values that occur.
 
     >>> ratings = [[1, 1]] * 9 + [[1, 2]]
     >>> round(gwet_ac(ratings).value, 3), round(fleiss_kappa(ratings).value, 3)
@@ -121,7 +120,7 @@ def gwet_ac(ratings: Matrix) -> Estimate:
 
 
 def cohen_kappa(a: Vector, b: Vector) -> Estimate:
-    """Cohen's kappa of two raters.
+    """Return Cohen's kappa of two raters.
 
     >>> round(cohen_kappa([1, 1, 2, 2, 3], [1, 2, 2, 2, 3]).value, 4)
     0.6875
@@ -129,22 +128,22 @@ def cohen_kappa(a: Vector, b: Vector) -> Estimate:
     left, right = complete(a, b)
     if left.size == 0:
         return Estimate.undefined("no overlap")
-    labels, places = np.unique(np.concatenate([left, right]), return_inverse=True)
+    labels, codes = np.unique(np.concatenate([left, right]), return_inverse=True)
     k = labels.size
     if k < 2:
         return Estimate.undefined("constant", left.size)
-    first, second = (np.bincount(side, minlength=k) / left.size for side in np.split(places, 2))
+    first, second = (np.bincount(side, minlength=k) / left.size for side in np.split(codes, 2))
     observed = float(np.mean(left != right))
     return Estimate(1 - observed / (1 - float(first @ second)), left.size)
 
 
 def majority(ratings: Matrix, tie: str = "null") -> Floats:
-    """The most frequent rating of each unit; NaN (missing) where there is none.
+    """Return the most frequent rating of each unit; NaN (missing) where there is none.
 
     Args:
         ratings: Units x raters.
         tie: What to do when several ratings are equally frequent: `null` leaves the unit without one,
-            `lowest` and `highest` choose by value, `first` the one that stands in the earliest column.
+            `lowest` and `highest` choose by value, `first` the one in the earliest column.
 
     >>> majority([[1, 1, 2], [3, 2, None]], tie="first").tolist()
     [1.0, 3.0]
@@ -175,7 +174,7 @@ def agreement_interval(
     exclude: float | None = None,
     **draws: Unpack[Draws],
 ) -> Estimate:
-    """An agreement figure with an interval from resampling units, or whole dialogues of units.
+    """Return an agreement coefficient with a bootstrap interval over units, or over whole dialogues.
 
     Args:
         ratings: Units x raters.
@@ -200,20 +199,20 @@ def agreement_interval(
     if statistic not in points:
         raise UsageError(f"unknown agreement {statistic!r}; choose one of {', '.join(points)}")
     point = points[statistic]()
-    kept = (
+    included = (
         np.where(data == exclude, np.nan, data)
         if statistic == "fleiss_kappa" and exclude is not None
         else data
     )
-    rated = (~np.isnan(kept)).sum(axis=1) >= 2
-    places, count = clusters_of(clusters, len(data), rated)
+    rated = (~np.isnan(included)).sum(axis=1) >= 2
+    codes, count = clusters_of(clusters, len(data), rated)
     if point.value is None or count < 2:
         return Estimate(point.value, point.n, reason=point.reason or "one cluster")
-    form = _weighted_agreement(statistic, kept, level)
+    form = _weighted_agreement(statistic, included, level)
     draws.setdefault("resamples", 1_000)
-    how = Resampling(**draws)
-    drawn = resampled(lambda counts: form(spread(counts, places)), count, how)
-    return with_interval(point, *drawn, how.confidence)
+    resampling = Resampling(**draws)
+    drawn = resampled(lambda counts: form(spread(counts, codes)), count, resampling)
+    return with_interval(point, *drawn, resampling.confidence)
 
 
 def human_ceiling(
@@ -222,7 +221,7 @@ def human_ceiling(
     clusters: Vector | None = None,
     **draws: Unpack[Draws],
 ) -> Estimate:
-    """One rater against the mean of the others: what a metric as good as a person would reach.
+    """Return the correlation of one rater with the mean of the others: the ceiling for metrics.
 
     For every rating of a unit with at least two, the pair (this rating, mean of the unit's other ratings)
     is formed, and all pairs are correlated. A metric is usually judged against the mean of *all* raters,
@@ -246,11 +245,12 @@ def human_ceiling(
     usable = present & (n >= 2)
     if not usable.any():
         return _why_undefined(np.zeros((0, 0)), ratings) or Estimate.undefined("no overlap")
-    others = (np.nansum(data, axis=1, keepdims=True) - data) / np.maximum(n - 1, 1)
-    own, rest = np.where(usable, data, np.nan), np.where(usable, others, np.nan)
+    others_mean = (np.nansum(data, axis=1, keepdims=True) - data) / np.maximum(n - 1, 1)
+    single, rest = np.where(usable, data, np.nan), np.where(usable, others_mean, np.nan)
     units = np.repeat(clusters_of(clusters, len(data))[0], data.shape[1])
-    found = bootstrap_correlations([own.ravel()], rest.ravel(), units, methods=[method], **draws)[method][0]
-    return Estimate(found.value, found.n, found.low, found.high, reason=found.reason)
+    by_method = bootstrap_correlations([single.ravel()], rest.ravel(), units, methods=[method], **draws)
+    estimate = by_method[method][0]
+    return Estimate(estimate.value, estimate.n, estimate.low, estimate.high, reason=estimate.reason)
 
 
 # Figures of many resamples at once. Kappa and alpha are sums over units, so a resample is a vector of weights
@@ -272,14 +272,14 @@ def rating_counts(ratings: Matrix, exclude: float | None = None) -> tuple[Floats
 
 
 def _unit_agreement(counts: Floats) -> Floats:
-    """Share of equal pairs of ratings in each unit."""
+    """Return the share of equal pairs of ratings in each unit."""
     n = counts.sum(axis=1)
     result: Floats = (np.sum(counts**2, axis=1) - n) / (n * (n - 1))
     return result
 
 
 def _weighted_agreement(statistic: str, data: Floats, level: str) -> Weighted:
-    """One of the four figures, by name."""
+    """Return one of the four coefficients as a function of weights."""
     counts, values = rating_counts(data)
     if statistic == "krippendorff_alpha":
         return _weighted_alpha(counts, values, level)
@@ -292,7 +292,7 @@ def _weighted_agreement(statistic: str, data: Floats, level: str) -> Weighted:
 
 
 def _weighted_fleiss(counts: Floats) -> Weighted:
-    """Kappa from the counts of `rating_counts`."""
+    """Return Fleiss' kappa from the counts of `rating_counts`."""
     agreement = _unit_agreement(counts)
 
     def of(weights: Integers) -> Floats:
@@ -306,7 +306,7 @@ def _weighted_fleiss(counts: Floats) -> Weighted:
 
 
 def _weighted_gwet(counts: Floats) -> Weighted:
-    """AC1 from the counts of `rating_counts`."""
+    """Return AC1 from the counts of `rating_counts`."""
     agreement, shares, k = _unit_agreement(counts), counts / counts.sum(axis=1)[:, None], counts.shape[1]
 
     def of(drawn: Integers) -> Floats:
@@ -324,7 +324,7 @@ def _beyond(gain: Floats, room: Floats) -> Floats:
 
 
 def _weighted_alpha(counts: Floats, values: Floats, level: str) -> Weighted:
-    """Alpha from the counts and values of `rating_counts`."""
+    """Return alpha from the counts and values of `rating_counts`."""
     if level not in LEVELS:
         raise UsageError(f"unknown level {level!r}; choose one of {', '.join(LEVELS)}")
     if level == "ordinal":
@@ -359,13 +359,10 @@ def _distances(values: Floats, level: str) -> Floats:
 
 
 def _alpha_ordinal(counts: Floats) -> Weighted:
-    """Ordinal distance is squared distance between mid-ranks, and ranks move with every resample.
-
-    With the ranks of a resample at hand it is the interval form.
-    """
+    """Return ordinal alpha: the interval form on mid-ranks, which change with every resample."""
     m = counts.sum(axis=1)
 
-    def one(weights: Floats) -> float:
+    def alpha(weights: Floats) -> float:
         marginal = weights @ counts
         ranks = np.cumsum(marginal) - marginal / 2
         n = marginal.sum()
@@ -375,4 +372,4 @@ def _alpha_ordinal(counts: Floats) -> Weighted:
         expected = 2 * n * (marginal @ ranks**2) / (n - 1)
         return float(1 - observed / expected) if expected > 1e-14 * n**3 else np.nan
 
-    return lambda weights: np.array([one(row) for row in weights.astype(np.float64)])
+    return lambda weights: np.array([alpha(row) for row in weights.astype(np.float64)])

@@ -1,13 +1,13 @@
-"""May a judge replace a rater? The alternative annotator test of Calderon, Reichart and Dror (ACL 2025).
+"""The alternative annotator test of Calderon, Reichart and Dror (ACL 2025): may a judge replace a rater?
 
-Each rater in turn is left out, and the judge is compared with that rater by how well either agrees with the
-raters who are left. The judge wins against a rater if it is at least as good more often than the rater is,
-less `epsilon`: what a rater costs in time and money, in points of probability. The *winning rate* is the
-share of raters it wins against, after Benjamini and Yekutieli's correction; from .5 on the judge may stand in
-for a rater. The *advantage probability* is how often it is at least as good as a rater drawn at random.
+Each rater in turn is left out, and judge and rater are compared by their agreement with the other raters. The
+judge wins against a rater if it is at least as good more often than the rater is, minus `epsilon`: the cost
+of a rater in time and money, as a probability. The *winning rate* is the share of raters it wins against,
+after Benjamini and Yekutieli's correction; at .5 or more the judge may replace a rater. The *advantage
+probability* is how often it is at least as good as a random rater.
 
-Against raters who differ widely, always saying the same can win, most of all by distance. So the test is
-worth reading only beside what a constant answer gets (`floor`).
+Against raters who differ widely, a constant answer can win, above all by distance. So the test should be read
+together with that of a constant answer (`floor`).
 """
 
 from dataclasses import dataclass, field
@@ -26,7 +26,7 @@ FEWEST_UNITS = 30
 
 @dataclass(frozen=True, slots=True)
 class AgainstRater:
-    """The judge against one rater: how often each is at least as good, and the p-value of the judge's win."""
+    """The judge compared with one rater: how often each is at least as good, and the p-value of a win."""
 
     rater: int
     n: int
@@ -37,14 +37,14 @@ class AgainstRater:
 
 @dataclass(frozen=True, slots=True)
 class Replacement:
-    """The outcome of the test; figures are None with a reason where nobody could be compared.
+    """The result of the test; figures are None with a reason if no rater could be compared.
 
     Attributes:
         winning_rate: Share of raters that the judge wins against.
         advantage: Mean probability of being at least as good as a rater.
-        epsilon: What a rater costs.
-        alignment: How agreement was measured.
-        raters: Each rater that rated enough.
+        epsilon: The cost of a rater.
+        alignment: The measure of agreement.
+        raters: The raters with enough ratings.
         reason: Why there are no figures.
     """
 
@@ -66,64 +66,68 @@ def alternative_annotator(
     q: float = 0.05,
     fewest_units: int = FEWEST_UNITS,
 ) -> Replacement:
-    """Test whether a judge may stand in for a rater.
+    """Test whether a judge may replace a rater.
 
     Args:
-        scores: What the judge says of each unit, on the scale of the ratings.
+        scores: The judge's answer for each unit, on the scale of the ratings.
         ratings: Units x raters; units with fewer than two ratings or no score are left out.
         clusters: Dialogue of each unit; the t-test is over clusters.
-        alignment: `accuracy` (share of the other raters who say the same) or `distance` (root mean squared
-            distance from them).
-        epsilon: What a rater costs; see `EPSILONS`.
+        alignment: `accuracy` (share of the other raters with the same answer) or `distance` (root mean
+            squared distance from them).
+        epsilon: The cost of a rater; see `EPSILONS`.
         q: False discovery rate.
-        fewest_units: A rater with fewer is not compared.
+        fewest_units: Raters with fewer units are left out.
 
     >>> people = np.array([[1, 1, 1], [0, 0, 1], [1, 1, 0], [0, 0, 0]] * 10)
-    >>> found = alternative_annotator([1, 0, 1, 0] * 10, people)
-    >>> found.winning_rate, round(found.advantage, 3)
+    >>> result = alternative_annotator([1, 0, 1, 0] * 10, people)
+    >>> result.winning_rate, round(result.advantage, 3)
     (1.0, 1.0)
     """
     from scipy import stats
 
-    judged, given = vector(scores), matrix(ratings)
-    if judged.size != len(given):
-        raise UsageError(f"{judged.size} scores but {len(given)} rows of ratings")
-    given = np.where(np.isnan(judged)[:, None] | ((~np.isnan(given)).sum(axis=1) < 2)[:, None], np.nan, given)
+    judged, people = vector(scores), matrix(ratings)
+    if judged.size != len(people):
+        raise UsageError(f"{judged.size} scores but {len(people)} rows of ratings")
+    people = np.where(
+        np.isnan(judged)[:, None] | ((~np.isnan(people)).sum(axis=1) < 2)[:, None], np.nan, people
+    )
     compared = [
-        _against(rater, judged, given, clusters, alignment, epsilon)
-        for rater in range(given.shape[1])
-        if (~np.isnan(given[:, rater])).sum() >= fewest_units
+        _against(rater, judged, people, clusters, alignment, epsilon)
+        for rater in range(people.shape[1])
+        if (~np.isnan(people[:, rater])).sum() >= fewest_units
     ]
     if not compared:
         reason = f"no rater shares {fewest_units} scored units with another"
         return Replacement(None, None, epsilon, alignment, reason=reason)
-    corrected = stats.false_discovery_control([one.p for one in compared], method="by")
-    advantage = float(np.mean([one.judge for one in compared]))
+    corrected = stats.false_discovery_control([rater.p for rater in compared], method="by")
+    advantage = float(np.mean([rater.judge for rater in compared]))
     return Replacement(float(np.mean(corrected <= q)), advantage, epsilon, alignment, tuple(compared))
 
 
 def floor(ratings: Matrix, clusters: Vector | None = None, **options: Any) -> Replacement:
-    """Test an answer that is always the same: the most frequent rating, or by distance the mean one."""
-    given = matrix(ratings)
-    known = given[~np.isnan(given)]
+    """Test a constant answer: the most frequent rating, or by distance the mean one."""
+    people = matrix(ratings)
+    rated = people[~np.isnan(people)]
     if options.get("alignment") == "distance":
-        constant = float(known.mean())
+        constant = float(rated.mean())
     else:
-        values, counts = np.unique(known, return_counts=True)
+        values, counts = np.unique(rated, return_counts=True)
         constant = float(values[counts.argmax()])
-    return alternative_annotator(np.full(len(given), constant), given, clusters, **options)
+    return alternative_annotator(np.full(len(people), constant), people, clusters, **options)
 
 
 def _against(
-    rater: int, judged: Floats, given: Floats, clusters: Vector | None, alignment: Alignment, epsilon: float
+    rater: int, judged: Floats, people: Floats, clusters: Vector | None, alignment: Alignment, epsilon: float
 ) -> AgainstRater:
     from scipy import special
 
-    rows = np.flatnonzero(~np.isnan(given[:, rater]))
-    others = np.delete(given[rows], rater, axis=1)
-    own, theirs = (_alignment(said, others, alignment) for said in (judged[rows], given[rows, rater]))
+    rows = np.flatnonzero(~np.isnan(people[:, rater]))
+    other_raters = np.delete(people[rows], rater, axis=1)
+    judge_fit, rater_fit = (
+        _alignment(answers, other_raters, alignment) for answers in (judged[rows], people[rows, rater])
+    )
     slack = 1e-12  # equal but for rounding is equal
-    judge, human = own >= theirs - slack, theirs >= own - slack
+    judge, human = judge_fit >= rater_fit - slack, rater_fit >= judge_fit - slack
     gap = mean_of(
         human.astype(float) - judge - epsilon, None if clusters is None else np.asarray(clusters)[rows]
     )
@@ -132,8 +136,10 @@ def _against(
     return AgainstRater(rater, rows.size, float(judge.mean()), float(human.mean()), p)
 
 
-def _alignment(said: Floats, others: Floats, how: Alignment) -> Floats:
-    known = ~np.isnan(others)
-    each = others == said[:, None] if how == "accuracy" else (others - said[:, None]) ** 2
-    mean: Floats = np.where(known, each, 0.0).sum(axis=1) / known.sum(axis=1)
-    return mean if how == "accuracy" else -np.sqrt(mean)
+def _alignment(answers: Floats, other_raters: Floats, method: Alignment) -> Floats:
+    rated = ~np.isnan(other_raters)
+    match = (
+        other_raters == answers[:, None] if method == "accuracy" else (other_raters - answers[:, None]) ** 2
+    )
+    mean: Floats = np.where(rated, match, 0.0).sum(axis=1) / rated.sum(axis=1)
+    return mean if method == "accuracy" else -np.sqrt(mean)

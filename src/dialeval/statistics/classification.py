@@ -1,10 +1,10 @@
-"""Scores beside classes: is a score high where people say good?
+"""Classification by scores: AUC and thresholds.
 
 A class is a label such as 0, 1, 2, or a half of the ratings where they take many values. `bootstrap_aucs`
-says how well a score separates the upper classes from the lower ones at any threshold; `best_threshold`
-chooses one. A threshold judged on the dialogues it was chosen on is flattered, so `held_out_threshold`
-measures its accuracy on held-out ones. Accuracy is balanced: the mean of the shares of right answers in the
-two classes, so that always giving the commoner answer is worth .5 and no more.
+measures how well a score separates the upper classes from the lower ones over all thresholds;
+`best_threshold` chooses one. The accuracy on the dialogues that chose it is optimistic, so
+`held_out_threshold` measures it on held-out ones. Accuracy is balanced: the mean recall of the two classes,
+so that a constant answer gets .5.
 """
 
 from collections.abc import Callable
@@ -42,7 +42,7 @@ from dialeval.statistics.resampling import (
 
 
 def upper_half(values: Vector) -> Floats:
-    """1 for values in the upper half, 0 for the lower, NaN where there is none.
+    """Return 1 for values in the upper half, 0 for the lower, NaN for missing ones.
 
     A value at the median is upper, unless nothing lies below it: then only what is above the median is.
 
@@ -50,18 +50,18 @@ def upper_half(values: Vector) -> Floats:
     ([0.0, 0.0, 1.0, 1.0, nan], [0.0, 0.0, 0.0, 1.0])
     """
     data = vector(values)
-    known = data[~np.isnan(data)]
-    if known.size == 0:
+    present = data[~np.isnan(data)]
+    if present.size == 0:
         return data
-    middle = np.median(known)
-    upper = data > middle if known.min() == middle else data >= middle
+    middle = np.median(present)
+    upper = data > middle if present.min() == middle else data >= middle
     return np.where(np.isnan(data), np.nan, upper)
 
 
 def middle_cut(labels: Vector) -> float | None:
-    """The lowest label that counts as upper: the first at or above the middle of the range.
+    """Return the lowest upper label: the first at or above the middle of the range.
 
-    There is none (`None`) if all labels are the same.
+    `None` if all labels are the same.
 
     >>> middle_cut([0, 1]), middle_cut([0, 1, 2, 2]), middle_cut([1, 2, 3, 4]), middle_cut([3, 3])
     (1.0, 1.0, 3.0, None)
@@ -77,7 +77,7 @@ def bootstrap_aucs(
     clusters: Vector | None = None,
     **draws: Unpack[Draws],
 ) -> list[Estimate]:
-    """AUC of many sources, with intervals by resampling whole clusters.
+    """Return the AUC of many sources, with intervals by resampling whole clusters.
 
     Args:
         columns: Sources x items, NaN where a source did not score an item.
@@ -96,31 +96,33 @@ def bootstrap_aucs(
     data, classes = matrix(columns), vector(upper)
     if data.shape[1] != classes.size:
         raise UsageError(f"columns of length {data.shape[1]} beside {classes.size} labels")
-    kept = ~np.isnan(classes)
-    places, count = clusters_of(clusters, classes.size, kept)
-    data, classes = data[:, kept], classes[kept]
+    labelled = ~np.isnan(classes)
+    codes, count = clusters_of(clusters, classes.size, labelled)
+    data, classes = data[:, labelled], classes[labelled]
     points = [auc(row, classes) for row in data]
     if count < FEWEST_CLUSTERS or not any(point.defined for point in points):
         return [without_interval(point, count) for point in points]
     forms = [_auc_kernel(row, classes) for row in data]
 
     def figures(counts: Integers) -> Floats:
-        weights = spread(counts, places)
+        weights = spread(counts, codes)
         return np.stack([form(weights) for form in forms])
 
-    how = Resampling(**draws)
-    drawn, left_out = resampled(figures, count, how, rows=classes.size)
-    found = []
-    for place, (point, row) in enumerate(zip(points, data, strict=True)):
-        helpful = left_out[place][groups_with_data(row, places, count)]
-        found.append(
-            with_interval(point, drawn[place], helpful, how.confidence, test=count < classes.size, chance=0.5)
+    resampling = Resampling(**draws)
+    drawn, left_out = resampled(figures, count, resampling, rows=classes.size)
+    estimates = []
+    for index, (point, row) in enumerate(zip(points, data, strict=True)):
+        helpful = left_out[index][groups_with_data(row, codes, count)]
+        estimates.append(
+            with_interval(
+                point, drawn[index], helpful, resampling.confidence, test=count < classes.size, chance=0.5
+            )
         )
-    return found
+    return estimates
 
 
 def _auc_kernel(values: Floats, classes: Floats) -> Callable[[Integers], Floats]:
-    """AUC from how often each row was drawn: rows are sorted once, ties counted group by group."""
+    """Return AUC as a function of weights: rows are sorted once, ties counted group by group."""
     rows = np.flatnonzero(~np.isnan(values))
     if rows.size == 0:
         return lambda weights: np.full(len(weights), np.nan)
@@ -146,15 +148,15 @@ FOLDS = 10
 
 @dataclass(frozen=True, slots=True)
 class Threshold:
-    """A line between lower and upper, and how good it is.
+    """A threshold between lower and upper classes, and its accuracy.
 
     Attributes:
-        value: The line that is best on all items: upper is what scores at or above it.
-        fitted: Balanced accuracy of that line on the very items it was chosen on: flattering.
-        accuracy: Balanced accuracy on dialogues that did not choose the line, .5 being chance; the interval
-            is for the lines as they were drawn.
-        lowest, highest: The range of the lines drawn on parts of the dialogues; wide is unsteady.
-        folds: How many parts there were.
+        value: The best threshold on all items: scores at or above it are upper.
+        fitted: Balanced accuracy on the items it was chosen on, which is optimistic.
+        accuracy: Held-out balanced accuracy, .5 being chance; the interval takes the thresholds of the folds
+            as given.
+        lowest, highest: The range of thresholds over the folds.
+        folds: Number of folds.
     """
 
     value: float | None
@@ -166,21 +168,22 @@ class Threshold:
 
 
 def best_threshold(scores: Vector, upper: Vector) -> tuple[float, float] | None:
-    """The line with the best balanced accuracy, and that accuracy; `None` of one class or constant scores.
+    """Return the threshold with the best balanced accuracy, and that accuracy.
 
-    Lines lie midway between neighbouring scores; of several equally good ones the middle one is taken.
+    `None` for one class or constant scores. Thresholds lie midway between neighbouring scores; of several
+    equally good ones the middle one is taken.
 
     >>> best_threshold([1, 2, 3, 4], [0, 0, 1, 1])
     (2.5, 1.0)
     """
     values, classes = vector(scores), vector(upper)
-    known = ~(np.isnan(values) | np.isnan(classes))
-    values, positive = values[known], classes[known] > 0
+    complete = ~(np.isnan(values) | np.isnan(classes))
+    values, positive = values[complete], classes[complete] > 0
     if constant(values) or constant(positive.astype(np.float64)):
         return None
-    levels, place = np.unique(values, return_inverse=True)
-    caught = np.cumsum(np.bincount(place, positive, levels.size)[::-1])[::-1] / positive.sum()
-    kept_out = np.cumsum(np.bincount(place, ~positive, levels.size)) / (~positive).sum()
+    levels, level_of = np.unique(values, return_inverse=True)
+    caught = np.cumsum(np.bincount(level_of, positive, levels.size)[::-1])[::-1] / positive.sum()
+    kept_out = np.cumsum(np.bincount(level_of, ~positive, levels.size)) / (~positive).sum()
     accuracy = (caught[1:] + kept_out[:-1]) / 2
     best = np.flatnonzero(accuracy >= accuracy.max() - 1e-12)
     at = int(best[(best.size - 1) // 2])
@@ -196,63 +199,63 @@ def held_out_threshold(
     folds: int = FOLDS,
     **draws: Unpack[Draws],
 ) -> Threshold:
-    """Draw the best line, and measure how good such a line is on dialogues that did not choose it.
+    """Return the best threshold with its cross-validated accuracy.
 
-    The dialogues are dealt into folds. For each fold the line is drawn on all others, and what it says of the
-    fold is kept; the balanced accuracy is that of all answers together.
+    For each fold of dialogues the threshold is chosen on all others; the balanced accuracy is that of the
+    predictions of all folds together.
 
     Args:
-        scores: Higher is better; turn the sign of a source of which lower is.
+        scores: Higher is better; negate a source of which lower is.
         upper: 1 for items of the upper classes, 0 for the others.
-        clusters: Which dialogue each item belongs to: a dialogue is never on both sides.
-        folds: How many parts; fewer if there are fewer dialogues.
-        **draws: See `Resampling`; the seed also chooses which dialogues go together.
+        clusters: Which dialogue each item belongs to; a dialogue is never split.
+        folds: Number of folds; fewer if there are fewer dialogues.
+        **draws: See `Resampling`; the seed also chooses the folds.
 
-    >>> found = held_out_threshold(range(12), [0] * 6 + [1] * 6, folds=3, resamples=100)
-    >>> found.value, found.fitted, round(found.accuracy.value, 3)
+    >>> best = held_out_threshold(range(12), [0] * 6 + [1] * 6, folds=3, resamples=100)
+    >>> best.value, best.fitted, round(best.accuracy.value, 3)
     (5.5, 1.0, 0.833)
     """
     values, classes = vector(scores), vector(upper)
     if values.size != classes.size:
         raise UsageError(f"{values.size} scores beside {classes.size} labels")
-    known = ~(np.isnan(values) | np.isnan(classes))
-    places, count = clusters_of(clusters, values.size, known)
-    values, positive = values[known], classes[known] > 0
+    complete = ~(np.isnan(values) | np.isnan(classes))
+    codes, count = clusters_of(clusters, values.size, complete)
+    values, positive = values[complete], classes[complete] > 0
     whole = best_threshold(values, positive)
     if whole is None:
         reason = "no values" if not values.size else "constant" if constant(values) else "one class"
         return Threshold(None, None, Estimate.undefined(reason, values.size))
     if count < 2:
-        return Threshold(*whole, Estimate.undefined("one dialogue: none to measure on", values.size))
-    how = Resampling(**draws)
-    parts = kfold_groups(places, min(folds, count), how.seed)
+        return Threshold(*whole, Estimate.undefined("one dialogue: none held out", values.size))
+    resampling = Resampling(**draws)
+    parts = kfold_groups(codes, min(folds, count), resampling.seed)
     answers, lines = _held_out_answers(values, positive, parts)
     judged = ~np.isnan(answers)
     right = (answers[judged] > 0) == positive[judged]
-    accuracy = _balanced(right, positive[judged], places[judged], how)
+    accuracy = _balanced(right, positive[judged], codes[judged], resampling)
     lowest, highest = (min(lines), max(lines)) if lines else (None, None)
     return Threshold(whole[0], whole[1], accuracy, lowest, highest, len(lines))
 
 
 def _held_out_answers(values: Floats, positive: Booleans, parts: Places) -> tuple[Floats, list[float]]:
-    """The answer for every item by the line of the other folds (NaN if they draw none), and the lines."""
+    """Return the prediction for every item by the threshold of the other folds, and the thresholds."""
     answers, lines = np.full(values.size, np.nan), []
     for part in np.unique(parts):
         here = parts == part
-        found = best_threshold(values[~here], positive[~here])
-        if found is not None:
-            answers[here] = values[here] >= found[0]
-            lines.append(found[0])
+        threshold = best_threshold(values[~here], positive[~here])
+        if threshold is not None:
+            answers[here] = values[here] >= threshold[0]
+            lines.append(threshold[0])
     return answers, lines
 
 
-def _balanced(right: Booleans, positive: Booleans, places: Places, how: Resampling) -> Estimate:
-    """Mean share of right answers over the two classes, with an interval by resampling clusters."""
+def _balanced(right: Booleans, positive: Booleans, codes: Places, resampling: Resampling) -> Estimate:
+    """Return the mean recall of the two classes, with an interval by resampling clusters."""
     if not right.size or constant(positive.astype(np.float64)):
-        return Estimate.undefined("one class in the dialogues without it", right.size)
-    places, count = clusters_of(places, right.size)
+        return Estimate.undefined("one class in the held-out dialogues", right.size)
+    codes, count = clusters_of(codes, right.size)
     masks = (positive, ~positive, positive & right, ~positive & right)
-    sums = np.stack([np.bincount(places, mask, count) for mask in masks], axis=1)
+    sums = np.stack([np.bincount(codes, mask, count) for mask in masks], axis=1)
 
     def figures(counts: Integers) -> Floats:
         many, few, hit, kept_out = (counts.astype(np.float64) @ sums).T
@@ -261,4 +264,4 @@ def _balanced(right: Booleans, positive: Booleans, places: Places, how: Resampli
     point = Estimate(float((right[positive].mean() + right[~positive].mean()) / 2), right.size)
     if count < FEWEST_CLUSTERS:
         return replace(point, reason=f"no interval from fewer than {FEWEST_CLUSTERS}")
-    return with_interval(point, *resampled(figures, count, how), how.confidence)
+    return with_interval(point, *resampled(figures, count, resampling), resampling.confidence)

@@ -1,10 +1,10 @@
 """Correlations of two columns of numbers, AUC, and distributions per class.
 
-*Pearson* asks for a straight line, *Spearman* for a line between ranks, *Kendall* (tau-b) for pairs in the
-same order. Metrics live on arbitrary scales and humans use few steps, so the rank correlations are the ones
-to trust; Pearson shows whether a metric could also be read as a rating. Values and p-values are scipy's.
+*Pearson* measures a linear relation, *Spearman* a linear relation of ranks, *Kendall* (tau-b) pairs in the
+same order. Metrics have arbitrary scales and people use few steps, so rank correlations are more robust;
+Pearson shows whether a metric could be read as a rating. Values and p-values are scipy's.
 
-Missing values are deleted pairwise: a pair counts when both sides are there, and `n` says how many did.
+Missing values are deleted pairwise; `n` is the number of complete pairs.
 """
 
 import math
@@ -33,7 +33,7 @@ QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 
 
 def pearson(x: Vector, y: Vector) -> Estimate:
-    """Linear correlation.
+    """Return Pearson's linear correlation.
 
     >>> round(pearson([1, 2, 3, 4], [1, 3, 2, 4]).value, 3)
     0.8
@@ -44,7 +44,7 @@ def pearson(x: Vector, y: Vector) -> Estimate:
 
 
 def spearman(x: Vector, y: Vector) -> Estimate:
-    """Rank correlation, ties at their mean rank.
+    """Return Spearman's rank correlation, ties at their mean rank.
 
     >>> round(spearman([1, 2, 3, 4], [1, 2, 2, 9]).value, 4)
     0.9487
@@ -53,7 +53,7 @@ def spearman(x: Vector, y: Vector) -> Estimate:
 
 
 def kendall(x: Vector, y: Vector) -> Estimate:
-    """Kendall's tau-b: concordant minus discordant pairs, corrected for ties on either side.
+    """Return Kendall's tau-b: concordant minus discordant pairs, corrected for ties on either side.
 
     >>> round(kendall([1, 2, 3, 4], [1, 3, 2, 4]).value, 4)
     0.6667
@@ -62,7 +62,7 @@ def kendall(x: Vector, y: Vector) -> Estimate:
 
 
 def correlate(x: Vector, y: Vector, method: str = "spearman") -> Estimate:
-    """One of `METHODS` by name, with its two-sided p-value.
+    """Return one of the correlations in `METHODS`, with its two-sided p-value.
 
     Undefined below three pairs and when either side is constant.
     """
@@ -87,13 +87,13 @@ def correlate(x: Vector, y: Vector, method: str = "spearman") -> Estimate:
 
 
 def check_method(method: str) -> None:
-    """Refuse an unknown correlation by naming the known ones."""
+    """Raise a `UsageError` for an unknown correlation."""
     if method not in METHODS:
         raise UsageError(f"unknown correlation {method!r}; choose one of {', '.join(METHODS)}")
 
 
 def correlation_matrix(columns: Matrix, method: str = "spearman") -> list[list[Estimate]]:
-    """Each row of `columns` (sources x items) against each other, each pair on the items both scored.
+    """Return the correlations of all pairs of rows of `columns` (sources x items), on the items both scored.
 
     >>> [[round(e.value, 2) for e in row] for row in correlation_matrix([[1, 2, 3, 4], [4, 3, 1, 2]])]
     [[1.0, -0.8], [-0.8, 1.0]]
@@ -106,7 +106,7 @@ def correlation_matrix(columns: Matrix, method: str = "spearman") -> list[list[E
 
 
 def angle(r: float | None) -> float | None:
-    """A correlation as an angle in degrees: 0 the same, 90 unrelated, 180 opposite.
+    """Return a correlation as an angle in degrees: 0 the same, 90 unrelated, 180 opposite.
 
     >>> angle(0.0)
     90.0
@@ -115,7 +115,7 @@ def angle(r: float | None) -> float | None:
 
 
 def auc(scores: Vector, labels: Vector) -> Estimate:
-    """Return how often a positive item outscores a negative one, ties counting half; p by Mann-Whitney.
+    """Return the area under the ROC curve, ties counting half; p by Mann-Whitney.
 
     `labels` hold two values; the larger one (`True`, 1) is the positive class.
 
@@ -154,7 +154,7 @@ class ClassDistribution:
 
 
 def class_distributions(scores: Vector, labels: Vector) -> list[ClassDistribution]:
-    """Scores per label, in the order of the labels: what a violin or box plot is drawn from.
+    """Return the distribution of scores for each label, in the order of the labels.
 
     >>> [(c.label, c.n, c.mean) for c in class_distributions([1, 2, 3, 6], [0, 0, 1, 1])]
     [(0.0, 2, 1.5), (1.0, 2, 4.5)]
@@ -170,7 +170,7 @@ def _distribution(label: float, values: Floats) -> ClassDistribution:
 
 
 def zscore(x: Vector) -> Floats:
-    """Mean 0 and standard deviation 1 over the values that are there; a constant column becomes zeros.
+    """Return values with mean 0 and standard deviation 1, ignoring missing ones; a constant becomes zeros.
 
     >>> zscore([1, 2, 3]).round(3).tolist()
     [-1.225, 0.0, 1.225]
@@ -185,7 +185,7 @@ def zscore(x: Vector) -> Floats:
 
 @contextmanager
 def silent() -> Iterator[None]:
-    """Run a numerical routine whose complaints we answer with a reason instead of a console warning."""
+    """Suppress warnings of a numerical routine whose undefined results are handled."""
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         yield

@@ -1,8 +1,8 @@
 """Differences between the correlations of two metrics with a gold column: tests and intervals.
 
-A test swaps their scores at random and looks again; an interval draws the dialogues again, the same for both.
-Any number of pairs of metrics goes in one pass: what a swap does to a correlation is a sum of fixed amounts,
-so a chunk of permutations of all pairs is one matrix product, and a draw gives the figures of all metrics.
+A test swaps the scores of two metrics at random; an interval resamples dialogues, the same for both. All
+pairs of metrics take one pass: a swap changes the sums behind a correlation by fixed amounts, so a chunk of
+permutations of all pairs is one matrix product, and a bootstrap sample gives the figures of all metrics.
 """
 
 from collections.abc import Callable, Sequence
@@ -41,16 +41,15 @@ def permute_differences(
     seed: int = 0,
     clusters: Vector | None = None,
 ) -> list[Estimate]:
-    """Which of two metrics correlates better with `gold`? Permutation tests of many pairs, in one pass.
+    """Test which of two metrics correlates better with `gold`, for many pairs in one pass.
 
-    If the metrics were equally good, it would not matter which of them scored an item. So both are put on one
-    scale (z-scores for Pearson, ranks otherwise), swapped item by item at random (dialogue by dialogue where
-    `clusters` say so), and the difference of correlations is computed again (for Spearman on the ranks given
-    once: after a swap they are not ranked anew).
+    Under the null hypothesis the metrics are exchangeable. So both are put on one scale (z-scores for
+    Pearson, ranks otherwise), swapped at random by item (by dialogue if there are `clusters`), and the
+    difference of correlations is computed again (for Spearman on the original ranks).
 
     Args:
         columns: Metrics x items, NaN where missing.
-        gold: What people said of each item.
+        gold: The rating of each item.
         pairs: Which rows of `columns` to compare.
         method: `pearson`, `spearman` or `kendall` (slow).
         permutations: How many; all of them if they are no more than this.
@@ -68,22 +67,22 @@ def permute_differences(
     """
     check_method(method)
     data, target = matrix(columns), vector(gold)
-    found: dict[int, Estimate] = {}
+    estimates: dict[int, Estimate] = {}
     for present, members in _by_items(data, target, pairs):
         y = target[present]
-        places, units = clusters_of(clusters, target.size, present)
+        codes, units = clusters_of(clusters, target.size, present)
         tested = []
         for member in members:
-            found[member] = _gap(*(correlate(data[row][present], y, method) for row in pairs[member]))
-            if found[member].defined:
+            estimates[member] = _gap(*(correlate(data[row][present], y, method) for row in pairs[member]))
+            if estimates[member].defined:
                 tested.append(member)
         if tested:
-            ours, theirs = (data[[pairs[one][side] for one in tested]][:, present] for side in (0, 1))
-            differences = _swapping(method, ours, theirs, y, places)
+            ours, theirs = (data[[pairs[member][side] for member in tested]][:, present] for side in (0, 1))
+            differences = _swapping(method, ours, theirs, y, codes)
             p = sign_tests(differences, units, permutations=permutations, seed=seed, alternative="two-sided")
             for member, value in zip(tested, p, strict=True):
-                found[member] = replace(found[member], p=value)
-    return [found[member] for member in range(len(pairs))]
+                estimates[member] = replace(estimates[member], p=value)
+    return [estimates[member] for member in range(len(pairs))]
 
 
 def bootstrap_differences(
@@ -95,11 +94,11 @@ def bootstrap_differences(
     clusters: Vector | None = None,
     **draws: Unpack[Draws],
 ) -> list[Estimate]:
-    """Differences between the correlations of two metrics with the gold, with paired intervals.
+    """Return differences between the correlations of two metrics with the gold, with paired intervals.
 
     Args:
         columns: Metrics x items, NaN where missing.
-        gold: What people said of each item.
+        gold: The rating of each item.
         pairs: Which rows of `columns` to compare, over the items that both have.
         method: `pearson`, `spearman` or `kendall`.
         clusters: Dialogue of each item; whole dialogues are drawn, the same for both metrics.
@@ -107,71 +106,71 @@ def bootstrap_differences(
 
     >>> gold = [1, 2, 3, 4, 5, 6, 7, 8]
     >>> columns = [[1, 2, 3, 4, 5, 6, 8, 7], [2, 1, 8, 3, 7, 4, 6, 5]]
-    >>> found = bootstrap_differences(columns, gold, [(0, 0), (0, 1)])
-    >>> [round(one.value, 3) for one in found], found[1].low > 0
+    >>> differences = bootstrap_differences(columns, gold, [(0, 0), (0, 1)])
+    >>> [round(estimate.value, 3) for estimate in differences], differences[1].low > 0
     ([0.0, 0.524], False)
     """
     check_method(method)
-    data, target, how = matrix(columns), vector(gold), Resampling(**draws)
-    found: dict[int, Estimate] = {}
+    data, target, resampling = matrix(columns), vector(gold), Resampling(**draws)
+    estimates: dict[int, Estimate] = {}
     for present, members in _by_items(data, target, pairs):
         y = target[present]
-        places, count = clusters_of(clusters, target.size, present)
+        codes, count = clusters_of(clusters, target.size, present)
         rows = {row: data[row][present] for member in members for row in pairs[member]}
         points = {row: correlate(values, y, method) for row, values in rows.items()}
-        known = [row for row in rows if points[row].value is not None]
+        defined = [row for row in rows if points[row].value is not None]
         drawn, left_out = np.empty((2, 0, 0))
-        if known:
-            stacked = np.vstack([rows[row] for row in known])
-            again = _redrawn(kernel(method, stacked, y, first_order=many_rows(y.size, count)), places)
-            drawn, left_out = resampled(again, count, how, rows=y.size)
+        if defined:
+            stacked = np.vstack([rows[row] for row in defined])
+            again = _redrawn(kernel(method, stacked, y, first_order=many_rows(y.size, count)), codes)
+            drawn, left_out = resampled(again, count, resampling, rows=y.size)
         for member in members:
-            found[member] = _gap(*(points[row] for row in pairs[member]))
-            if found[member].defined:
-                one, other = map(known.index, pairs[member])
-                gaps = drawn[one] - drawn[other], left_out[one] - left_out[other]
-                found[member] = with_interval(found[member], *gaps, how.confidence)
-    return [found[member] for member in range(len(pairs))]
+            estimates[member] = _gap(*(points[row] for row in pairs[member]))
+            if estimates[member].defined:
+                i, j = map(defined.index, pairs[member])
+                gaps = drawn[i] - drawn[j], left_out[i] - left_out[j]
+                estimates[member] = with_interval(estimates[member], *gaps, resampling.confidence)
+    return [estimates[member] for member in range(len(pairs))]
 
 
 def _gap(first: Estimate, second: Estimate) -> Estimate:
-    """The difference of two figures of the same items, or why there is none."""
+    """Return the difference of two estimates, or the reason that one is undefined."""
     if first.value is None or second.value is None:
         return Estimate.undefined((first if first.value is None else second).reason or "undefined", first.n)
     return Estimate(first.value - second.value, first.n)
 
 
-def _redrawn(form: Kernel, places: Places) -> Kernel:
-    """The correlations of all rows as a function of how often each cluster was drawn."""
-    return lambda counts: form(spread(counts, places))
+def _redrawn(form: Kernel, codes: Places) -> Kernel:
+    """Return a kernel that takes the weights of clusters instead of rows."""
+    return lambda counts: form(spread(counts, codes))
 
 
 def _by_items(
     data: Floats, target: Floats, pairs: Sequence[tuple[int, int]]
 ) -> list[tuple[Booleans, list[int]]]:
-    """Group pairs that have the same items complete: a mask of the items, and the pairs."""
+    """Return the pairs grouped by the mask of items for which they are complete."""
     groups: dict[bytes, tuple[Booleans, list[int]]] = {}
-    known = ~np.isnan(data) & ~np.isnan(target)
-    for member, (one, other) in enumerate(pairs):
-        complete = known[one] & known[other]
+    present = ~np.isnan(data) & ~np.isnan(target)
+    for member, (i, j) in enumerate(pairs):
+        complete = present[i] & present[j]
         groups.setdefault(complete.tobytes(), (complete, []))[1].append(member)
     return list(groups.values())
 
 
-def _swapping(method: str, left: Floats, right: Floats, target: Floats, places: Places) -> Differences:
+def _swapping(method: str, left: Floats, right: Floats, target: Floats, codes: Places) -> Differences:
     scale: Callable[[Floats], Floats] = zscore if method == "pearson" else _ranks
     left, right = (np.vstack([scale(row) for row in side]) for side in (left, right))
     if method != "kendall":
-        return _swapped(left, right, zscore(scale(target)), places)
-    forms = [_swapped_kendall(one, other, target, places) for one, other in zip(left, right, strict=True)]
+        return _swapped(left, right, zscore(scale(target)), codes)
+    forms = [_swapped_kendall(a, b, target, codes) for a, b in zip(left, right, strict=True)]
     return lambda signs: np.column_stack([form(signs) for form in forms])
 
 
-def _swapped(left: Floats, right: Floats, target: Floats, places: Places) -> Differences:
-    """Pearson's correlation under swaps: sums, sums of squares and products move by fixed amounts."""
-    n, units, pairs = target.size, int(places.max()) + 1, len(left)
+def _swapped(left: Floats, right: Floats, target: Floats, codes: Places) -> Differences:
+    """Return differences of Pearson's r under swaps, which change the sums by fixed amounts."""
+    n, units, pairs = target.size, int(codes.max()) + 1, len(left)
     gaps = np.concatenate([left - right, left**2 - right**2, (left - right) * target])
-    moves = np.column_stack([np.bincount(places, gap, units) for gap in gaps])
+    moves = np.column_stack([np.bincount(codes, gap, units) for gap in gaps])
     totals = np.concatenate([left + right, left**2 + right**2, (left + right) * target]).sum(axis=1)
 
     def correlation(sums: Floats) -> Floats:
@@ -188,12 +187,12 @@ def _swapped(left: Floats, right: Floats, target: Floats, places: Places) -> Dif
     return differences
 
 
-def _swapped_kendall(left: Floats, right: Floats, target: Floats, places: Places) -> Differences:
+def _swapped_kendall(left: Floats, right: Floats, target: Floats, codes: Places) -> Differences:
     """The same for one pair and Kendall, which has to look at pairs of items: slower."""
     form = kernel("kendall", np.concatenate([left, right])[None, :], np.concatenate([target, target]))
 
     def differences(signs: Floats) -> Floats:
-        keep = (signs[:, places] > 0).astype(np.int32)
+        keep = (signs[:, codes] > 0).astype(np.int32)
         ours, theirs = form(np.hstack([keep, 1 - keep]))[0], form(np.hstack([1 - keep, keep]))[0]
         return np.asarray(ours - theirs)
 

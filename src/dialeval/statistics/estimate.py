@@ -1,7 +1,7 @@
-"""One number with everything a reader needs to trust it, or the reason there is none.
+"""The `Estimate`: a value with n, interval and p, or the reason that it is undefined.
 
-Arrays that go *into* this room mark a missing value with NaN (or any value that is not finite, or `None` in
-a list). Nothing that comes *out* of it is NaN: what cannot be computed is `None` with a short reason.
+Arrays that go *into* this package mark a missing value with NaN (or any value that is not finite, or `None`
+in a list). Nothing that comes *out* of it is NaN: what cannot be computed is `None` with a short reason.
 """
 
 from collections.abc import Sequence
@@ -24,10 +24,10 @@ Matrix: TypeAlias = Sequence[Vector] | NDArray[Any]
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A figure, how many observations it stands on, its interval and its p-value.
+    """A value, its number of observations, its interval and its p-value.
 
-    `low`, `high` and `p` are `None` where they were not asked for or do not exist. A defined value may still
-    carry a `reason`: it then says why the interval is missing ("one cluster").
+    `low`, `high` and `p` are `None` if not requested or undefined. The `reason` says why the value, or only
+    its interval, is missing ("one cluster").
 
     >>> Estimate(0.5, n=10, low=0.1, high=0.8)
     Estimate(value=0.5, n=10, low=0.1, high=0.8, p=None, reason=None)
@@ -43,38 +43,38 @@ class Estimate:
     reason: str | None = None
 
     def __post_init__(self) -> None:
-        """Refuse an interval with one end, such as a damaged file may hold."""
+        """Refuse an interval with one end, as in a damaged file."""
         if (self.low is None) != (self.high is None):
             raise ValueError("an interval needs two ends")
 
     @property
     def defined(self) -> bool:
-        """Whether there is a value at all."""
+        """Whether there is a value."""
         return self.value is not None
 
     def scaled(self, factor: float) -> "Estimate":
-        """Return the figure and its interval in another unit."""
+        """Return value and interval multiplied by a factor."""
         value, *ends = (None if end is None else factor * end for end in (self.value, self.low, self.high))
         low, high = ends if factor > 0 else ends[::-1]
         return replace(self, value=value, low=low, high=high)
 
-    def turned(self) -> "Estimate":
-        """Return the figure with its sign turned: of a difference, the other way round."""
+    def negated(self) -> "Estimate":
+        """Return the negated value and interval: of a difference, the opposite one."""
         return self.scaled(-1.0)
 
     @classmethod
     def undefined(cls, reason: str, n: int = 0) -> "Estimate":
-        """No value, and why."""
+        """Return an estimate without a value, and the reason."""
         return cls(None, n, reason=reason)
 
 
 def vector(values: Vector) -> Floats:
-    """A one-dimensional float array in which every value that is not finite is NaN, the mark for missing."""
+    """Return a one-dimensional float array in which all values that are not finite are NaN, for missing."""
     return _finite_or_nan(values, dimensions=1)
 
 
 def matrix(values: Matrix) -> Floats:
-    """The same for two dimensions."""
+    """Return a two-dimensional float array in which all values that are not finite are NaN, for missing."""
     return _finite_or_nan(values, dimensions=2)
 
 
@@ -87,7 +87,7 @@ def _finite_or_nan(values: object, dimensions: int) -> Floats:
 
 
 def complete(*vectors: Vector) -> tuple[Floats, ...]:
-    """The places at which every vector has a value.
+    """Return the vectors at the indices where all of them have a value.
 
     >>> complete([1, None, 3], [4, 5, 6])
     (array([1., 3.]), array([4., 6.]))
@@ -100,36 +100,36 @@ def complete(*vectors: Vector) -> tuple[Floats, ...]:
 
 
 def constant(values: Floats) -> bool:
-    """Whether all values are the same, so that nothing can vary with them."""
+    """Return whether all values are the same."""
     return values.size == 0 or bool(np.all(values == values[0]))
 
 
 def number(value: object) -> float | None:
-    """A plain float, or `None` for what is not finite."""
+    """Return a plain float, or `None` if it is not finite."""
     result = float(value)  # type: ignore[arg-type]
     return result if np.isfinite(result) else None
 
 
-def clusters_of(clusters: Vector | None, n: int, kept: Booleans | None = None) -> tuple[Places, int]:
-    """Cluster labels as consecutive numbers, and how many there are; without labels each row stands alone.
+def clusters_of(clusters: Vector | None, n: int, mask: Booleans | None = None) -> tuple[Places, int]:
+    """Return the cluster labels as consecutive numbers, and how many there are, for all rows or a mask.
 
-    With `kept` (a mask of the n rows), of those rows alone.
+    Without labels each row is its own cluster.
     """
     labels = np.arange(n) if clusters is None else np.asarray(clusters)
     if labels.shape != (n,):
         raise UsageError(f"{n} rows but cluster labels of shape {labels.shape}")
-    labels = labels if kept is None else labels[kept]
+    labels = labels if mask is None else labels[mask]
     if clusters is None:
         return np.arange(labels.size), labels.size
-    names, places = np.unique(labels, return_inverse=True)
-    return places.astype(np.intp), int(names.size)
+    names, codes = np.unique(labels, return_inverse=True)
+    return codes.astype(np.intp), int(names.size)
 
 
 def share(hits: int, n: int, confidence: float = 0.95) -> Estimate:
-    """Return a share with Wilson's interval, which has a width even where all or none are hits.
+    """Return a share with Wilson's interval, which has a width even if all or none are hits.
 
-    >>> found = share(28, 28)
-    >>> found.value, round(found.low, 3), found.high
+    >>> all_hits = share(28, 28)
+    >>> all_hits.value, round(all_hits.low, 3), all_hits.high
     (1.0, 0.879, 1.0)
     """
     if not n:

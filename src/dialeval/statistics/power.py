@@ -1,9 +1,8 @@
-"""How many labels settle it? Power and width before anything is labelled.
+"""Power and sample size of labels, with and without a judge.
 
-The mean of n labels has the variance s² / n. Beside a judge that scores N units and correlates with the
-labels by r, prediction-powered inference brings it down to s² / n · (1 - r² (1 - n / N)). Units of one
-cluster count less: `design` is by how much the variance of a mean over clusters is above that over single
-units.
+The mean of n labels has the variance s² / n. With a judge that scores N units and correlates with the labels
+by r, prediction-powered inference reduces it to s² / n · (1 - r² (1 - n / N)). `design` is the design effect
+of clusters: the ratio of the variance of a mean over clusters to that over single units.
 """
 
 from dataclasses import dataclass
@@ -17,12 +16,12 @@ MOST = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Precision:
-    """What a labelled unit tells.
+    """The precision of labels.
 
     Attributes:
         sd: Standard deviation of the labels.
-        correlation: Of the judge with them; 0 without a judge.
-        scored: Units of a system that the judge scores; None for any number.
+        correlation: Correlation of the judge with the labels; 0 without a judge.
+        scored: Units of a system that the judge scores; None if unlimited.
         design: Design effect of clusters.
         pairing: Correlation of the labels of two systems on the same item; 0 where items differ.
     """
@@ -34,7 +33,7 @@ class Precision:
     pairing: float = 0.0
 
     def error(self, n: float) -> float:
-        """Standard error of the mean of one system, from n labels.
+        """Return the standard error of the mean of one system, from n labels.
 
         >>> round(Precision(1.0).error(100), 4), round(Precision(1.0, 0.6).error(100), 4)
         (0.1, 0.08)
@@ -43,7 +42,7 @@ class Precision:
         return float(self.sd * np.sqrt(self.design / n * (1 - self.correlation**2 * rest)))
 
     def power(self, difference: float, n: float, alpha: float = 0.05) -> float:
-        """Probability that n labels a system show a true difference, two-sided.
+        """Return the power of n labels per system for a true difference, two-sided.
 
         >>> round(Precision(1.0).power(0.4, 100), 3)
         0.804
@@ -56,7 +55,7 @@ class Precision:
         return float(stats.nct.sf(edge, df, shift) + stats.nct.cdf(-edge, df, shift))
 
     def labels_for(self, difference: float, power: float = 0.8, alpha: float = 0.05) -> int | None:
-        """Labels of each system that show a difference with this power; None if a million do not.
+        """Return the labels per system that show a difference with this power; None if above a million.
 
         >>> Precision(1.0).labels_for(0.4), Precision(1.0, 0.6).labels_for(0.4)
         (100, 64)

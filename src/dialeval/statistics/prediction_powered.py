@@ -1,23 +1,22 @@
-"""A mean of ratings over everything, from few labels and many scores.
+"""The mean rating of all units, from few labels and many scores.
 
-People rated some units, a judge scored all of them. The mean of the scores alone is as wrong as the judge is;
-the mean of the ratings alone throws the scores away. *Prediction-powered inference* (Angelopoulos, Duchi and
-Zrnic 2023, "PPI++") takes the scores and corrects them by what the labelled units say about their error:
+People rated some units, a judge scored all of them. The mean of the scores has the bias of the judge; the
+mean of the ratings ignores the scores. *Prediction-powered inference* (Angelopoulos, Duchi and Zrnic 2023,
+"PPI++") uses the scores and corrects their bias with the labelled units:
 
     mean of labels + weight · (mean score of the unlabelled - mean score of the labelled)
 
-The weight is tuned to the smallest variance: a judge that knows nothing gets weight 0 and costs nothing.
-Labels must be a random sample of the units; nothing is assumed about the judge.
+The weight minimises the variance: an uninformative judge gets weight 0 and does no harm. Labels must be a
+random sample of the units; nothing is assumed about the judge.
 
-All figures here are sums over clusters (dialogues, or whatever shares a context), up to first order. Each
-keeps those sums, so that the difference of two figures is the difference of their sums, paired as far as they
-share clusters. With every unit a cluster of its own and a given weight, value and error are those of
-`ppi-python`, which knows no clusters and compiles itself at run time (numba): it is the oracle in the tests.
+To first order, the error of each figure here is a sum over clusters (dialogues, or units that share a
+context). A figure keeps the terms of that sum, so that the error of a difference is paired over shared
+clusters. With every unit its own cluster and a given weight, value and error are those of `ppi-python`, which
+has no clusters and needs numba: it is the oracle in the tests.
 
-`conformal_intervals` is about one dialogue: between which ratings will it be, if somebody rates it? The
-errors of held-out predictions on labelled units say how far off the next one will be, with no assumption but
-that labelled and new dialogues come from the same place. With several units in a dialogue each labelled
-dialogue weighs the same, as the new one is a new dialogue (Lee, Barber and Willett 2023).
+`conformal_intervals` predict the rating of one unit. The errors of held-out predictions on labelled units
+bound the error of the next one, if labelled and new dialogues are exchangeable. Each labelled dialogue has
+the same weight, because a new unit belongs to a new dialogue (Lee, Barber and Willett 2023).
 """
 
 from dataclasses import dataclass
@@ -39,26 +38,26 @@ from dialeval.statistics.estimate import (
 from dialeval.statistics.regression import isotonic, kfold_groups
 
 Calibration = Literal["linear", "isotonic"]
-FEWEST = 10  # labelled clusters; of fewer, Student's t says more than the data
-FEWEST_OF_A_CLASS = 5  # labelled units that a share is taken of
-CHANCE = 0.01  # of so many scores beyond the labelled ones, if labels were drawn at random
+FEWEST = 10  # labelled clusters for an estimate
+FEWEST_OF_A_CLASS = 5  # labelled units for sensitivity or specificity
+CHANCE = 0.01  # significance level of the test for scores outside the labelled range
 
 
 @dataclass(frozen=True, slots=True)
 class ClusteredFigure:
-    """A figure with what each cluster adds to its error.
+    """A figure with the influence of each cluster on it.
 
     Attributes:
         value: The figure.
-        pulls: For every cluster (labelled or not) its share of the error, to first order; they add up to 0.
-        n: Labels it stands on.
-        df: Degrees of freedom: clusters with a label, less what was fitted to them.
-        weight: How much of a score counts, for prediction-powered figures.
-        rate: Whether it is the share of a yes among labels of yes and no.
+        influence: The first-order influence of every cluster (labelled or not); they add up to 0.
+        n: Number of labels.
+        df: Degrees of freedom: clusters with a label, minus fitted parameters.
+        weight: The weight of the scores, for prediction-powered figures.
+        rate: Whether it is a share of labels 1 among labels 0 and 1.
     """
 
     value: float
-    pulls: Floats
+    influence: Floats
     n: int
     df: int
     weight: float | None = None
@@ -66,27 +65,30 @@ class ClusteredFigure:
 
     @property
     def error(self) -> float:
-        """The standard error, without a correction for few clusters."""
-        return float(np.sqrt(np.sum(self.pulls**2)))
+        """The standard error, without a small-sample correction."""
+        return float(np.sqrt(np.sum(self.influence**2)))
 
     def __sub__(self, other: "ClusteredFigure") -> "ClusteredFigure":
-        """Difference of two figures over the same clusters."""
+        """Return the difference of two figures over the same clusters."""
         return ClusteredFigure(
-            self.value - other.value, self.pulls - other.pulls, self.n + other.n, min(self.df, other.df)
+            self.value - other.value,
+            self.influence - other.influence,
+            self.n + other.n,
+            min(self.df, other.df),
         )
 
-    def reach(self, confidence: float = 0.95) -> float:
-        """Half the width of the interval by Student's t."""
+    def half_width(self, confidence: float = 0.95) -> float:
+        """Return half the width of the interval by Student's t."""
         from scipy import special
 
         error = self.error * np.sqrt((self.df + 1) / self.df)
         return float(special.stdtrit(self.df, (1 + confidence) / 2) * error)
 
     def estimate(self, confidence: float = 0.95) -> Estimate:
-        """Value, interval by Student's t, and p of the value being 0.
+        """Return the value with its interval by Student's t, and the p-value of its being 0.
 
-        The interval of a rate is Wilson's, for as many independent labels as would have its error: a few
-        labels of yes and no are skewed, and t alone misses a low rate from below twice as often as it says.
+        The interval of a rate is Wilson's, for the effective number of labels: few binary labels are skewed,
+        and the t interval undercovers low rates.
         """
         from scipy import special
 
@@ -95,7 +97,7 @@ class ClusteredFigure:
         error = self.error * np.sqrt((self.df + 1) / self.df)
         if error == 0:
             return Estimate(self.value, self.n, reason="no variance")
-        reach = self.reach(confidence)
+        reach = self.half_width(confidence)
         p = float(2 * special.stdtr(self.df, -abs(self.value) / error))
         middle = self.value
         if self.rate and 0 < middle < 1:
@@ -106,21 +108,21 @@ class ClusteredFigure:
 
 
 def mean_of(values: Vector, clusters: Vector | None = None) -> ClusteredFigure:
-    """The mean of what has a value; clusters without any count as well, with 0.
+    """Return the mean of all values that are not missing; a cluster without any has influence 0.
 
-    >>> found = mean_of([1, 2, 3, 4, None]).estimate()
-    >>> found.value, round(found.low, 3), round(found.high, 3)
+    >>> mean = mean_of([1, 2, 3, 4, None]).estimate()
+    >>> mean.value, round(mean.low, 3), round(mean.high, 3)
     (2.5, 0.446, 4.554)
     """
     data = vector(values)
-    places, count = clusters_of(clusters, data.size)
-    known = ~np.isnan(data)
-    if not known.any():
+    codes, count = clusters_of(clusters, data.size)
+    present = ~np.isnan(data)
+    if not present.any():
         raise UsageError("a mean needs at least one value")
-    mean = float(data[known].mean())
-    pulls = _summed(np.where(known, data - mean, 0.0) / known.sum(), places, count)
+    mean = float(data[present].mean())
+    influence = _summed(np.where(present, data - mean, 0.0) / present.sum(), codes, count)
     return ClusteredFigure(
-        mean, pulls, int(known.sum()), _labelled(known, places) - 1, rate=_yes_or_no(data[known])
+        mean, influence, int(present.sum()), _labelled(present, codes) - 1, rate=_yes_or_no(data[present])
     )
 
 
@@ -131,93 +133,96 @@ def prediction_powered(
     weight: float | None = None,
     bounds: tuple[float, float] = (-np.inf, np.inf),
 ) -> ClusteredFigure:
-    """Estimate the mean label of all units with a score: PPI++ over clusters.
+    """Return the mean label of all units with a score: PPI++ over clusters.
 
     Args:
-        labels: What people said, NaN where nobody did.
-        scores: What the judge said of every unit; units without a score take no part.
+        labels: The ratings, NaN where there is none.
+        scores: The judge's scores; units without a score are left out.
         clusters: Dialogue of each unit.
-        weight: How much of the scores counts; by default what gives the smallest variance.
-        bounds: Of the tuned weight. A score has a scale of its own, so there are none; of what `calibrated`
-            returns take 0 to 1, as held-out predictions of a judge that knows nothing fall where labels rise.
+        weight: The weight of the scores; by default the one with the smallest variance.
+        bounds: Bounds of the tuned weight: none for scores on their own scale, 0 to 1 for those of
+            `calibrated`, because held-out predictions of an uninformative judge correlate negatively with
+            the labels.
 
-    >>> found = prediction_powered([1, 2, 3, 4, *[None] * 6], [1, 2, 3, 5, 1, 2, 3, 4, 4, 5])
-    >>> round(found.value, 3), round(found.weight, 3)
+    >>> mean = prediction_powered([1, 2, 3, 4, *[None] * 6], [1, 2, 3, 5, 1, 2, 3, 4, 4, 5])
+    >>> round(mean.value, 3), round(mean.weight, 3)
     (2.659, 0.382)
     """
-    given, judged = vector(labels), vector(scores)
-    places, count = clusters_of(clusters, given.size)
+    ratings, judged = vector(labels), vector(scores)
+    codes, count = clusters_of(clusters, ratings.size)
     scored = ~np.isnan(judged)
-    known, rest = scored & ~np.isnan(given), scored & np.isnan(given)
-    if not known.any():
+    labelled, rest = scored & ~np.isnan(ratings), scored & np.isnan(ratings)
+    if not labelled.any():
         raise UsageError("no unit has both a label and a score")
-    n, df = int(known.sum()), _labelled(known, places) - 1
-    own = _centred(given, known, places, count)
+    n, df = int(labelled.sum()), _labelled(labelled, codes) - 1
+    base = _centred(ratings, labelled, codes, count)
     if not rest.any() or constant(judged[scored]):
-        return ClusteredFigure(float(given[known].mean()), own, n, df, 0.0, _yes_or_no(given[known]))
-    gap = _centred(judged, known, places, count) - _centred(judged, rest, places, count)
+        return ClusteredFigure(
+            float(ratings[labelled].mean()), base, n, df, 0.0, _yes_or_no(ratings[labelled])
+        )
+    gap = _centred(judged, labelled, codes, count) - _centred(judged, rest, codes, count)
     leverage = np.zeros(count)
     if weight is None:
-        weight, leverage = _tuned(own, gap, df, bounds)
-    value = given[known].mean() + weight * (judged[rest].mean() - judged[known].mean())
-    # As if the weight had been tuned without the cluster: what was fitted to it would look too good.
-    pulls = (own - weight * gap) / (1 - np.minimum(leverage, 0.5))
-    return ClusteredFigure(float(value), pulls, n, df, weight, _yes_or_no(given[known]))
+        weight, leverage = _tuned(base, gap, df, bounds)
+    value = ratings[labelled].mean() + weight * (judged[rest].mean() - judged[labelled].mean())
+    # As if the weight had been tuned without the cluster, which corrects for overfitting.
+    influence = (base - weight * gap) / (1 - np.minimum(leverage, 0.5))
+    return ClusteredFigure(float(value), influence, n, df, weight, _yes_or_no(ratings[labelled]))
 
 
-def _tuned(own: Floats, gap: Floats, df: int, bounds: tuple[float, float]) -> tuple[float, Floats]:
-    """The weight of the smallest variance, and how far each cluster moves it.
+def _tuned(base: Floats, gap: Floats, df: int, bounds: tuple[float, float]) -> tuple[float, Floats]:
+    """Return the weight with the smallest variance, and the leverage of each cluster on it.
 
-    A weight that chance could explain is drawn towards 0 (the positive part of 1 - 1/F).
+    The weight is shrunk towards 0 (the positive part of 1 - 1/F).
     """
     size = float(gap @ gap)
-    best = float(own @ gap / size)
-    rest = own - best * gap
+    best = float(base @ gap / size)
+    rest = base - best * gap
     noise = float(rest @ rest / max(df, 1))
-    kept = max(0.0, 1.0 - noise / (best * best * size)) if best else 0.0
-    weight = float(np.clip(kept * best, *bounds))
-    return weight, gap**2 / size * (kept if weight == kept * best else 0.0)
+    shrinkage = max(0.0, 1.0 - noise / (best * best * size)) if best else 0.0
+    weight = float(np.clip(shrinkage * best, *bounds))
+    return weight, gap**2 / size * (shrinkage if weight == shrinkage * best else 0.0)
 
 
 def calibrated(
     labels: Vector,
     scores: Vector,
     clusters: Vector | None = None,
-    how: Calibration = "isotonic",
+    method: Calibration = "isotonic",
     folds: int = 10,
     seed: int = 0,
 ) -> Floats:
-    """Bring scores to the scale of the labels, cross-fitted: no cluster helps to predict its own labels.
+    """Calibrate scores to the labels, cross-fitted: no cluster helps to predict its own labels.
 
-    Isotonic: the closest curve that never falls, straight between labelled scores and level beyond them.
-    Units without a label get the mean of the folds' curves.
+    The isotonic curve is interpolated between labelled scores and constant beyond them. Units without a label
+    get the mean of the folds' curves.
 
     >>> labels = [1, 1, 2, 2, 3, 3, 4, 4, 5, 5, None]
     >>> scores = [10, 11, 20, 21, 30, 31, 40, 41, 50, 51, 36]
-    >>> calibrated(labels, scores, how="linear")[-1].round(2)
+    >>> calibrated(labels, scores, method="linear")[-1].round(2)
     np.float64(3.55)
     """
-    given, judged = vector(labels), vector(scores)
-    places, _ = clusters_of(clusters, given.size)
+    ratings, judged = vector(labels), vector(scores)
+    codes, _ = clusters_of(clusters, ratings.size)
     scored = ~np.isnan(judged)
-    known = scored & ~np.isnan(given)
-    groups = np.unique(places[known])
+    labelled = scored & ~np.isnan(ratings)
+    groups = np.unique(codes[labelled])
     if groups.size < 2:
         raise UsageError("a calibration needs labels in at least two clusters")
-    fold_of = np.full(int(places.max()) + 1, -1, dtype=np.intp)
+    fold_of = np.full(int(codes.max()) + 1, -1, dtype=np.intp)
     fold_of[groups] = kfold_groups(groups, min(folds, groups.size), seed)
     parts = range(int(fold_of.max()) + 1)
-    made = np.full((len(parts), given.size), np.nan)
+    predicted = np.full((len(parts), ratings.size), np.nan)
     for part in parts:
-        fit = known & (fold_of[places] != part)
-        made[part, scored] = _curve(judged[fit], given[fit], judged[scored], how)
-    held_out = np.where(known, fold_of[places], -1)
-    mean: Floats = made.mean(axis=0)
-    return np.where(held_out >= 0, made[np.maximum(held_out, 0), np.arange(given.size)], mean)
+        fit = labelled & (fold_of[codes] != part)
+        predicted[part, scored] = _curve(judged[fit], ratings[fit], judged[scored], method)
+    held_out = np.where(labelled, fold_of[codes], -1)
+    mean: Floats = predicted.mean(axis=0)
+    return np.where(held_out >= 0, predicted[np.maximum(held_out, 0), np.arange(ratings.size)], mean)
 
 
-def _curve(x: Floats, y: Floats, new: Floats, how: Calibration) -> Floats:
-    if how == "isotonic":
+def _curve(x: Floats, y: Floats, new: Floats, method: Calibration) -> Floats:
+    if method == "isotonic":
         return np.asarray(np.interp(new, *isotonic(x, y)))
     pull = x - x.mean()
     slope = pull @ (y - y.mean()) / (pull @ pull) if not constant(x) else 0.0
@@ -225,47 +230,47 @@ def _curve(x: Floats, y: Floats, new: Floats, how: Calibration) -> Floats:
 
 
 def corrected_rate(labels: Vector, verdicts: Vector, clusters: Vector | None = None) -> ClusteredFigure | str:
-    """Estimate a pass rate from yes/no verdicts by the judge's sensitivity and specificity (Rogan, Gladen).
+    """Return a rate of yes, corrected by the judge's sensitivity and specificity (Rogan and Gladen).
 
-    Both are measured on the labelled units, and their uncertainty counts.
+    Both are estimated on the labelled units, and their uncertainty is included.
 
     Args:
-        labels: 1 or 0, or the share of raters who said 1; NaN where nobody said.
-        verdicts: 1 or 0 of every unit.
+        labels: 1 or 0, or the share of raters who said 1; NaN where there is none.
+        verdicts: 1 or 0 for every unit.
         clusters: Dialogue of each unit.
 
     Returns:
-        The rate, or the reason there is none.
+        The rate, or the reason that it is undefined.
 
     >>> labels, verdicts = [1] * 8 + [0] * 8 + [None] * 8, [1] * 7 + [0] * 7 + [1] * 2 + [1] * 6 + [0] * 2
     >>> round(corrected_rate(labels, verdicts).value, 3)
     0.6
     """
-    given, judged = vector(labels), vector(verdicts)
-    places, count = clusters_of(clusters, given.size)
-    known = ~np.isnan(judged + given)
-    good, bad = np.where(known, given, 0.0), np.where(known, 1 - given, 0.0)
+    ratings, judged = vector(labels), vector(verdicts)
+    codes, count = clusters_of(clusters, ratings.size)
+    labelled = ~np.isnan(judged + ratings)
+    good, bad = np.where(labelled, ratings, 0.0), np.where(labelled, 1 - ratings, 0.0)
     fewest = min(good.sum(), bad.sum())
     if fewest < FEWEST_OF_A_CLASS:
         return f"only {fewest:.3g} of one kind labelled: sensitivity or specificity is unknown"
     filled = np.nan_to_num(judged)
-    hits, alarms = (float(own @ filled / own.sum()) for own in (good, bad))
+    hits, alarms = (float(shares @ filled / shares.sum()) for shares in (good, bad))
     room = hits - alarms  # sensitivity + specificity - 1
     error = np.sqrt(hits * (1 - hits) / good.sum() + alarms * (1 - alarms) / bad.sum())
     if room <= 2 * error:
-        return "the judge says yes as often to the bad as to the good: nothing to correct"
+        return "the judge says yes as often to bad units as to good ones: no correction is possible"
     yes = ~np.isnan(judged)
     rate = (judged[yes].mean() - alarms) / room
-    pulls = _centred(judged, yes, places, count)
-    for own, mean, part in ((bad, alarms, 1 - rate), (good, hits, rate)):
-        pulls = pulls - part * _summed(own * (filled - mean) / own.sum(), places, count)
-    return ClusteredFigure(float(rate), pulls / room, int(known.sum()), _labelled(known, places) - 2)
+    influence = _centred(judged, yes, codes, count)
+    for shares, mean, part in ((bad, alarms, 1 - rate), (good, hits, rate)):
+        influence = influence - part * _summed(shares * (filled - mean) / shares.sum(), codes, count)
+    return ClusteredFigure(float(rate), influence / room, int(labelled.sum()), _labelled(labelled, codes) - 2)
 
 
 def outside(labels: Vector, scores: Vector) -> tuple[Booleans, bool]:
-    """Which unlabelled units score beyond every labelled one, and whether these are more than chance leaves.
+    """Return the mask of unlabelled units outside the range of labelled scores, and if they are too many.
 
-    Of labels drawn at random, the number beyond both ends is beta-binomial, whatever the distribution.
+    If labels are a random sample, their number is beta-binomial for any distribution of scores.
 
     >>> beyond, refused = outside([1, 2, 3, None, None, None], [1, 2, 3, 2, 4, 5])
     >>> beyond.tolist(), refused
@@ -273,17 +278,19 @@ def outside(labels: Vector, scores: Vector) -> tuple[Booleans, bool]:
     """
     from scipy import stats
 
-    given, judged = vector(labels), vector(scores)
-    known = ~np.isnan(given) & ~np.isnan(judged)
-    rest = np.isnan(given) & ~np.isnan(judged)
-    beyond: Booleans = rest & ((judged < judged[known].min()) | (judged > judged[known].max()))
-    n = int(known.sum())
+    ratings, judged = vector(labels), vector(scores)
+    labelled = ~np.isnan(ratings) & ~np.isnan(judged)
+    rest = np.isnan(ratings) & ~np.isnan(judged)
+    beyond: Booleans = rest & ((judged < judged[labelled].min()) | (judged > judged[labelled].max()))
+    n = int(labelled.sum())
     tail = float(stats.betabinom.sf(beyond.sum() - 1, rest.sum(), 2, n - 1)) if n > 1 and rest.any() else 1.0
     return beyond, tail < CHANCE
 
 
 def worth_in_labels(alone: ClusteredFigure, powered: ClusteredFigure) -> float | None:
-    """How many more labels would give the same error without the judge: effective sample size less n.
+    """Return the additional labels that would give the same error without the judge.
+
+    This is the effective sample size minus n.
 
     >>> alone, half = (ClusteredFigure(0.0, np.array([e, -e]), 100, 99) for e in (0.2, 0.1))
     >>> round(worth_in_labels(alone, half), 6)
@@ -292,22 +299,22 @@ def worth_in_labels(alone: ClusteredFigure, powered: ClusteredFigure) -> float |
     return None if powered.error == 0 else alone.n * (alone.error / powered.error) ** 2 - alone.n
 
 
-def _centred(values: Floats, chosen: Booleans, places: Places, count: int) -> Floats:
-    """What each cluster adds to the error of the mean over the chosen units."""
+def _centred(values: Floats, chosen: Booleans, codes: Places, count: int) -> Floats:
+    """Return the influence of each cluster on the mean over the chosen units."""
     size = chosen.sum()
-    return _summed(np.where(chosen, values - values[chosen].mean(), 0.0) / size, places, count)
+    return _summed(np.where(chosen, values - values[chosen].mean(), 0.0) / size, codes, count)
 
 
-def _summed(values: Floats, places: Places, count: int) -> Floats:
-    return np.bincount(places, values, count).astype(np.float64)
+def _summed(values: Floats, codes: Places, count: int) -> Floats:
+    return np.bincount(codes, values, count).astype(np.float64)
 
 
 def _yes_or_no(labels: Floats) -> bool:
     return bool(np.isin(labels, (0.0, 1.0)).all())
 
 
-def _labelled(known: Booleans, places: Places) -> int:
-    return int(np.unique(places[known]).size)
+def _labelled(mask: Booleans, codes: Places) -> int:
+    return int(np.unique(codes[mask]).size)
 
 
 def conformal_intervals(
@@ -317,48 +324,47 @@ def conformal_intervals(
     confidence: float = 0.95,
     seed: int = 0,
 ) -> tuple[Floats, Floats, float | None]:
-    """Predict the rating of every unlabelled unit, with an interval.
+    """Return conformal intervals for the ratings of unlabelled units.
 
     Args:
-        labels: What people said, NaN where nobody did.
-        scores: What the judge said.
+        labels: The ratings, NaN where there is none.
+        scores: The judge's scores.
         clusters: Dialogue of each unit.
-        confidence: Share of intervals that hold the rating.
-        seed: Of the folds.
+        confidence: Share of intervals that contain the rating.
+        seed: Seed of the folds.
 
     Returns:
-        Low and high of each unit, and half their distance. Both ends are NaN for units that are labelled,
-        unscored or beyond the labelled scores, where nothing is known; half the distance is None if there are
-        too few labelled dialogues.
+        Low and high of each unit, and the half-width. Both ends are NaN for units that are labelled, unscored
+        or outside the range of labelled scores; the half-width is None if there are too few labelled
+        dialogues.
 
     >>> labels = [*range(30), None, None]
     >>> low, high, half = conformal_intervals(labels, [*range(30), 12.5, 40])
     >>> bool(low[30] <= 12.5 <= high[30]), bool(np.isnan(low[31]))
     (True, True)
     """
-    given, judged = vector(labels), vector(scores)
-    places, _ = clusters_of(clusters, given.size)
-    predicted = calibrated(given, judged, places, "linear", seed=seed)
-    known = ~np.isnan(given) & ~np.isnan(judged)
-    half = _half_width(np.abs(given - predicted)[known], places[known], confidence)
-    beyond, _ = outside(given, judged)
-    middle = np.where(known | beyond, np.nan, predicted)
+    ratings, judged = vector(labels), vector(scores)
+    codes, _ = clusters_of(clusters, ratings.size)
+    predicted = calibrated(ratings, judged, codes, "linear", seed=seed)
+    labelled = ~np.isnan(ratings) & ~np.isnan(judged)
+    half = _half_width(np.abs(ratings - predicted)[labelled], codes[labelled], confidence)
+    beyond, _ = outside(ratings, judged)
+    middle = np.where(labelled | beyond, np.nan, predicted)
     if half is None:
-        return np.full(given.size, np.nan), np.full(given.size, np.nan), None
+        return np.full(ratings.size, np.nan), np.full(ratings.size, np.nan), None
     return middle - half, middle + half, half
 
 
-def _half_width(errors: Floats, places: Vector, confidence: float) -> float | None:
-    """The error that a new dialogue exceeds with the probability that is left.
+def _half_width(errors: Floats, clusters: Vector, confidence: float) -> float | None:
+    """Return the error that a new dialogue exceeds with probability 1 - confidence.
 
-    The new one takes a place among those it is compared with, and these are as many as the labelled units
-    would be if they stood alone.
+    The quantile has the conformal correction (n + 1) / n, with the effective number of labelled units.
     """
-    place, count = clusters_of(places, errors.size)
-    alone, together = mean_of(errors).error, mean_of(errors, place).error
+    codes, count = clusters_of(clusters, errors.size)
+    alone, together = mean_of(errors).error, mean_of(errors, codes).error
     n = errors.size if together == 0 else errors.size * min(1.0, (alone / together) ** 2)
     n = max(float(count), n)
-    weights = 1 / (np.bincount(place)[place] * count)
+    weights = 1 / (np.bincount(codes)[codes] * count)
     order = np.argsort(errors)
     reached = np.cumsum(weights[order]) >= confidence * (n + 1) / n - 1e-9
     return float(errors[order][reached.argmax()]) if reached.any() else None

@@ -1,9 +1,7 @@
-"""Least squares, combinations of sources and calibration.
+"""Least squares, ridge regression out of group, calibration, isotonic regression, and blending weights.
 
-`ols` explains; `ridge_out_of_group` predicts: it combines several sources into one without ever letting a
-dialogue (or a system, or a data set) help to predict itself. `calibration` shows what a score means on the
-scale of the ratings, and `isotonic` the best rising curve through them. `blend_weights` finds the weights of
-a sum of parts by non-negative least squares.
+`ridge_out_of_group` combines several sources into one; no dialogue (or system, or data set) helps to predict
+itself. `blend_weights` fits the weights of a sum of parts by non-negative least squares.
 """
 
 from collections.abc import Sequence
@@ -44,7 +42,7 @@ class Line:
 
 
 def ols(x: Vector, y: Vector, confidence: float = 0.95) -> Line:
-    """Least squares of `y` on one predictor, with an intercept.
+    """Return the least-squares fit of `y` on one predictor, with an intercept.
 
     >>> line = ols([1, 2, 3, 4], [3, 5, 6, 9])
     >>> [round(c.value, 2) for c in line.coefficients], round(line.r_squared, 3)
@@ -58,15 +56,15 @@ def ols(x: Vector, y: Vector, confidence: float = 0.95) -> Line:
     from scipy import stats
 
     with silent():
-        found = stats.linregress(predictor, outcome)
+        fit = stats.linregress(predictor, outcome)
     reach = stats.t.ppf((1 + confidence) / 2, n - 2)
 
     def coefficient(value: float, error: float) -> Estimate:
         p = float(2 * stats.t.sf(abs(value) / error, n - 2)) if error > 0 else None
         return Estimate(float(value), n, float(value - reach * error), float(value + reach * error), p)
 
-    both = coefficient(found.intercept, found.intercept_stderr), coefficient(found.slope, found.stderr)
-    return Line(both, None if constant(outcome) else float(found.rvalue**2), n)
+    both = coefficient(fit.intercept, fit.intercept_stderr), coefficient(fit.slope, fit.stderr)
+    return Line(both, None if constant(outcome) else float(fit.rvalue**2), n)
 
 
 def ridge_out_of_group(features: Matrix, y: Vector, groups: Vector, alpha: float = 1.0) -> Floats:
@@ -107,27 +105,27 @@ def _ridge(train: Floats, outcome: Floats, test: Floats, alpha: float) -> Floats
     filled = np.where(present, train, mean) - mean
     scale = np.sqrt(np.mean(filled**2, axis=0))
     scale[scale <= 1e-12 * np.maximum(1.0, np.abs(mean))] = np.inf  # a constant feature says nothing
-    known = filled / scale
+    standardised = filled / scale
     unknown = np.where(np.isnan(test), 0.0, test - mean) / scale
-    gram = known.T @ known + alpha * np.eye(known.shape[1])
-    weights = np.linalg.lstsq(gram, known.T @ (outcome - outcome.mean()), rcond=None)[0]
+    gram = standardised.T @ standardised + alpha * np.eye(standardised.shape[1])
+    weights = np.linalg.lstsq(gram, standardised.T @ (outcome - outcome.mean()), rcond=None)[0]
     predicted: Floats = outcome.mean() + unknown @ weights
     return predicted
 
 
 def kfold_groups(groups: int | Vector, k: int, seed: int = 0) -> Places:
-    """A fold number per row, groups kept whole and folds as even as the groups allow.
+    """Return a fold number per row, with groups kept whole and folds of nearly equal size.
 
     Args:
-        groups: A label per row, or just the number of rows when each stands alone.
+        groups: A label per row, or the number of rows if each is its own group.
         k: Number of folds; no more than there are groups.
-        seed: Which groups go together.
+        seed: Seed of the assignment.
 
     >>> sorted(kfold_groups(6, 3).tolist())
     [0, 0, 1, 1, 2, 2]
     """
     labels = np.arange(groups) if isinstance(groups, int) else np.asarray(groups)
-    _, places, sizes = np.unique(labels, return_inverse=True, return_counts=True)
+    _, codes, sizes = np.unique(labels, return_inverse=True, return_counts=True)
     if not 2 <= k <= sizes.size:
         raise UsageError(f"{k} folds of {sizes.size} groups; choose 2 to {sizes.size}")
     fold_of_group = np.empty(sizes.size, dtype=np.intp)
@@ -137,19 +135,19 @@ def kfold_groups(groups: int | Vector, k: int, seed: int = 0) -> Places:
         fold = int(np.argmin(filled))
         fold_of_group[group] = fold
         filled[fold] += sizes[group]
-    return fold_of_group[places]
+    return fold_of_group[codes]
 
 
 @dataclass(frozen=True, slots=True)
 class Bin:
-    """One bin of a calibration curve: where it lies on x, and the mean of y in it with its interval."""
+    """One bin of a calibration curve: the mean of x, and the mean of y with its interval."""
 
     x: float
     y: Estimate
 
 
 def calibration(x: Vector, y: Vector, bins: int = 10, confidence: float = 0.95) -> list[Bin]:
-    """Return the mean rating in bins of equally many items, lowest scores first: what a score means.
+    """Return the calibration curve: the mean rating in bins of equally many items, lowest scores first.
 
     Equal scores never fall into different bins, so there may be fewer bins than asked for. Intervals are
     Student's t within a bin.
@@ -165,10 +163,10 @@ def calibration(x: Vector, y: Vector, bins: int = 10, confidence: float = 0.95) 
     from scipy import stats
 
     # A tie group goes where its mean rank falls.
-    place = np.minimum((stats.rankdata(scores) - 0.5) * bins / scores.size, bins - 1e-9).astype(np.intp)
+    bin_of = np.minimum((stats.rankdata(scores) - 0.5) * bins / scores.size, bins - 1e-9).astype(np.intp)
     return [
-        Bin(float(scores[place == b].mean()), _mean_t(ratings[place == b], confidence))
-        for b in np.unique(place)
+        Bin(float(scores[bin_of == b].mean()), _mean_t(ratings[bin_of == b], confidence))
+        for b in np.unique(bin_of)
     ]
 
 
@@ -183,7 +181,7 @@ def _mean_t(values: Floats, confidence: float) -> Estimate:
 
 
 def isotonic(x: Vector, y: Vector) -> tuple[Floats, Floats]:
-    """The rising step curve closest to the ratings: distinct scores and the fitted rating at each.
+    """Return the isotonic regression of ratings on scores: distinct scores and the fitted rating at each.
 
     >>> [v.tolist() for v in isotonic([1, 2, 3, 4], [1, 3, 2, 4])]
     [[1.0, 2.0, 3.0, 4.0], [1.0, 2.5, 2.5, 4.0]]
@@ -193,8 +191,8 @@ def isotonic(x: Vector, y: Vector) -> tuple[Floats, Floats]:
         return scores, ratings
     from scipy import optimize
 
-    levels, place, sizes = np.unique(scores, return_inverse=True, return_counts=True)
-    means = np.bincount(place, ratings) / sizes
+    levels, level_of, sizes = np.unique(scores, return_inverse=True, return_counts=True)
+    means = np.bincount(level_of, ratings) / sizes
     fitted: Floats = optimize.isotonic_regression(means, weights=sizes.astype(np.float64)).x
     return levels, fitted
 
@@ -202,19 +200,19 @@ def isotonic(x: Vector, y: Vector) -> tuple[Floats, Floats]:
 def blend_weights(
     sets: Sequence[tuple[Floats, Floats, Floats]], prior: Floats, *, penalty: float = 20.0
 ) -> Floats:
-    """Non-negative weights for the columns of several tables, for each kind of row, that follow the targets.
+    """Return non-negative weights of the columns of several tables for each kind of row, fitted to targets.
 
-    A row is of several kinds at once, by shares: its prediction is the mean of what the kinds' weights give.
-    Every table counts alike, whatever its length, and is centred, so that a set with lenient raters does not
-    shift the weights. Two ridge penalties of the same strength pull what differs from the prior: its mean
-    over the kinds towards zero, and each kind's towards that mean. So a kind with little data follows its
-    prior and what was learned from the others.
+    A row belongs to several kinds by shares: its prediction is the weighted mean of the kinds' predictions.
+    All tables have the same weight, whatever their length, and are centred, so that a set with lenient raters
+    does not shift the weights. Two ridge penalties of the same strength apply to the deviation from the
+    prior: its mean over the kinds is shrunk to zero, and that of each kind to this mean. So a kind with
+    little data follows its prior and the other kinds.
 
     Args:
         sets: For each table its rows of parts, standardised, the targets, standardised in each table, and the
             share of each kind in each row.
-        prior: Weights before any data, a row for each kind; one below zero stays at zero.
-        penalty: Strength of the ridge penalties beside the mean squared errors of the tables.
+        prior: Prior weights, a row for each kind; a negative one fixes the weight at zero.
+        penalty: Strength of the ridge penalties relative to the mean squared errors of the tables.
 
     >>> rows = np.array([[0.0, 1.0], [1.0, 0.0], [2.0, 1.0], [3.0, 0.0]])
     >>> table = (rows, np.array([-1.3, -0.4, 0.4, 1.3]), np.ones((4, 1)))
@@ -230,12 +228,12 @@ def blend_weights(
     mean = np.kron(np.full((1, kinds), 1.0 / kinds), np.eye(width))
     apart = np.eye(kinds * width) - np.kron(np.full((kinds, kinds), 1.0 / kinds), np.eye(width))
     left = [np.sqrt(penalty) * mean, np.sqrt(penalty / kinds) * apart]
-    right = [one @ lean for one in left]
+    right = [block @ lean for block in left]
     for rows, targets, shares in sets:
-        each = (shares[:, :, None] * rows[:, None, :]).reshape(len(rows), kinds * width)
+        features = (shares[:, :, None] * rows[:, None, :]).reshape(len(rows), kinds * width)
         size = len(targets) ** -0.5
-        left.append(size * (each - each.mean(axis=0)))
+        left.append(size * (features - features.mean(axis=0)))
         right.append(size * (targets - targets.mean()))
-    found = np.zeros(kinds * width)
-    found[free], _ = nnls(np.concatenate(left)[:, free], np.concatenate(right))
-    return found.reshape(kinds, width)
+    weights = np.zeros(kinds * width)
+    weights[free], _ = nnls(np.concatenate(left)[:, free], np.concatenate(right))
+    return weights.reshape(kinds, width)

@@ -1,15 +1,14 @@
-"""Intervals by resampling whole dialogues.
+"""Bootstrap intervals over whole dialogues.
 
-Turns of one dialogue resemble each other: drawing turns one by one pretends to more evidence than there is.
-So the unit drawn is a *cluster* (the dialogue), and a cluster brings all its rows. Without clusters every row
-is its own.
+Turns of one dialogue are correlated, so drawing single turns would overstate the evidence. Whole *clusters*
+(dialogues) are drawn, with all their rows. Without clusters every row is its own.
 
-Intervals are BCa (bias-corrected, accelerated; the acceleration from leaving out one cluster at a time), with
-Student quantiles for the number of clusters in place of normal ones, which repairs the narrowness bootstrap
-intervals have in small samples. Where BCa does not exist they are plain percentiles.
+Intervals are BCa (bias-corrected, accelerated; the acceleration from the jackknife over clusters), with
+Student quantiles for the number of clusters instead of normal ones, because bootstrap intervals are too
+narrow in small samples. If BCa is undefined they are plain percentiles.
 
-The draws are made in chunks of fixed size, each with its own child of the seed, so the number of workers
-changes nothing. See `weighted` for why no row is ever gathered or sorted again.
+Samples are drawn in chunks of fixed size, each with its own child of the seed, so the number of workers
+changes nothing. See `weighted` for why no row is gathered or sorted again.
 """
 
 from collections.abc import Callable, Sequence
@@ -38,15 +37,15 @@ from dialeval.statistics.weighted import kernel
 
 CHUNK = 256
 MOST_LEFT_OUT = 2_000
-MOST_WEIGHTS = 2**19  # that are held at a time
-MOST_PAIRED_ROWS = 10_000  # of which Kendall's draws look at every pair
+MOST_WEIGHTS = 2**19  # in memory at a time
+MOST_PAIRED_ROWS = 10_000  # for which Kendall's tau counts every pair in each sample
 FEW_CLUSTERS = 128
-FEWEST_CLUSTERS = 5  # of fewer, too many draws are the sample itself or constant
+FEWEST_CLUSTERS = 5  # with fewer, too many samples are constant or the data themselves
 T = TypeVar("T")
 
 
 class Draws(TypedDict, total=False):
-    """How an interval is drawn: keyword arguments of every function that returns one; see `Resampling`."""
+    """Keyword arguments of every function that returns a bootstrap interval; see `Resampling`."""
 
     resamples: int
     confidence: float
@@ -56,11 +55,11 @@ class Draws(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class Resampling:
-    """How an interval is drawn.
+    """The settings of a bootstrap.
 
     Attributes:
-        resamples: Number of draws.
-        confidence: Probability the interval is built for.
+        resamples: Number of bootstrap samples.
+        confidence: Confidence level.
         seed: Same seed, same interval, whatever the number of workers.
         workers: Threads.
     """
@@ -79,13 +78,13 @@ def bootstrap_correlations(
     methods: Sequence[str] = METHODS,
     **draws: Unpack[Draws],
 ) -> dict[str, list[Estimate]]:
-    """Correlations of many sources with one gold column, with intervals.
+    """Return the correlations of many sources with one gold column, with intervals.
 
     Args:
         columns: Sources x items, NaN where a source did not score an item.
-        gold: What people said about each item; items without it are dropped.
+        gold: The rating of each item; items without it are dropped.
         clusters: Which dialogue each item belongs to; whole dialogues are resampled.
-        methods: Any of `METHODS`; all share the same draws.
+        methods: Any of `METHODS`; all use the same bootstrap samples.
         **draws: See `Resampling`.
 
     Returns:
@@ -101,9 +100,9 @@ def bootstrap_correlations(
     data, target = matrix(columns), vector(gold)
     if data.shape[1] != target.size:
         raise UsageError(f"columns of length {data.shape[1]} against a gold column of length {target.size}")
-    kept = ~np.isnan(target)
-    places, count = clusters_of(clusters, target.size, kept)
-    data, target = data[:, kept], target[kept]
+    rated = ~np.isnan(target)
+    codes, count = clusters_of(clusters, target.size, rated)
+    data, target = data[:, rated], target[rated]
     alone = count == target.size
     points = {m: [correlate(row, target, m) for row in data] for m in methods}
     if count < FEWEST_CLUSTERS or not any(e.defined for es in points.values() for e in es):
@@ -112,15 +111,15 @@ def bootstrap_correlations(
     forms = [kernel(m, data, target, first_order=first_order) for m in methods]
 
     def figures(counts: Integers) -> Floats:
-        weights = spread(counts, places)
+        weights = spread(counts, codes)
         return np.stack([form(weights) for form in forms])
 
-    how = Resampling(**draws)
-    drawn, left_out = resampled(figures, count, how, rows=target.size)
-    helpful = [groups_with_data(row, places, count) for row in data]
+    resampling = Resampling(**draws)
+    drawn, left_out = resampled(figures, count, resampling, rows=target.size)
+    helpful = [groups_with_data(row, codes, count) for row in data]
     return {
         m: [
-            with_interval(e, drawn[i, j], left_out[i, j][helpful[j]], how.confidence, test=not alone)
+            with_interval(e, drawn[i, j], left_out[i, j][helpful[j]], resampling.confidence, test=not alone)
             for j, e in enumerate(points[m])
         ]
         for i, m in enumerate(methods)
@@ -128,20 +127,20 @@ def bootstrap_correlations(
 
 
 def many_rows(rows: int, clusters: int) -> bool:
-    """Whether Kendall's draws are taken to first order: too many rows for all pairs, and clusters enough.
+    """Return whether Kendall's tau is computed to first order: too many rows for all pairs, enough clusters.
 
-    The bounds move by about a hundredth of the width of the interval, as the random draws themselves do.
+    The bounds change by about a hundredth of the width of the interval, no more than with another seed.
     """
     return rows > MOST_PAIRED_ROWS and clusters >= 200
 
 
-def groups_with_data(row: Floats, places: Places, count: int) -> Places:
-    """Return the numbers of the jackknife's groups in which a source scored anything."""
-    return np.unique(places[~np.isnan(row)] % left_out_groups(count))
+def groups_with_data(row: Floats, codes: Places, count: int) -> Places:
+    """Return the jackknife groups in which a source has scores."""
+    return np.unique(codes[~np.isnan(row)] % left_out_groups(count))
 
 
 def without_interval(estimate: Estimate, clusters: int) -> Estimate:
-    """Return a figure of too few clusters: its p-value only where each row is a cluster, and the reason."""
+    """Return an estimate from too few clusters: with a p-value only if each row is a cluster."""
     if not estimate.defined:
         return estimate
     reason = "one cluster" if clusters == 1 else f"no interval from fewer than {FEWEST_CLUSTERS}"
@@ -159,7 +158,7 @@ def with_interval(
     test: bool = False,
     chance: float = 0.0,
 ) -> Estimate:
-    """Return a figure with its interval and, if `test`, the jackknife's p of its being `chance`."""
+    """Return an estimate with its interval and, if `test`, the jackknife p-value of its being `chance`."""
     if point.value is None:
         return point
     low, high, reason = interval(point.value, draws, left_out, confidence)
@@ -168,7 +167,7 @@ def with_interval(
 
 
 def _jackknife_p(value: float, left_out: Floats) -> float | None:
-    """Two-sided p of a figure being 0, by Student's t on the figures with one cluster left out each."""
+    """Return the two-sided p-value of a figure being 0, by Student's t on the jackknife over clusters."""
     m = left_out.size
     if m < 3 or np.isnan(left_out).any() or constant(left_out):
         return None
@@ -183,34 +182,34 @@ def bootstrap_means(
     clusters: Vector | None = None,
     **draws: Unpack[Draws],
 ) -> Estimate:
-    """A mean over rows with the interval of resampled clusters.
+    """Return a mean over rows with a bootstrap interval over clusters.
 
     >>> e = bootstrap_means([1, 2, 3, 4, 5, 6, 7, 8])
     >>> e.value, round(e.low, 1), round(e.high, 1)
     (4.5, 2.5, 6.5)
     """
     data = vector(values)
-    kept = ~np.isnan(data)
-    places, count = clusters_of(clusters, data.size, kept)
-    data = data[kept]
+    present = ~np.isnan(data)
+    codes, count = clusters_of(clusters, data.size, present)
+    data = data[present]
     if data.size == 0:
         return Estimate.undefined("no values")
     mean = Estimate(float(data.mean()), data.size)
     if count < 2:
         return of_one_cluster(mean)
-    how = Resampling(**draws)
-    drawn, left_out = resampled(deviations(data, places, count), count, how)
-    return with_interval(mean, *means_of(data, drawn, left_out), how.confidence)
+    resampling = Resampling(**draws)
+    drawn, left_out = resampled(deviations(data, codes, count), count, resampling)
+    return with_interval(mean, *means_of(data, drawn, left_out), resampling.confidence)
 
 
 def means_of(data: Floats, draws: Floats, left_out: Floats) -> tuple[Floats, Floats]:
-    """Return the means that deviate so much from that of the data; no mean lies outside the data.
+    """Return the means for given deviations from that of the data, clipped to its range.
 
-    What is an end of the data but for rounding is that end: a share of 0 is not 2e-16.
+    Means within rounding error of an end of the range become that end: a share of 0 is not 2e-16.
     """
     low, high = float(data.min()), float(data.max())
     rounding = 16 * np.finfo(np.float64).eps * max(abs(low), abs(high))
-    first, second = (data.mean() + some for some in (draws, left_out))
+    first, second = (data.mean() + deviation for deviation in (draws, left_out))
     for means in (first, second):
         means[means < low + rounding] = low
         means[means > high - rounding] = high
@@ -218,14 +217,14 @@ def means_of(data: Floats, draws: Floats, left_out: Floats) -> tuple[Floats, Flo
 
 
 def of_one_cluster(point: Estimate) -> Estimate:
-    """Return a figure without an interval, since there is nothing to draw from."""
+    """Return an estimate of one cluster, without an interval."""
     return replace(point, reason="n < 2" if point.n < 2 else "one cluster")
 
 
-def deviations(data: Floats, places: Places, count: int) -> Callable[[Integers], Floats]:
-    """The mean of a draw minus that of all data, as a function of how often each cluster was drawn."""
+def deviations(data: Floats, codes: Places, count: int) -> Callable[[Integers], Floats]:
+    """Return the mean of a sample minus that of all data, as a function of cluster weights."""
     centred = data - data.mean()
-    sums = np.stack([np.bincount(places, centred, count), np.bincount(places, minlength=count)], axis=1)
+    sums = np.stack([np.bincount(codes, centred, count), np.bincount(codes, minlength=count)], axis=1)
 
     def of(counts: Integers) -> Floats:
         total, n = (counts.astype(np.float64) @ sums).T
@@ -240,16 +239,16 @@ def bootstrap_statistic(
     clusters: Vector | None = None,
     **draws: Unpack[Draws],
 ) -> Estimate:
-    """Any figure of a table of rows, the slow and general way: rows are gathered and `statistic` is called.
+    """Return any statistic of a table of rows with its interval; slow, because rows are gathered.
 
-    It draws the same clusters as the fast functions do for the same seed, which makes it their test.
+    It draws the same clusters as the fast functions for the same seed, which makes it their oracle in tests.
 
     >>> e = bootstrap_statistic([3.0, 1.0, 4.0, 1.0, 5.0, 9.0, 2.0, 6.0], lambda r: float(np.median(r)))
     >>> e.value, e.n
     (3.5, 8)
     """
     table = np.array(rows, dtype=np.float64)
-    places, count = clusters_of(clusters, len(table))
+    codes, count = clusters_of(clusters, len(table))
     value = statistic(table) if len(table) else None
     if value is None or not np.isfinite(value):
         return Estimate.undefined("undefined on the data" if len(table) else "no values", len(table))
@@ -258,21 +257,21 @@ def bootstrap_statistic(
         return of_one_cluster(point)
 
     def figures(counts: Integers) -> Floats:
-        found = [statistic(table[np.repeat(np.arange(len(table)), row)]) for row in spread(counts, places)]
-        return np.array([np.nan if f is None else f for f in found], dtype=np.float64)
+        values = [statistic(table[np.repeat(np.arange(len(table)), row)]) for row in spread(counts, codes)]
+        return np.array([np.nan if f is None else f for f in values], dtype=np.float64)
 
     draws.setdefault("resamples", 1_000)
-    how = Resampling(**draws)
-    return with_interval(point, *resampled(figures, count, how), how.confidence)
+    resampling = Resampling(**draws)
+    return with_interval(point, *resampled(figures, count, resampling), resampling.confidence)
 
 
 def resampled(
-    figures: Callable[[Integers], Floats], count: int, how: Resampling, rows: int = 0
+    figures: Callable[[Integers], Floats], count: int, resampling: Resampling, rows: int = 0
 ) -> tuple[Floats, Floats]:
-    """Return the figures of every draw of clusters, and with each cluster left out, along the last axis.
+    """Return the figures of every bootstrap sample, and of the jackknife, along the last axis.
 
-    `rows` says how many weights the figures make of one draw: of many, a few draws are taken at a time, as
-    fresh memory for all of them takes longer than the arithmetic.
+    `rows` is the number of weights per sample: if it is large, few samples are taken at a time, because
+    allocating memory for all of them takes longer than the arithmetic.
     """
     step = max(8, MOST_WEIGHTS // max(rows, count))
 
@@ -281,22 +280,22 @@ def resampled(
             parts = [figures(counts[first : first + step]) for first in range(0, len(counts), step)]
         return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=-1)
 
-    jobs = chunks(how.resamples, how.seed, "resamples")
-    draws = in_threads(lambda job: quietly(draw(job[0], count, job[1])), jobs, how.workers)
+    jobs = chunks(resampling.resamples, resampling.seed, "resamples")
+    draws = in_threads(lambda job: quietly(draw(job[0], count, job[1])), jobs, resampling.workers)
     firsts = list(range(0, left_out_groups(count), CHUNK))
-    left_out = in_threads(lambda at: quietly(leave_out(count, at)), firsts, how.workers)
+    left_out = in_threads(lambda at: quietly(leave_out(count, at)), firsts, resampling.workers)
     return np.concatenate(draws, axis=-1), np.concatenate(left_out, axis=-1)
 
 
-def spread(counts: Integers, places: Places) -> Integers:
-    """Return how often each row was drawn, from how often its cluster was."""
-    if places.size == counts.shape[1] and np.array_equal(places, np.arange(places.size)):
+def spread(counts: Integers, codes: Places) -> Integers:
+    """Return the weights of rows from the weights of their clusters."""
+    if codes.size == counts.shape[1] and np.array_equal(codes, np.arange(codes.size)):
         return counts
-    return counts.take(places, axis=1, mode="clip")
+    return counts.take(codes, axis=1, mode="clip")
 
 
 def draw(rng: np.random.Generator, count: int, size: int) -> Integers:
-    """`size` bootstrap samples of `count` clusters, as the number of times each cluster was drawn."""
+    """Return `size` bootstrap samples of `count` clusters, as the number of times each cluster was drawn."""
     narrow = np.uint16 if count <= 2**16 else np.uint32
     picks = rng.integers(0, count, size=(size, count), dtype=narrow)
     if count <= FEW_CLUSTERS:  # one call for the whole chunk: a call a draw would take most of the time
@@ -304,21 +303,21 @@ def draw(rng: np.random.Generator, count: int, size: int) -> Integers:
         return np.bincount(numbered.ravel(), minlength=size * count).reshape(size, count).astype(np.int32)
     counts = np.empty((size, count), dtype=np.int32)
     # Row by row: the counters of one draw stay in the cache, those of a whole chunk would not.
-    for row, one in zip(counts, picks, strict=True):
-        row[:] = np.bincount(one, minlength=count)
+    for row, sample in zip(counts, picks, strict=True):
+        row[:] = np.bincount(sample, minlength=count)
     return counts
 
 
 def left_out_groups(count: int) -> int:
-    """Return the number of figures of the jackknife: one a cluster, or one a group of many clusters.
+    """Return the number of jackknife groups: one per cluster, or groups of clusters if there are many.
 
-    Leaving out groups of equal size estimates the same error and skew, and keeps the cost linear.
+    Leaving out groups of equal size estimates the same error and skewness at linear cost.
     """
     return count if count <= MOST_LEFT_OUT else MOST_LEFT_OUT // 2
 
 
 def leave_out(count: int, first: int) -> Integers:
-    """The weights of a chunk of the jackknife: everything once but one cluster, or one group of them."""
+    """Return the weights of a chunk of the jackknife: 0 for one cluster or group, 1 for all others."""
     groups = left_out_groups(count)
     size = min(CHUNK, groups - first)
     weights = np.ones((size, count), dtype=np.int32)
@@ -327,10 +326,10 @@ def leave_out(count: int, first: int) -> Integers:
     return weights
 
 
-def chunks(draws: int, seed: int, what: str) -> list[tuple[np.random.Generator, int]]:
-    """Random numbers and size of every chunk of draws; each chunk has its own child of the seed."""
+def chunks(draws: int, seed: int, name: str) -> list[tuple[np.random.Generator, int]]:
+    """Return generator and size of every chunk of samples; each chunk has its own child of the seed."""
     if draws < 1:
-        raise UsageError(f"{what} must be at least 1")
+        raise UsageError(f"{name} must be at least 1")
     sizes = [min(CHUNK, draws - first) for first in range(0, draws, CHUNK)]
     children = np.random.SeedSequence(seed).spawn(len(sizes))
     return [(np.random.default_rng(child), size) for child, size in zip(children, sizes, strict=True)]
@@ -340,7 +339,7 @@ J = TypeVar("J")
 
 
 def in_threads(function: Callable[[J], T], jobs: Sequence[J], workers: int) -> list[T]:
-    """Results in the order of the jobs, however many threads did them."""
+    """Return the results in the order of the jobs, for any number of threads."""
     if workers <= 1:
         return [function(job) for job in jobs]
     with ThreadPoolExecutor(workers) as pool:
@@ -350,15 +349,15 @@ def in_threads(function: Callable[[J], T], jobs: Sequence[J], workers: int) -> l
 def interval(
     value: float, draws: Floats, left_out: Floats, confidence: float
 ) -> tuple[float | None, float | None, str | None]:
-    """BCa bounds from draws and jackknife values, percentiles where BCa is undefined, or a reason.
+    """Return BCa bounds from bootstrap and jackknife values, percentiles if BCa is undefined, or a reason.
 
-    Draws in which the statistic did not exist (NaN) are set aside; when they are more than half, there is no
-    honest interval.
+    Samples in which the statistic is undefined (NaN) are dropped; if they are more than half, there is no
+    interval.
     """
     if not 0 < confidence < 1:
-        raise UsageError(f"confidence must lie between 0 and 1, not {confidence}")
-    found = draws[~np.isnan(draws)]
-    if found.size * 2 < draws.size or found.size == 0:
+        raise UsageError(f"confidence must be between 0 and 1, not {confidence}")
+    defined = draws[~np.isnan(draws)]
+    if defined.size * 2 < draws.size or defined.size == 0:
         return None, None, "undefined in most resamples"
     from scipy import special
 
@@ -366,14 +365,14 @@ def interval(
     m = max(left_out.size, 2)
     z = special.stdtrit(m - 1, tails) * np.sqrt(m / (m - 1))
     slack = 1e-12 * max(1.0, abs(value))
-    below = np.mean(found < value - slack) + np.mean(np.abs(found - value) <= slack) / 2
+    below = np.mean(defined < value - slack) + np.mean(np.abs(defined - value) <= slack) / 2
     shift, bend = special.ndtri(below), _acceleration(left_out)
     levels = special.ndtr(z)
     if np.isfinite(shift) and bend is not None:
         room = 1 - bend * (shift + z)
         if np.all(room > 0):
             levels = special.ndtr(shift + (shift + z) / room)
-    low, high = np.quantile(found, levels)
+    low, high = np.quantile(defined, levels)
     return float(low), float(high), None
 
 

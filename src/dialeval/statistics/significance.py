@@ -1,15 +1,13 @@
 """Significance tests for differences between metrics and between systems.
 
-Two questions come up in every study. *Which of two metrics agrees better with people?* Both are measured on
-the same items and against the same gold, so their correlations depend on each other: `williams` answers for
-Pearson from three correlations, `permute_differences` for any correlation and for clustered turns.
-*Which of two systems is better?* `paired_randomisation` when both answered the same items, `permute_means`
-when they did not, `paired_bootstrap` for the size of the difference.
+*Which of two metrics agrees better with people?* Both correlations are on the same items and gold, so they
+depend on each other: `williams` tests Pearson's r from three correlations, `permute_differences` any
+correlation, also with clustered turns. *Which of two systems is better?* `paired_randomisation` if both
+answered the same items, `permute_means` if not, `paired_bootstrap` for the size of the difference.
 
-Random tests report (b + 1) / (m + 1), b of m random arrangements being at least as extreme: never 0. Where
-all arrangements are no more than the number asked for, each is visited once and the p-value is exact.
-Ask several questions, and `holm` keeps the chance of one wrong yes at the level; `compact_letters` then shows
-which names no test tells apart.
+Random tests report (b + 1) / (m + 1), with b of m random arrangements at least as extreme: never 0. If there
+are no more arrangements than asked for, all are visited and the p-value is exact. `holm` controls the
+family-wise error rate of several tests; `compact_letters` shows which names do not differ significantly.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -36,7 +34,7 @@ from dialeval.statistics.resampling import (
 
 
 def williams(r12: float, r13: float, r23: float, n: int) -> Estimate:
-    """Williams' test of r12 against r13, two correlations that share variable 1 (the gold).
+    """Run Williams' test of r12 against r13, two correlations that share variable 1 (the gold).
 
     Args:
         r12: Gold with the first metric.
@@ -52,7 +50,7 @@ def williams(r12: float, r13: float, r23: float, n: int) -> Estimate:
     (2.4863, 0.0146)
     """
     if any(abs(r) > 1 for r in (r12, r13, r23)):
-        raise UsageError("a correlation lies between -1 and 1")
+        raise UsageError("a correlation is between -1 and 1")
     if n < 4:
         return Estimate.undefined("n < 4", n)
     rest = 1 - r12**2 - r13**2 - r23**2 + 2 * r12 * r13 * r23
@@ -66,18 +64,18 @@ def williams(r12: float, r13: float, r23: float, n: int) -> Estimate:
 
 
 def holm(p_values: Sequence[float | None]) -> list[float | None]:
-    """Holm's step-down adjustment: compare what it returns with the level as if it were one test.
+    """Return p-values after Holm's step-down adjustment.
 
-    A test that could not be made (`None`) stays `None` and does not count.
+    An undefined test (`None`) stays `None` and does not count.
 
     >>> holm([0.01, None, 0.04, 0.03])
     [0.03, None, 0.06, 0.06]
     """
-    made = sorted((p, i) for i, p in enumerate(p_values) if p is not None)
+    tests = sorted((p, i) for i, p in enumerate(p_values) if p is not None)
     adjusted: list[float | None] = [None] * len(p_values)
     highest = 0.0
-    for rank, (p, i) in enumerate(made):
-        highest = max(highest, min(1.0, p * (len(made) - rank)))
+    for rank, (p, i) in enumerate(tests):
+        highest = max(highest, min(1.0, p * (len(tests) - rank)))
         adjusted[i] = highest
     return adjusted
 
@@ -85,11 +83,10 @@ def holm(p_values: Sequence[float | None]) -> list[float | None]:
 def compact_letters(
     order: Sequence[str], p_values: Mapping[tuple[str, str], float | None], alpha: float = 0.05
 ) -> list[tuple[str, ...]]:
-    """Letters for a ranking: two names share a letter exactly if no test tells them apart.
+    """Return the compact letter display: two names share a letter exactly if they do not differ.
 
-    This is the compact letter display of all pairwise tests. A letter stands for a group in which no pair
-    differs significantly, and every pair that does not differ is in one. Groups are grown from the best names
-    down, each as large as it can be.
+    A letter stands for a group in which no pair differs significantly, and every pair that does not differ is
+    in one. Groups are grown from the best names down, each as large as possible.
 
     Args:
         order: Names from best to worst.
@@ -104,29 +101,29 @@ def compact_letters(
     [('a',), ('a', 'b'), ('b',)]
     """
 
-    def alike(one: int, other: int) -> bool:
-        pair = order[one], order[other]
+    def alike(i: int, j: int) -> bool:
+        pair = order[i], order[j]
         p = p_values.get(pair, p_values.get(pair[::-1]))
         return p is None or p >= alpha
 
     size = range(len(order))
-    neighbours = [{other for other in size if other != one and alike(one, other)} for one in size]
+    neighbours = [{j for j in size if j != i and alike(i, j)} for i in size]
     groups: list[set[int]] = []
-    for one in size:
-        for other in sorted(other for other in neighbours[one] if other > one) or [one]:
-            if any(one in group and other in group for group in groups):
+    for i in size:
+        for j in sorted(j for j in neighbours[i] if j > i) or [i]:
+            if any(i in group and j in group for group in groups):
                 continue
-            group = {one, other}
+            group = {i, j}
             for more in size:
                 if more not in group and group <= neighbours[more]:
                     group.add(more)
             groups.append(group)
-    return [tuple(_letter(place) for place, group in enumerate(groups) if one in group) for one in size]
+    return [tuple(_letter(index) for index, group in enumerate(groups) if i in group) for i in size]
 
 
-def _letter(place: int) -> str:
+def _letter(index: int) -> str:
     """Return a to z, A to Z, then a2 and so on."""
-    name, again = ascii_letters[place % len(ascii_letters)], place // len(ascii_letters)
+    name, again = ascii_letters[index % len(ascii_letters)], index // len(ascii_letters)
     return f"{name}{again + 1}" if again else name
 
 
@@ -139,7 +136,7 @@ def paired_randomisation(
     seed: int = 0,
     alternative: str = "two-sided",
 ) -> Estimate:
-    """Two systems on the same items: flip the sign of each difference (of each cluster) at random.
+    """Test two systems on the same items: flip the sign of each difference (of each cluster) at random.
 
     Returns:
         mean(a - b) over the pairs that are complete, and p.
@@ -148,10 +145,10 @@ def paired_randomisation(
     >>> e.value, e.p
     (1.0, 0.0625)
     """
-    gaps, places, units = _gaps(a, b, clusters)
+    gaps, codes, units = _gaps(a, b, clusters)
     if gaps.size == 0:
         return Estimate.undefined("no overlap")
-    means = np.bincount(places, gaps, units)[:, None] / gaps.size
+    means = np.bincount(codes, gaps, units)[:, None] / gaps.size
     p = sign_tests(
         lambda signs: signs @ means, units, permutations=permutations, seed=seed, alternative=alternative
     )
@@ -160,8 +157,8 @@ def paired_randomisation(
 
 def _gaps(a: Vector, b: Vector, clusters: Vector | None) -> tuple[Floats, Places, int]:
     left, right = complete(a, b)
-    kept = ~(np.isnan(vector(a)) | np.isnan(vector(b)))
-    return left - right, *clusters_of(clusters, kept.size, kept)
+    mask = ~(np.isnan(vector(a)) | np.isnan(vector(b)))
+    return left - right, *clusters_of(clusters, mask.size, mask)
 
 
 def permute_means(
@@ -174,7 +171,7 @@ def permute_means(
     seed: int = 0,
     alternative: str = "two-sided",
 ) -> Estimate:
-    """Two systems on different items: deal the items (or whole dialogues) out again at random.
+    """Test two systems on different items: reassign the items (or whole dialogues) at random.
 
     Returns:
         mean(a) - mean(b), n of both together, and p.
@@ -199,19 +196,19 @@ def permute_means(
 
     exact = comb(len(units), len(left)) <= permutations
     observed = float(differences((np.arange(len(units)) < len(left))[None, :].astype(np.float64))[0])
-    every, hand = len(units), len(left)
-    deals = all_deals(every, hand) if exact else random_deals(every, hand, permutations, seed)
+    total, hand = len(units), len(left)
+    deals = all_deals(total, hand) if exact else random_deals(total, hand, permutations, seed)
     counts = [(extreme(differences(picks), observed, alternative), len(picks)) for picks in deals]
     return Estimate(observed, n, p=p_value(counts, exact=exact))
 
 
 def _unit_sums(values: Vector, clusters: Vector | None) -> Floats:
-    """Sum and number of values per cluster."""
+    """Return sum and number of values per cluster."""
     data = vector(values)
     present = ~np.isnan(data)
-    places, count = clusters_of(clusters, data.size, present)
+    codes, count = clusters_of(clusters, data.size, present)
     sums: Floats = np.stack(
-        [np.bincount(places, data[present], count), np.bincount(places, minlength=count)], axis=1
+        [np.bincount(codes, data[present], count), np.bincount(codes, minlength=count)], axis=1
     )
     return sums.astype(np.float64)
 
@@ -224,23 +221,25 @@ def paired_bootstrap(
     alternative: str = "two-sided",
     **draws: Unpack[Draws],
 ) -> Estimate:
-    """Mean difference of `a` and `b` on the same items, with BCa interval and p.
+    """Return the mean difference of `a` and `b` on the same items, with BCa interval and p.
 
-    The p-value comes from the draws moved to a mean of zero: how often is pure chance at least this large?
+    The p-value comes from the bootstrap distribution shifted to a mean of zero.
 
     >>> e = paired_bootstrap([3, 5, 4, 6, 5, 7, 6, 5], [2, 4, 4, 4, 5, 5, 4, 4])
     >>> e.value, e.low > 0, e.p < 0.05
     (1.125, True, True)
     """
-    gaps, places, units = _gaps(a, b, clusters)
+    gaps, codes, units = _gaps(a, b, clusters)
     if gaps.size == 0:
         return Estimate.undefined("no overlap")
-    mean, how = float(gaps.mean()), Resampling(**draws)
+    mean, resampling = float(gaps.mean()), Resampling(**draws)
     if units < 2:
         return of_one_cluster(Estimate(mean, gaps.size))
-    chance, left_out = resampled(deviations(gaps, places, units), units, how)
-    p = (extreme(chance, mean, alternative) + 1) / (how.resamples + 1)
-    return with_interval(Estimate(mean, gaps.size, p=p), *means_of(gaps, chance, left_out), how.confidence)
+    chance, left_out = resampled(deviations(gaps, codes, units), units, resampling)
+    p = (extreme(chance, mean, alternative) + 1) / (resampling.resamples + 1)
+    return with_interval(
+        Estimate(mean, gaps.size, p=p), *means_of(gaps, chance, left_out), resampling.confidence
+    )
 
 
 ALTERNATIVES = ("two-sided", "less", "greater")
@@ -249,7 +248,7 @@ ALTERNATIVES = ("two-sided", "less", "greater")
 def sign_tests(
     figures: Callable[[Floats], Floats], units: int, *, permutations: int, seed: int, alternative: str
 ) -> list[float]:
-    """The p-values of several figures at once; what was seen is the figure of unchanged signs.
+    """Return the p-values of several figures at once; the observed figure is that of unchanged signs.
 
     Args:
         figures: Sign vectors (arrangements x units) to figures (arrangements x tests).
@@ -262,13 +261,13 @@ def sign_tests(
     observed = figures(np.ones((1, units)))[0]
     counts: list[list[tuple[int, int]]] = [[] for _ in observed]
     for signs in all_signs(units) if exact else random_signs(units, permutations, seed):
-        for test, (found, seen) in enumerate(zip(figures(signs).T, observed.tolist(), strict=True)):
-            counts[test].append((extreme(found, seen, alternative), len(signs)))
+        for test, (arranged, seen) in enumerate(zip(figures(signs).T, observed.tolist(), strict=True)):
+            counts[test].append((extreme(arranged, seen, alternative), len(signs)))
     return [p_value(chunks, exact=exact) for chunks in counts]
 
 
 def p_value(counts: list[tuple[int, int]], *, exact: bool) -> float:
-    """Share of extreme arrangements, from (extreme, visited) per chunk."""
+    """Return the share of extreme arrangements, from (extreme, visited) per chunk."""
     hits, total = sum(h for h, _ in counts), sum(n for _, n in counts)
     return hits / total if exact else (hits + 1) / (total + 1)
 
@@ -276,8 +275,8 @@ def p_value(counts: list[tuple[int, int]], *, exact: bool) -> float:
 def extreme(figures: Floats, observed: float, alternative: str) -> int:
     """Return how many figures are at least as extreme as the observed one.
 
-    Rounding errors are forgiven, and a figure that does not exist counts as extreme: both err towards a
-    larger p-value.
+    Differences within rounding error and undefined figures count as extreme, which can only raise the
+    p-value.
     """
     slack = 1e-10 * max(abs(observed), float(np.max(np.abs(figures), initial=0.0, where=~np.isnan(figures))))
     if alternative == "greater":
@@ -290,20 +289,20 @@ def extreme(figures: Floats, observed: float, alternative: str) -> int:
 
 
 def all_signs(units: int) -> Iterator[Floats]:
-    """Every vector of +1 and -1, the unchanged one first."""
+    """Yield every vector of +1 and -1, the unchanged one first."""
     for first in range(0, 2**units, CHUNK):
         numbers = np.arange(first, min(first + CHUNK, 2**units))
         yield 1.0 - 2.0 * ((numbers[:, None] >> np.arange(units)) & 1).astype(np.float64)
 
 
 def random_signs(units: int, permutations: int, seed: int) -> Iterator[Floats]:
-    """Random vectors of +1 and -1."""
+    """Yield random vectors of +1 and -1."""
     for rng, size in chunks(permutations, seed, "permutations"):
         yield 2.0 * rng.integers(0, 2, size=(size, units)).astype(np.float64) - 1.0
 
 
 def all_deals(units: int, hand: int) -> Iterator[Floats]:
-    """Every way to give `hand` of the units to the first side, as 0 and 1."""
+    """Yield every way to assign `hand` of the units to the first side, as 0 and 1."""
     hands = np.array(list(combinations(range(units), hand)))
     for first in range(0, len(hands), CHUNK):
         picks = np.zeros((len(hands[first : first + CHUNK]), units))
@@ -312,7 +311,7 @@ def all_deals(units: int, hand: int) -> Iterator[Floats]:
 
 
 def random_deals(units: int, hand: int, permutations: int, seed: int) -> Iterator[Floats]:
-    """The same at random."""
+    """Yield random ways to assign `hand` of the units to the first side, as 0 and 1."""
     deck = (np.arange(units) < hand).astype(np.float64)
     for rng, size in chunks(permutations, seed, "permutations"):
         yield rng.permuted(np.tile(deck, (size, 1)), axis=1)

@@ -1,8 +1,7 @@
 """Correlations of many resamples at once, from how often each row was drawn.
 
-A bootstrap draws rows with replacement. Nobody has to gather those rows: the number of times each row was
-drawn (a matrix `weights`, resamples x rows, whole numbers) says the same, and every correlation can be
-written in those numbers.
+A bootstrap draws rows with replacement. The rows need not be gathered: every correlation can be written in
+the number of times each row was drawn (an integer matrix `weights`, resamples x rows).
 
 - Pearson: six weighted sums per source, one matrix product for all sources.
 - Spearman: rows are sorted once; the mid-rank of a value is a running sum of weights, and the variance of
@@ -11,12 +10,12 @@ written in those numbers.
   n² per resample. Instead, cut x into blocks and y into bins that never split a tie. Pairs that differ in
   block *and* bin are counted on the small grid of block x bin totals; only pairs within a block or within a
   bin need a dense sign matrix, and those are small. About n·√n work, nearly all of it in matrix products.
-  Beyond some ten thousand rows that is minutes. Then the form is expanded around equal weights and its
-  square term dropped, which is smaller than the linear one by the root of the number of clusters: one matrix
-  product with what each row contributes, found once by sorting.
+  Beyond some ten thousand rows that takes minutes. Then the form is expanded around equal weights without
+  its square term, which is smaller than the linear one by the root of the number of clusters: one matrix
+  product with the contribution of each row, found once by sorting.
 
 Leaving one cluster out (the jackknife of BCa) and swapping two metrics (the permutation test) are weights
-too, so the same three functions serve all of them. Rank sums are whole numbers and exact.
+too, so the same three functions serve all of them. Rank sums are integers and exact.
 """
 
 from collections.abc import Callable, Iterator
@@ -42,30 +41,31 @@ EXACT = 4096  # block totals below this keep float32 products exact: 4096² = 2�
 
 
 def kernel(method: str, columns: Floats, gold: Floats, *, first_order: bool = False) -> Kernel:
-    """A correlation of rows of `columns` (NaN = missing) with a complete `gold`, as a function of weights.
+    """Return a correlation of rows of `columns` (NaN = missing) with `gold`, as a function of weights.
 
-    `first_order` takes the linear part of Kendall's pair count: for many rows, and weights that are nearly
-    equal on the whole, as those of a bootstrap or jackknife are.
+    `first_order` uses the linear part of Kendall's pair count, for many rows and nearly equal weights, as in
+    a bootstrap or jackknife.
     """
     check_method(method)
     if method == "pearson":
         return _pearson(columns, gold)
     form = _spearman if method == "spearman" else partial(_kendall, first_order=first_order)
     parts = [
-        (rows, place, form(columns[np.ix_(rows, place)], gold[place])) for rows, place in _patterns(columns)
+        (rows, present, form(columns[np.ix_(rows, present)], gold[present]))
+        for rows, present in _patterns(columns)
     ]
 
     def by_pattern(weights: Integers) -> Floats:
         result = np.empty((len(columns), len(weights)))
-        for rows, place, part in parts:
-            result[rows] = part(weights if place.size == gold.size else weights.take(place, axis=1))
+        for rows, present, part in parts:
+            result[rows] = part(weights if present.size == gold.size else weights.take(present, axis=1))
         return result
 
     return by_pattern
 
 
 def _patterns(columns: Floats) -> Iterator[tuple[Places, Places]]:
-    """Sources that miss the same rows share their gold ranks: (sources, rows present)."""
+    """Yield groups of sources that miss the same rows, and so share gold ranks: (sources, rows present)."""
     present = ~np.isnan(columns)
     patterns: dict[bytes, list[int]] = {}
     for source, row in enumerate(present):
@@ -79,13 +79,13 @@ def _pearson(columns: Floats, gold: Floats) -> Kernel:
     x = np.where(present, _centre_rows(columns), 0.0)
     y = _centre_rows(gold[None, :])
     # What concerns the gold alone is the same for all sources that miss the same rows.
-    patterns, own = np.unique(present, axis=0, return_inverse=True)
+    patterns, pattern_of = np.unique(present, axis=0, return_inverse=True)
     terms = np.concatenate([x, x * x, x * y, patterns, patterns * y, patterns * y * y]).T.copy()
 
     def of(weights: Integers) -> Floats:
         sums = (weights.astype(np.float64) @ terms).T
         sx, sxx, sxy = sums[: 3 * len(x)].reshape(3, len(x), len(weights))
-        n, sy, syy = sums[3 * len(x) :].reshape(3, len(patterns), len(weights))[:, own.ravel()]
+        n, sy, syy = sums[3 * len(x) :].reshape(3, len(patterns), len(weights))[:, pattern_of.ravel()]
         with np.errstate(all="ignore"):
             vx, vy = n * sxx - sx * sx, n * syy - sy * sy
             r = (n * sxy - sx * sy) / np.sqrt(vx * vy)
@@ -97,7 +97,7 @@ def _pearson(columns: Floats, gold: Floats) -> Kernel:
 
 
 def _centre_rows(columns: Floats) -> Floats:
-    """Each row to mean 0 and spread 1, missing kept: products of raw values would lose digits or overflow."""
+    """Scale each row to mean 0 and range 1: products of raw values would lose digits or overflow."""
     n = np.maximum((~np.isnan(columns)).sum(axis=1, keepdims=True), 1)
     centred = columns - np.nansum(columns / n, axis=1, keepdims=True)
     spread = np.nanmax(np.abs(centred), axis=1, keepdims=True, initial=0.0)
@@ -114,26 +114,26 @@ class Order:
 
     @classmethod
     def of(cls, values: Floats) -> "Order":
-        """Sort once; every resample reuses it."""
+        """Sort the values once for all resamples."""
         rows = np.argsort(values, kind="stable")
         ordered = values[rows]
         starts = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]]))
         return cls(rows, None if starts.size == rows.size else starts)
 
     def totals(self, weights: Integers) -> Integers:
-        """Weights summed over each group of ties, smallest value first."""
+        """Return the weights summed over each group of ties, smallest value first."""
         taken = weights.take(self.rows, axis=1, mode="clip")
         return taken if self.starts is None else np.add.reduceat(taken, self.starts, axis=1)
 
     def expand(self, per_group: Integers) -> Integers:
-        """A figure per group back to the original rows."""
-        place = np.empty(self.rows.size, dtype=np.intp)
+        """Return a figure per group for the original rows."""
+        group_of = np.empty(self.rows.size, dtype=np.intp)
         if self.starts is None:
-            place[self.rows] = np.arange(self.rows.size)
+            group_of[self.rows] = np.arange(self.rows.size)
         else:
             sizes = np.diff(np.append(self.starts, self.rows.size))
-            place[self.rows] = np.repeat(np.arange(self.starts.size), sizes)
-        return per_group.take(place, axis=1, mode="clip")
+            group_of[self.rows] = np.repeat(np.arange(self.starts.size), sizes)
+        return per_group.take(group_of, axis=1, mode="clip")
 
 
 def _dot(left: Integers, right: Integers) -> Floats:
@@ -160,13 +160,13 @@ def _spearman(columns: Floats, gold: Floats) -> Kernel:
         y_ranks = 2 * np.cumsum(y_totals, axis=1, dtype=np.int32) - y_totals - n[:, None]
         pull = weights * y_order.expand(y_ranks)
         untied = _cubes(weights) if any(order.starts is None for order in x_orders) else None
-        own = _dot(pull, weights)
+        untied_level = _dot(pull, weights)
         y_cubes = _cubes(y_totals)
         result = np.empty((len(columns), len(weights)))
         for row, order in enumerate(x_orders):
             x_totals, pulls = order.totals(weights), order.totals(pull)
             below = np.cumsum(x_totals, axis=1, dtype=np.int32)
-            level = own if order.starts is None else _dot(pulls, x_totals)
+            level = untied_level if order.starts is None else _dot(pulls, x_totals)
             cubes = untied if order.starts is None and untied is not None else _cubes(x_totals)
             shared = 2 * _dot(pulls, below) - level
             result[row] = _ratio(3 * shared, n**3.0 - cubes, n**3.0 - y_cubes)
@@ -176,7 +176,7 @@ def _spearman(columns: Floats, gold: Floats) -> Kernel:
 
 
 def _ratio(shared: Floats, left: Floats, right: Floats) -> Floats:
-    """Covariance over the root of both variances; NaN where either variance is zero."""
+    """Return covariance over the root of both variances; NaN where either variance is zero."""
     both = left * right
     result: Floats = np.divide(shared, np.sqrt(both), out=np.full(shared.shape, np.nan), where=both > 0)
     return np.clip(result, -1.0, 1.0)
@@ -208,7 +208,7 @@ def _kendall(columns: Floats, gold: Floats, *, first_order: bool) -> Kernel:
 
 
 def _pair_count(columns: Floats, gold: Floats, y_order: Order) -> Kernel:
-    """Concordant minus discordant pairs, every pair looked at."""
+    """Return the number of concordant minus discordant pairs, exactly."""
     bins = _cut(gold)
     pairs = [PairCount.of(column, gold, bins) for column in columns]
 
@@ -223,7 +223,7 @@ def _pair_count(columns: Floats, gold: Floats, y_order: Order) -> Kernel:
 
 
 def _linear_count(columns: Floats, gold: Floats) -> Kernel:
-    """The same to first order: w'Aw is m²·1'A1 + 2m·(w - m)'A1 for weights near their mean m."""
+    """Return the pair count to first order: w'Aw is m²·1'A1 + 2m·(w - m)'A1 for weights near their mean m."""
     rows = np.column_stack([row_pairs(column, gold) for column in columns]).astype(np.float64)
     totals = rows.sum(axis=0)[:, None]
 
@@ -252,19 +252,19 @@ def _below(x: Floats, y: Floats) -> Places:
     """
     rows = np.argsort(x, kind="stable")
     x_rank, y_rank = (np.unique(values[rows], return_inverse=True)[1] for values in (x, y))
-    found = np.zeros(x.size, dtype=np.intp)
+    counts = np.zeros(x.size, dtype=np.intp)
     for bit in range(int(y_rank.max()).bit_length()):
         order = np.argsort(y_rank >> (bit + 1), kind="stable")
-        above, one = y_rank[order] >> (bit + 1), (y_rank[order] >> bit) & 1
-        zeros = np.concatenate([[0], np.cumsum(1 - one)])
+        above, ones = y_rank[order] >> (bit + 1), (y_rank[order] >> bit) & 1
+        zeros = np.concatenate([[0], np.cumsum(1 - ones)])
         tie = above * x.size + x_rank[order]
         first, last = np.searchsorted(above, above), np.searchsorted(tie, tie)
-        found[rows[order]] += one * (zeros[last] - zeros[first])
-    return found
+        counts[rows[order]] += ones * (zeros[last] - zeros[first])
+    return counts
 
 
 def _cut(values: Floats) -> Places:
-    """A block number per row, rising with the value: at most `BLOCK` rows each, ties never split.
+    """Return a block number per row, increasing with the value: at most `BLOCK` rows each, ties never split.
 
     A group of ties larger than `BLOCK` is a block of its own.
     """
@@ -285,7 +285,7 @@ def _signs(values: Floats) -> Floats:
 
 
 Part: TypeAlias = tuple[int, int, NDArray[np.float32]]
-"""A stretch of sorted rows, first and last place, and the matrix that belongs to it."""
+"""A range of sorted rows, first and last, and its matrix."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -308,7 +308,7 @@ class PairCount:
 
     @classmethod
     def of(cls, x: Floats, y: Floats, bins: Places) -> "PairCount":
-        """Everything that does not depend on the weights."""
+        """Precompute everything that does not depend on the weights."""
         blocks, columns = _cut(x), int(bins.max()) + 1
         rows, y_rows = np.argsort(x, kind="stable"), np.argsort(y, kind="stable")
         member = np.eye(columns, dtype=np.float32)
@@ -318,7 +318,7 @@ class PairCount:
         )
 
     def __call__(self, weights: Light, by_bin: Light) -> Floats:
-        """Weights in row order and in gold order, to the count per resample."""
+        """Return the count per resample, from weights in row order and in gold order."""
         by_block = weights.take(self.rows, axis=1, mode="clip")
         total = np.zeros(len(weights))
         for ordered, parts in ((by_block, self.x_parts), (by_bin, self.y_parts)):
@@ -330,7 +330,7 @@ class PairCount:
         return total
 
     def _across(self, by_block: Light) -> Floats:
-        """Pairs that differ in block and bin, from the totals per block x bin."""
+        """Return the count of pairs that differ in block and bin, from the totals per block x bin."""
         grid = np.empty((len(self.blocks), len(by_block), self.bins), dtype=by_block.dtype)
         for block, (first, last, member) in enumerate(self.blocks):
             np.matmul(by_block[:, first:last], member.astype(grid.dtype, copy=False), out=grid[block])
@@ -345,21 +345,21 @@ class PairCount:
 
 
 def _edges(ordered: Places) -> list[tuple[int, int]]:
-    """First and last place of each run of equal numbers."""
+    """Return start and end of each run of equal numbers."""
     edges = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1], [True]])).tolist()
     return list(pairwise(edges))
 
 
 def _parts(x: Floats, y: Floats, rows: Places, blocks: Places, apart: Places | None) -> tuple[Part, ...]:
-    """Sign matrices along a sorted order, one per block; pairs that `apart` puts together are left out."""
+    """Return sign matrices along a sorted order, one per block, without pairs in a group of `apart`."""
     parts = []
     for first, last in _edges(blocks[rows]):
         if last - first > BLOCK:
             continue  # one large group of ties: no pair inside it is ordered
-        place = rows[first:last]
-        signs = _signs(x[place]) * _signs(y[place])
+        members = rows[first:last]
+        signs = _signs(x[members]) * _signs(y[members])
         if apart is not None:
-            signs[apart[place][:, None] == apart[place][None, :]] = 0.0
+            signs[apart[members][:, None] == apart[members][None, :]] = 0.0
         if signs.any():
             parts.append((first, last, signs.astype(np.float32)))
     return tuple(parts)

@@ -1,13 +1,11 @@
-"""New sources made of others: the plain average, the average after z-scoring, fitted weights, a fitted line.
+"""Combined sources: the mean of several, the mean of their z-scores, ridge regression, or a fitted line.
 
-FlowEval's "+ SOTA" rows are plain averages of two metrics. Fitted weights come from a ridge regression that
-never sees the group it predicts: leave-one-dialogue-out, leave-one-system-out, or k folds of dialogues. A
-line is fitted by least squares to one source, by default leave-one-dialogue-out: Voted Appropriateness is
-such a line through the number of votes. It says nothing of units that the source is silent about. A line is
-fitted once to everything, to be reported and used elsewhere, and once for each conversation to all the other
-ones, so that no rating helps to predict itself. Systems that gave the same reply in a context count once, as
-in the paper, unless `pairs=all`. Those predictions are scores like any others: a figure for a
-system is their mean.
+FlowEval's "+ SOTA" rows are plain means of two metrics. Weights are fitted by ridge regression on held-out
+groups: leave-one-dialogue-out, leave-one-system-out, or k folds of dialogues. A line is a least-squares fit
+to one source, by default leave-one-dialogue-out; Voted Appropriateness is such a line over the number of
+votes. Units that the source did not score get no prediction. The line that is reported is fitted to all
+units; predictions come from fits that leave their own conversation out. Systems that gave the same reply in
+a context count once, as in the paper, unless `pairs=all`.
 """
 
 from collections.abc import Mapping
@@ -16,20 +14,20 @@ from dataclasses import dataclass
 import numpy as np
 
 from dialeval.errors import UsageError
-from dialeval.scores import Score, Scores, Signature, is_human
+from dialeval.scores import Scores, Signature, is_human
 from dialeval.statistics import kfold_groups, ols, ridge_out_of_group, zscore
 from dialeval.studies.findings import FittedLine, StudySettings
-from dialeval.studies.units import Column, Floats, Level, Places, Units, align, mean_over
+from dialeval.studies.units import Column, Floats, Level, Places, Units, align, mean_over, score_rows
 
 LINE = "line"
 METHODS = ("mean", "zmean", "fit", LINE)
 DIMENSION = "combined"
-Replies = Mapping[tuple[str, int | None, str | None], str]  # dialogue, turn and system: what was said there
+Replies = Mapping[tuple[str, int | None, str | None], str]  # by dialogue, turn and system
 
 
 @dataclass(frozen=True, slots=True)
 class Combination:
-    """A recipe for one source of several, as in `both=zmean:floweval+flow`.
+    """How to combine sources into a new one, as in `both=zmean:floweval+flow`.
 
     >>> Combination.parse("both=fit:floweval+flow,folds=5")
     Combination(name='both', method='fit', parts=('floweval', 'flow'), folds='5', pairs='distinct')
@@ -40,26 +38,26 @@ class Combination:
     parts: tuple[str, ...]
     folds: str = "10"
     pairs: str = "distinct"
-    """Of a line: whether systems that said the same in a context count once (`distinct`) or each (`all`)."""
+    """For a line: whether equal replies of several systems count once (`distinct`) or each (`all`)."""
 
     @classmethod
     def parse(cls, text: str) -> "Combination":
-        """Read `name=method:part+part[,folds=10|dialogue|system][,pairs=distinct|all]`."""
+        """Parse `name=method:part+part[,folds=10|dialogue|system][,pairs=distinct|all]`."""
         name, equals, rest = text.partition("=")
         method, colon, rest = rest.partition(":")
         parts, *options = rest.split(",")
-        given = dict(one.partition("=")[::2] for one in options)
-        folds = given.pop("folds", "") or ("dialogue" if method == LINE else "10")
-        pairs = given.pop("pairs", "distinct")
-        known = method in METHODS and pairs in ("distinct", "all") and not given
-        if not (name and equals and colon and parts and known):
+        fields = dict(option.partition("=")[::2] for option in options)
+        folds = fields.pop("folds", "") or ("dialogue" if method == LINE else "10")
+        pairs = fields.pop("pairs", "distinct")
+        valid = method in METHODS and pairs in ("distinct", "all") and not fields
+        if not (name and equals and colon and parts and valid):
             methods = "|".join(METHODS)
             raise UsageError(
                 f"--combine {text!r}: expected name={methods}:part+part[,folds=10|dialogue|system]"
                 "[,pairs=distinct|all]"
             )
         if method == LINE and "+" in parts:
-            raise UsageError(f"--combine {text!r}: a line goes through one source; fit weighs several")
+            raise UsageError(f"--combine {text!r}: a line takes one source; use fit for several")
         return cls(name, method, tuple(parts.split("+")), folds, pairs)
 
     @property
@@ -79,10 +77,10 @@ def combine(
     lower: frozenset[Column] = frozenset(),
     replies: Replies | None = None,
 ) -> Units:
-    """Add a combined source to the units.
+    """Return the units with the combined source as a new column.
 
-    A plain mean takes the parts as they are. A mean of z-scores turns the sign of the columns in `lower`, of
-    which less is better; fitted weights find the sign themselves.
+    `mean` takes the parts as they are, `zmean` negates the columns in `lower`, of which less is better, and
+    fitted weights find the sign themselves.
     """
     by_label = columns_by_name(units)
     missing = [part for part in combination.parts if part not in by_label]
@@ -92,41 +90,41 @@ def combine(
         )
     parts = np.vstack([units.columns[by_label[part]] for part in combination.parts])
     if combination.method == "mean":
-        made = np.mean(parts, axis=0)
+        combined = np.mean(parts, axis=0)
     elif combination.method == "zmean":
         signs = np.array([-1.0 if by_label[part] in lower else 1.0 for part in combination.parts])
-        made = np.mean(signs[:, None] * np.vstack([zscore(part) for part in parts]), axis=0)
+        combined = np.mean(signs[:, None] * np.vstack([zscore(part) for part in parts]), axis=0)
     elif gold is None:
         raise UsageError(f"--combine {combination.name}: fitted weights need ratings to fit to")
     elif combination.method == LINE:
-        known, first = ~np.isnan(parts[0]), _first_of_pair(units, parts[0], gold, combination, replies)
+        scored, first = ~np.isnan(parts[0]), _first_of_pair(units, parts[0], gold, combination, replies)
         groups = _groups(units, combination.folds, seed)
-        made, fitted = np.full(len(units), np.nan), known & (first == np.arange(len(units)))
-        made[fitted] = ridge_out_of_group(parts.T[fitted], gold[fitted], groups[fitted], alpha=0.0)
-        made[known] = made[first[known]]
+        combined, fitted = np.full(len(units), np.nan), scored & (first == np.arange(len(units)))
+        combined[fitted] = ridge_out_of_group(parts.T[fitted], gold[fitted], groups[fitted], alpha=0.0)
+        combined[scored] = combined[first[scored]]
     else:
-        made = ridge_out_of_group(parts.T, gold, _groups(units, combination.folds, seed))
-    return units.with_columns({Column(combination.name, DIMENSION): made})
+        combined = ridge_out_of_group(parts.T, gold, _groups(units, combination.folds, seed))
+    return units.with_columns({Column(combination.name, DIMENSION): combined})
 
 
 def _first_of_pair(
-    units: Units, values: Floats, gold: Floats, one: Combination, replies: Replies | None
+    units: Units, values: Floats, gold: Floats, combination: Combination, replies: Replies | None
 ) -> Places:
-    """Return for each unit the first one that is the same pair of context and reply.
+    """Return for each unit the index of the first unit with the same context and reply.
 
-    Scores do not hold replies: where those are not given, what has the same place, the same value and the
-    same rating is the same pair. Where systems are left out in turn, each has pairs of its own.
+    Without `replies`, units of the same turn with equal score and equal rating are taken for the same reply.
+    With leave-one-system-out folds, every system keeps its own pairs.
     """
     first: dict[tuple[object, ...], int] = {}
-    if one.pairs == "all" or one.folds == "system":
+    if combination.pairs == "all" or combination.folds == "system":
         return np.arange(len(units))
-    said = [(replies or {}).get((key.dialogue_id, key.turn, key.system)) for key in units.keys]
-    keys = [(key.dialogue_id, key.turn, values[n], gold[n], said[n]) for n, key in enumerate(units.keys)]
+    texts = [(replies or {}).get((key.dialogue_id, key.turn, key.system)) for key in units.keys]
+    keys = [(key.dialogue_id, key.turn, values[n], gold[n], texts[n]) for n, key in enumerate(units.keys)]
     return np.array([first.setdefault(key, number) for number, key in enumerate(keys)], np.intp)
 
 
 def columns_by_name(units: Units) -> dict[str, Column]:
-    """Find columns by their short label or by source/dimension."""
+    """Return the columns by their short label and by source/dimension."""
     short = {label: column for column, label in units.labels().items()}
     return short | {f"{column.source}/{column.dimension}": column for column in units.columns}
 
@@ -147,55 +145,45 @@ def _groups(units: Units, folds: str, seed: int) -> Floats:
 def with_lines(
     scores: Scores, settings: StudySettings, replies: Replies | None = None
 ) -> tuple[Scores, tuple[FittedLine, ...]]:
-    """Add what each `line` among the combinations of a study predicts, and describe the line itself.
+    """Fit the `line` combinations of a study.
 
     Returns:
-        The scores with one more source for each line, and for each line its coefficients with intervals and
-        p, R², n, and the share of units at the source's lowest value.
+        The scores with the predictions of each line as a new source, and for each line its coefficients with
+        intervals and p, R², n, and the share of units at the source's lowest value.
     """
     gold, dimension = settings.gold, settings.dimension
-    wanted = [one for one in map(Combination.parse, settings.combine) if one.method == LINE]
-    if not wanted:
+    lines = [line for line in map(Combination.parse, settings.combine) if line.method == LINE]
+    if not lines:
         return scores, ()
     rated = scores.where(source=lambda source: is_gold(gold, source), dimension=dimension)
     at: Level = "turn" if settings.level == "turn" or not len(rated.where(level="dialogue")) else "dialogue"
     units = align(scores, at, settings.aggregate)
-    columns = [one for one in units.columns if is_gold(gold, one.source) and one.dimension == dimension]
+    columns = [c for c in units.columns if is_gold(gold, c.source) and c.dimension == dimension]
     target = mean_over(units, columns) if columns else None
     parts, described = [scores], []
-    for one in wanted:
-        made = combine(units, one, target, settings.seed, replies=replies).columns[
-            Column(one.name, DIMENSION)
-        ]
-        parts.append(_scores(units, made, one))
+    for line in lines:
+        combined = combine(units, line, target, settings.seed, replies=replies)
+        predictions = combined.columns[Column(line.name, DIMENSION)]
+        rows = score_rows(units.keys, predictions, line.name, DIMENSION, "no prediction")
+        parts.append(Scores.of(rows, {line.name: line.signature}))
         if target is not None:
-            values = units.columns[columns_by_name(units)[one.parts[0]]]
-            once = np.unique(_first_of_pair(units, values, target, one, replies))
-            described.append(_describe(one, values[once], target[once], settings.confidence))
+            values = units.columns[columns_by_name(units)[line.parts[0]]]
+            once = np.unique(_first_of_pair(units, values, target, line, replies))
+            described.append(_describe(line, values[once], target[once], settings.confidence))
     return Scores.concat(parts), tuple(described)
 
 
 def is_gold(gold: str, source: str) -> bool:
-    """Whether a source is among what a study compares with; `human` means every rater."""
+    """Return whether a source is part of the gold; the gold `human` is every rater."""
     return is_human(source) if gold == "human" else source == gold
 
 
-def _scores(units: Units, made: Floats, one: Combination) -> Scores:
-    rows = (
-        Score(key.dialogue_id, key.turn, key.system, one.name, DIMENSION, None, "no prediction")
-        if np.isnan(value)
-        else Score(key.dialogue_id, key.turn, key.system, one.name, DIMENSION, float(value))
-        for key, value in zip(units.keys, made, strict=True)
-    )
-    return Scores.of(rows, {one.name: one.signature})
-
-
-def _describe(one: Combination, values: Floats, target: Floats, confidence: float) -> FittedLine:
+def _describe(line: Combination, values: Floats, target: Floats, confidence: float) -> FittedLine:
     fitted = ols(values, target, confidence)
-    known = values[~np.isnan(values)]
-    lowest = float(known.min()) if known.size else None
-    share = float(np.mean(known == lowest)) if known.size else None
+    scored = values[~np.isnan(values)]
+    lowest = float(scored.min()) if scored.size else None
+    share = float(np.mean(scored == lowest)) if scored.size else None
     intercept, slope = fitted.coefficients
     return FittedLine(
-        one.name, one.parts[0], intercept, slope, fitted.r_squared, fitted.n, fitted.reason, lowest, share
+        line.name, line.parts[0], intercept, slope, fitted.r_squared, fitted.n, fitted.reason, lowest, share
     )

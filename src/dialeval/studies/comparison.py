@@ -1,4 +1,4 @@
-"""A comparison of versions: typed records that print as a table, show in a notebook and save to JSON."""
+"""The records of a comparison of versions, which print as a table, show in a notebook and save to JSON."""
 
 import json
 from pathlib import Path
@@ -19,20 +19,20 @@ HEADER = ("score", "verdict", "old → new", "difference", "interval", "p", "ite
 
 
 class ComparedColumn(Finding, frozen=True):
-    """One column of scores of a version, held against the same column of the first version.
+    """One column of scores of a version, compared with the same column of the first version.
 
     Attributes:
-        version, source, dimension: Whose numbers they are.
-        better: Which way is good: `higher`, `lower` or `neither`.
-        paired: Whether the same items were scored on both sides.
+        version, source, dimension: The column.
+        better: Which direction is good: `higher`, `lower` or `neither`.
+        paired: Whether the same items were scored in both versions.
         old, new: The means of the first version and of this one, with intervals.
         difference: New minus old, with an interval.
-        p: Of the test: approximate randomisation if paired, a permutation of means if not; None where both
-            sides have one and the same value.
-        p_holm: The same after Holm's correction over the columns of its family: what the verdict goes by.
-        verdict: In a word; `more` and `less` where neither way is good.
-        dialogues_for_half: Dialogues of each version that would show half of the difference (power .8).
-        main: Whether it is its source's overall figure; the others say where a version differs.
+        p: The p-value of approximate randomisation if paired, else of a permutation test of means; None
+            where all values are the same.
+        p_holm: The p-value after Holm's correction over the columns of its family; the verdict uses it.
+        verdict: The result in a word; `more` and `less` where neither direction is good.
+        dialogues_for_half: Dialogues per version that would show half of the difference (power .8).
+        main: Whether it is the overall figure of its source; the others show in what a version differs.
     """
 
     version: str
@@ -51,12 +51,12 @@ class ComparedColumn(Finding, frozen=True):
 
     @property
     def label(self) -> str:
-        """Source and dimension."""
+        """The name as `source/dimension`."""
         return f"{self.source}/{self.dimension}"
 
     @property
     def short(self) -> str:
-        """The same, the source alone where the dimension repeats it."""
+        """The label, or the source alone where the dimension has the same name."""
         return self.source if self.source == self.dimension else self.label
 
     @property
@@ -66,7 +66,7 @@ class ComparedColumn(Finding, frozen=True):
 
 
 class ComparedVersion(Finding, frozen=True):
-    """A version, how many dialogues of it were scored, and how they found their partners in the first."""
+    """A version, its number of scored dialogues, and how these were paired with those of the first."""
 
     name: str
     dialogues: int
@@ -74,18 +74,18 @@ class ComparedVersion(Finding, frozen=True):
 
 
 class Comparison(Finding, frozen=True, kw_only=True):
-    """Versions of a system against the first of them. `print(comparison)` shows the table.
+    """Versions of a system compared with the first of them. `print(comparison)` shows the table.
 
     Attributes:
-        versions: The versions; all others are held against the first.
+        versions: The versions; all others are compared with the first.
         level: What an item is: a turn or a dialogue.
-        alpha: The significance level that verdicts go by.
+        alpha: The significance level of the verdicts.
         alternative: `two-sided`, or `worse` for a gate that only looks for drops.
-        columns: The default metric first, then every other column that both sides have.
+        columns: The default metric first, then every other column that both versions have.
         unscored: Shares of unscored rows, for each column with any in a new version; always one-sided.
         turns: Replies of new versions to read, the worst first; `scale` is the score they were chosen by.
-        signatures: How the sources were made.
-        notes: What a reader must know.
+        signatures: The signatures of the sources.
+        notes: Notes for the reader.
     """
 
     version: Literal["comparison.v1"] = "comparison.v1"
@@ -103,12 +103,12 @@ class Comparison(Finding, frozen=True, kw_only=True):
     @property
     def worse(self) -> tuple[str, ...]:
         """The columns that dropped significantly."""
-        return tuple(dict.fromkeys(one.label for one in self.columns if one.verdict == "worse"))
+        return tuple(dict.fromkeys(column.label for column in self.columns if column.verdict == "worse"))
 
     @property
     def more_unscored(self) -> tuple[str, ...]:
         """The columns whose share of unscored rows rose significantly."""
-        return tuple(dict.fromkeys(one.label for one in self.unscored if one.verdict == "worse"))
+        return tuple(dict.fromkeys(column.label for column in self.unscored if column.verdict == "worse"))
 
     @property
     def passed(self) -> bool:
@@ -117,67 +117,70 @@ class Comparison(Finding, frozen=True, kw_only=True):
 
     @property
     def summary(self) -> str:
-        """What the default metric says of each new version, in a sentence."""
-        first, told = self.versions[0].name, []
+        """The result of the default metric for each new version, in a sentence."""
+        first, sentences = self.versions[0].name, []
         for version in self.versions[1:]:
-            own = [one for one in self.columns if one.version == version.name]
-            main = next((one for one in own if one.better != "neither"), None)
+            columns = [column for column in self.columns if column.version == version.name]
+            main = next((column for column in columns if column.better != "neither"), None)
             if main is not None:
                 joined = "from" if main.verdict == "not told apart" else "than"
-                told.append(f"By {main.short}, {version.name} is {main.verdict} {joined} {first}.")
-            others = {
-                word: [one.short for one in own if one.verdict == word and one is not main] for word in _WORDS
+                sentences.append(f"By {main.short}, {version.name} is {main.verdict} {joined} {first}.")
+            by_verdict = {
+                word: [column.short for column in columns if column.verdict == word and column is not main]
+                for word in _WORDS
             }
-            told += [
+            sentences += [
                 f"{'Also' if main and main.verdict == word else 'But'} {word}: {', '.join(names)}."
-                for word, names in others.items()
+                for word, names in by_verdict.items()
                 if names
             ]
-        return " ".join(told)
+        return " ".join(sentences)
 
     def shown(self) -> tuple[ComparedColumn, ...]:
         """Return the columns that a table shows.
 
-        Left out is what was not found on either side, and of a source that has a better and a worse, what has
-        none.
+        Columns that are 0 in both versions are left out, and columns without a good direction if their
+        source has others with one.
         """
-        good = {one.source for one in self.columns if one.better != "neither"}
+        good = {column.source for column in self.columns if column.better != "neither"}
         return tuple(
-            one
-            for one in self.columns
-            if not one.is_silent and (one.better != "neither" or one.source not in good)
+            column
+            for column in self.columns
+            if not column.is_silent and (column.better != "neither" or column.source not in good)
         )
 
     @property
     def not_found(self) -> tuple[str, ...]:
-        """The columns that are 0 on both sides."""
-        return tuple(dict.fromkeys(one.short for one in self.columns if one.is_silent))
+        """The columns that are 0 in both versions."""
+        return tuple(dict.fromkeys(column.short for column in self.columns if column.is_silent))
 
     def rows(self) -> list[tuple[str, ...]]:
         """Return the table as text, under `HEADER`."""
         several = len(self.versions) > 2
         return [
             (
-                (f"{one.version}: " if several else "") + one.short,
-                one.verdict,
-                f"{_figure(one.old.value)} → {_figure(one.new.value)}",
-                _figure(one.difference.value),
-                "" if one.difference.low is None else _interval(one.difference),
-                _figure(one.p_holm),
-                _sample(one),
-                "-" if one.dialogues_for_half is None else f"{one.dialogues_for_half:,}",
+                (f"{column.version}: " if several else "") + column.short,
+                column.verdict,
+                f"{_figure(column.old.value)} → {_figure(column.new.value)}",
+                _figure(column.difference.value),
+                ""
+                if column.difference.low is None
+                else f"[{_figure(column.difference.low)}, {_figure(column.difference.high)}]",
+                _figure(column.p_holm),
+                _sample(column),
+                "-" if column.dialogues_for_half is None else f"{column.dialogues_for_half:,}",
             )
-            for one in self.shown()
+            for column in self.shown()
         ]
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain dictionaries and lists."""
-        told = {"summary": self.summary, "passed": self.passed, "worse": self.worse}
+        outcome = {"summary": self.summary, "passed": self.passed, "worse": self.worse}
         body: dict[str, Any] = msgspec.to_builtins(self)
-        return {"version": self.version, **told, "more_unscored": self.more_unscored, **body}
+        return {"version": self.version, **outcome, "more_unscored": self.more_unscored, **body}
 
     def save(self, path: str | Path) -> None:
-        """Write it as JSON."""
+        """Write the comparison as JSON."""
         files.write_text(path, json.dumps(self.to_dict(), ensure_ascii=False, indent=1, allow_nan=False))
 
     def __str__(self) -> str:
@@ -191,10 +194,6 @@ def _figure(value: float | None) -> str:
     return "-" if value is None else f"{value:.3g}"
 
 
-def _interval(estimate: Estimate) -> str:
-    return f"[{_figure(estimate.low)}, {_figure(estimate.high)}]"
-
-
-def _sample(one: ComparedColumn) -> str:
-    n = f"{one.new.n}" if one.new.n == one.old.n else f"{one.old.n} and {one.new.n}"
-    return f"{n} {'paired' if one.paired else 'unpaired'}"
+def _sample(column: ComparedColumn) -> str:
+    n = f"{column.new.n}" if column.new.n == column.old.n else f"{column.old.n} and {column.new.n}"
+    return f"{n} {'paired' if column.paired else 'unpaired'}"

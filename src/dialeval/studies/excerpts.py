@@ -1,4 +1,4 @@
-"""Turns to show to a reader: cut to a length, with the score of each and what it is there for."""
+"""Excerpts of dialogues for a reader: turns cut to a length, with their scores and roles."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -19,10 +19,10 @@ class TurnValue:
 
 @dataclass(frozen=True, slots=True)
 class ShownTurn:
-    """A turn as it was said, cut to a length, with its score.
+    """A turn, cut to a length, with its score.
 
-    Its role is `reply` (the one in question), `before` or `next` to it, `other` (what another version said in
-    its place), or nothing.
+    Its role is `reply` (the turn in question), `before`, `next`, `other` (another version's reply in the same
+    place), or empty.
     """
 
     number: int
@@ -36,7 +36,7 @@ class ShownTurn:
     def of(
         cls, dialogue: Dialogue, number: int, most: int, role: Role = "", score: TurnValue | None = None
     ) -> "ShownTurn":
-        """Take a turn of a dialogue, at most so many characters of it."""
+        """Return a turn of a dialogue, cut to `most` characters."""
         turn = dialogue.turns[number]
         return cls(number, turn.speaker, turn.text[:most], max(0, len(turn.text) - most), role, score)
 
@@ -46,11 +46,11 @@ class Excerpt:
     """Turns of one dialogue, and why they are shown.
 
     Attributes:
-        turns: Those that are shown, in order.
-        left_out: How many of the dialogue's turns are not, where that is worth saying.
-        reasons: Why it is here.
-        faults: What was found in the reply in question.
-        values: What the gold and the sources say of it.
+        turns: The shown turns, in order.
+        left_out: How many turns of the dialogue are not shown, where a reader should know.
+        reasons: Why the excerpt was chosen.
+        faults: The faults of the reply in question.
+        values: Its gold rating and scores, by label.
     """
 
     dialogue_id: str
@@ -63,16 +63,16 @@ class Excerpt:
 
     @property
     def reply(self) -> ShownTurn:
-        """The turn in question; of several the first."""
+        """The turn in question, or the first of several."""
         return next(turn for turn in self.turns if turn.role == "reply")
 
 
 def turns_around(
     dialogue: Dialogue, number: int, before: Iterable[int], after: int | None, most: int, score: TurnValue
 ) -> tuple[ShownTurn, ...]:
-    """Take the turns before a reply, the reply with its score, and what was said next."""
+    """Return the turns before a reply, the reply with its score, and the next turn."""
     return (
-        *(ShownTurn.of(dialogue, place, most, "before") for place in before),
+        *(ShownTurn.of(dialogue, index, most, "before") for index in before),
         ShownTurn.of(dialogue, number, most, "reply", score),
         *(() if after is None else (ShownTurn.of(dialogue, after, most, "next"),)),
     )

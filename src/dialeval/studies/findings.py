@@ -1,7 +1,7 @@
-"""The findings of a study: typed records that save to one JSON file and are checked when they are read back.
+"""The findings of a study: typed records that save to one JSON file and are validated when it is read.
 
-Undefined is an `Estimate` without a value but with a reason, never NaN. A study also carries the aligned
-units that its findings were computed from, so that a report needs no scores and computes nothing again.
+Undefined is an `Estimate` without a value but with a reason, never NaN. A study also stores the aligned
+units that its findings were computed from, so that a report needs no scores and recomputes nothing.
 """
 
 import json
@@ -11,7 +11,6 @@ from typing import Any, Literal
 import msgspec
 import numpy as np
 from msgspec.structs import replace
-from numpy.typing import NDArray
 
 from dialeval import files
 from dialeval.errors import DataError, UsageError
@@ -20,18 +19,17 @@ from dialeval.scores.signature import EvaluationSchema
 from dialeval.statistics import METHODS, Bin, Estimate
 from dialeval.statistics.agreement import TIES
 from dialeval.statistics.resampling import Draws
-from dialeval.studies.units import AGGREGATES, LEVELS, Level
+from dialeval.studies.units import AGGREGATES, LEVELS, Floats, Level
 
 VERSION = "study.v2"
 MOST_UNITS = 20_000  # units that a study carries; beyond that a sample of them
 MOST_VALUES = 400_000  # values of all their columns together: some 8 MB of JSON
 AGAIN = "run dialeval study again"
-Floats = NDArray[np.float64]
 Values = tuple[float | None, ...]
 
 
 class Finding(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A record of a study; what has other fields or types is no such record."""
+    """A record of a study; unknown fields and wrong types are refused."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain dictionaries and lists."""
@@ -40,7 +38,7 @@ class Finding(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class StudySettings(Finding, frozen=True):
-    """Everything that decides what a study computes; stored with it."""
+    """The settings of a study, stored with it."""
 
     gold: str = "human"
     level: Level | None = None
@@ -61,7 +59,7 @@ class StudySettings(Finding, frozen=True):
     workers: int = 1
 
     def __post_init__(self) -> None:
-        """Refuse a choice that does not exist before any work is done."""
+        """Refuse unknown choices before any work is done."""
         choices: dict[str, tuple[str | None, ...]] = {
             "level": (None, *LEVELS),
             "aggregate": tuple(AGGREGATES),
@@ -71,17 +69,17 @@ class StudySettings(Finding, frozen=True):
             "context": (None, "static", "dynamic"),
             "method": METHODS,
         }
-        for name, known in choices.items():
-            if (given := getattr(self, name)) not in known:
-                raise UsageError(f"no {name} {given!r}; known: {', '.join(filter(None, known))}")
+        for name, allowed in choices.items():
+            if (value := getattr(self, name)) not in allowed:
+                raise UsageError(f"no {name} {value!r}; known: {', '.join(filter(None, allowed))}")
         if min(self.resamples, self.permutations, self.workers) < 1:
             raise UsageError("resamples, permutations and workers must be at least 1")
         if not 0 < self.confidence < 1:
-            raise UsageError(f"confidence must lie between 0 and 1, not {self.confidence}")
+            raise UsageError(f"confidence must be between 0 and 1, not {self.confidence}")
 
     @property
     def resampling(self) -> Draws:
-        """The settings of a bootstrap, as `statistics` names them."""
+        """The keyword arguments of a bootstrap in `statistics`."""
         return {
             "resamples": self.resamples,
             "confidence": self.confidence,
@@ -106,11 +104,11 @@ class GoldRatings(Finding, frozen=True):
     Attributes:
         source: `human` for all raters together, or one source.
         dimension: What was rated.
-        raters: How many columns of ratings went into it.
+        raters: Number of columns of ratings.
         n: Units with a rating.
         n_unrated: Units without.
-        decided: Units whose rating is an adjudicated decision.
-        by_system: How the ratings of each system spread.
+        decided: Units whose rating was adjudicated.
+        by_system: The distribution of ratings for each system.
     """
 
     source: str
@@ -123,14 +121,14 @@ class GoldRatings(Finding, frozen=True):
 
 
 class LeastSquares(Finding, frozen=True):
-    """The least-squares line of the gold over a source."""
+    """The least-squares fit of the gold to a source."""
 
     intercept: float
     slope: float
 
 
 class Correlation(Finding, frozen=True):
-    """A source against the gold.
+    """The correlations of a source with the gold.
 
     Attributes:
         source, dimension: The column of scores.
@@ -138,8 +136,8 @@ class Correlation(Finding, frozen=True):
         n: Units that are rated and scored.
         n_unscored: Units that are rated and not scored.
         pearson, spearman, kendall: The correlations, with intervals over dialogues.
-        fit: The least-squares line through the same units, where there is one.
-        over_systems: Pearson's r between the means of systems, where there are at least three.
+        fit: The least-squares line over the same units, if defined.
+        over_systems: Pearson's r between the means of systems, if there are at least three.
     """
 
     source: str
@@ -154,13 +152,13 @@ class Correlation(Finding, frozen=True):
     over_systems: Estimate | None = None
 
     def of(self, method: str) -> Estimate:
-        """Return the correlation by one method."""
+        """Return the correlation by `pearson`, `spearman` or `kendall`."""
         estimate: Estimate = getattr(self, method)
         return estimate
 
 
 class Difference(Finding, frozen=True):
-    """The correlation of one source with the gold minus that of another, and two tests of the difference."""
+    """The difference between two sources' correlations with the gold, and two tests of it."""
 
     first: str
     second: str
@@ -174,7 +172,7 @@ class Difference(Finding, frozen=True):
 
 
 class CorrelationMatrix(Finding, frozen=True):
-    """All sources against each other, and, as the last one, against the gold if there is one."""
+    """The correlations between all sources, with the gold, if there is one, as the last row and column."""
 
     labels: tuple[str, ...] = ()
     correlations: dict[str, tuple[tuple[Estimate, ...], ...]] = msgspec.field(default_factory=dict)
@@ -185,7 +183,7 @@ class CorrelationMatrix(Finding, frozen=True):
         size = len(self.labels)
         tables = [self.angles, *(self.correlations.get(method, ()) for method in METHODS if size)]
         if any(len(table) != size or any(len(row) != size for row in table) for table in tables):
-            raise ValueError(f"expected tables of {size} rows and columns")
+            raise ValueError(f"expected matrices of {size} rows and columns")
 
 
 class Subset(Finding, frozen=True):
@@ -198,7 +196,7 @@ class Subset(Finding, frozen=True):
 
 
 class GoldClass(Finding, frozen=True):
-    """A class of the gold, whether it counts as upper, and how many units are in it."""
+    """A class of the gold, whether it is an upper one, and how many units it has."""
 
     label: float
     name: str
@@ -208,15 +206,15 @@ class GoldClass(Finding, frozen=True):
 
 
 class GoldClasses(Finding, frozen=True):
-    """The classes of the gold, and where the upper ones begin.
+    """The classes of the gold, and the cut between lower and upper ones.
 
     Attributes:
         rule: `values` if the ratings are classes, `halves` if they are split at their median.
-        median: Where they are split.
+        median: The median, for halves.
         cut: The lowest upper label.
         reason: Why there is no cut.
         n_unlabelled: Units that are rated but in no class.
-        classes: The classes from the lowest label up.
+        classes: The classes in ascending order.
     """
 
     rule: Literal["values", "halves"] = "values"
@@ -247,7 +245,7 @@ class ClassThreshold(Finding, frozen=True):
 
 
 class ClassFinding(Finding, frozen=True):
-    """A source beside the classes of the gold."""
+    """How well a source separates the classes of the gold."""
 
     label: str
     cuts: tuple[ClassCut, ...]
@@ -256,8 +254,8 @@ class ClassFinding(Finding, frozen=True):
 
     def at(self, cut: float | None) -> Estimate:
         """Return the AUC at a cut."""
-        found = (one.auc for one in self.cuts if one.at == cut)
-        return next(found, Estimate.undefined("no such cut"))
+        aucs = {class_cut.at: class_cut.auc for class_cut in self.cuts}
+        return aucs.get(cut, Estimate.undefined("no such cut"))  # type: ignore[arg-type]
 
 
 class CalibrationCurve(Finding, frozen=True):
@@ -290,9 +288,9 @@ class SystemComparison(Finding, frozen=True):
     p: float | None
     p_holm: float | None
 
-    def turned(self) -> "SystemComparison":
-        """Return the same with the second system first."""
-        return replace(self, first=self.second, second=self.first, difference=self.difference.turned())
+    def swapped(self) -> "SystemComparison":
+        """Return the comparison with the second system first."""
+        return replace(self, first=self.second, second=self.first, difference=self.difference.negated())
 
 
 class RaterAgreement(Finding, frozen=True):
@@ -318,7 +316,7 @@ class RaterAgreement(Finding, frozen=True):
 
 
 class NotableUnit(Finding, frozen=True):
-    """A unit to look at, why, and what the gold and every source say of it."""
+    """A unit to look at, why, its rating and its scores."""
 
     dialogue_id: str
     system: str | None
@@ -329,14 +327,14 @@ class NotableUnit(Finding, frozen=True):
 
 
 class FittedLine(Finding, frozen=True):
-    """A line through one source that was fitted to all ratings.
+    """A least-squares line of all ratings over one source.
 
     Attributes:
-        name: The source that its predictions are.
-        source: What it goes through.
-        intercept, slope: With intervals and p by Student's t.
+        name: The name of its predictions as a source.
+        source: The source it is fitted to.
+        intercept, slope: The coefficients, with intervals and p by Student's t.
         r_squared: Share of the variance explained.
-        n: Units it was fitted to.
+        n: Units in the fit.
         reason: Why there is no fit.
         lowest: The lowest value of the source.
         at_lowest: Share of units with that value.
@@ -354,7 +352,7 @@ class FittedLine(Finding, frozen=True):
 
 
 class ColumnCoverage(Finding, frozen=True):
-    """The scores of one source or rater in one dimension at one level: mean, range and numbers."""
+    """The mean, range and counts of one source or rater in one dimension at one level."""
 
     source: str
     dimension: str
@@ -367,7 +365,7 @@ class ColumnCoverage(Finding, frozen=True):
 
 
 class NoteCount(Finding, frozen=True):
-    """The number of times that a source wrote a note instead of a score, and beside one."""
+    """How often a source wrote a note instead of a score, and beside one."""
 
     source: str
     dimension: str
@@ -377,7 +375,7 @@ class NoteCount(Finding, frozen=True):
 
 
 class LanguageCount(Finding, frozen=True):
-    """The dialogues in one language (None: cannot be told), and those left unscored because of it."""
+    """The dialogues in one language (None: unknown), and those left unscored because of it."""
 
     language: str | None
     n: int
@@ -385,15 +383,15 @@ class LanguageCount(Finding, frozen=True):
 
 
 class StudyUnits(Finding, frozen=True):
-    """The aligned units behind the findings: the same place in every list is the same unit.
+    """The aligned units behind the findings: the same index in every list is the same unit.
 
-    Of more than `MOST_UNITS` units (or `MOST_VALUES` values) it holds a sample, evenly spaced in the order of
-    their names, of rated units if there are ratings; the counts are those of all.
+    Of more than `MOST_UNITS` units (or `MOST_VALUES` values) it holds an evenly spaced sample in the order of
+    names, of rated units if there are ratings; the counts are those of all units.
 
     Attributes:
         n: Units of the study.
-        dialogue_ids, systems, turns: What the units are called.
-        gold: Their ratings; nothing if there is no gold.
+        dialogue_ids, systems, turns: The keys of the units.
+        gold: Their ratings; None without a gold.
         columns: Their scores by the label of each source.
         scored: How many of all units each source scored.
     """
@@ -410,7 +408,7 @@ class StudyUnits(Finding, frozen=True):
         """Refuse lists of different lengths."""
         size = len(self.dialogue_ids)
         lists = [self.systems, self.turns, *self.columns.values()]
-        if any(len(one) != size for one in lists) or len(self.gold or ()) not in (0, size):
+        if any(len(values) != size for values in lists) or len(self.gold or ()) not in (0, size):
             raise ValueError(f"expected lists of {size} units")
         if self.scored.keys() != self.columns.keys() or self.n < size:
             raise ValueError("expected a count for each column")
@@ -437,15 +435,15 @@ class StudyUnits(Finding, frozen=True):
 
 
 class Study(Finding, frozen=True, kw_only=True):
-    """Everything a study found; saves to one JSON file. `print(study)` shows the correlations.
+    """The findings of a study; saves to one JSON file. `print(study)` shows the correlations.
 
     Attributes:
-        ceiling: By method, what one rater reaches against the mean of the others.
-        letters: By label, the letters of the compact display: two sources share one exactly if no test
-            (Holm-corrected) tells their correlations apart.
-        lowest: The units of each system that the gold, or else the first source, puts lowest.
-        languages: In how many dialogues what is spoken, if the dialogues were at hand.
-        runs: The run folders it was made of, relative to the folder in which it is kept.
+        ceiling: By method, the correlation of one rater with the mean of the others.
+        letters: By label, the letters of the compact letter display: two sources share a letter exactly if
+            no test (Holm-corrected) finds their correlations different.
+        lowest: The lowest units of each system by the gold, or else by the first source.
+        languages: The languages of the dialogues, if these were given.
+        runs: The run folders of the study, relative to its own folder.
     """
 
     version: Literal["study.v2"] = "study.v2"
@@ -484,34 +482,38 @@ class Study(Finding, frozen=True, kw_only=True):
 
     @property
     def method(self) -> str:
-        """The correlation that it ranks and tests by."""
+        """The correlation that sources are ranked and tested by."""
         return self.settings.method
 
     @property
     def gold_name(self) -> str:
-        """The gold in words."""
+        """The source and dimension of the gold."""
         return "no gold" if self.gold is None else f"{self.gold.source} / {self.gold.dimension}"
 
     @property
     def illustrative(self) -> bool:
-        """Whether ratings in it were made up to show what the tools do; their signature says so."""
-        return any("|illustrative:true" in made for made in self.signatures.values())
+        """Whether it has ratings whose signature says that they are invented examples."""
+        return any("|illustrative:true" in signature for signature in self.signatures.values())
 
     @property
     def foreign(self) -> bool:
-        """Whether it has dialogues in another language than English."""
-        return any(one.language not in ("en", None) for one in self.languages)
+        """Whether it has dialogues in languages other than English."""
+        return any(count.language not in ("en", None) for count in self.languages)
 
     def as_good_as(self, label: str) -> list[str]:
-        """Return the sources that no test tells apart from one, in the order of the ranking."""
-        own = set(self.letters.get(label, ()))
-        return [one for one, letters in self.letters.items() if one != label and own & set(letters)]
+        """Return the sources that do not differ significantly from one, in the order of the ranking."""
+        shared = set(self.letters.get(label, ()))
+        return [
+            source for source, letters in self.letters.items() if source != label and shared & set(letters)
+        ]
 
     def group(self, label: str) -> str | None:
         """Return the letters of a source as one word; None if it has no correlation."""
         letters = self.letters.get(label)
         return (
-            None if letters is None else ("" if all(len(one) == 1 for one in letters) else " ").join(letters)
+            None
+            if letters is None
+            else ("" if all(len(letter) == 1 for letter in letters) else " ").join(letters)
         )
 
     def save(self, path: str | Path) -> None:
@@ -519,12 +521,12 @@ class Study(Finding, frozen=True, kw_only=True):
         files.write_text(path, self.to_json())
 
     def to_json(self) -> str:
-        """Return the study as JSON text, a finding a line, without a NaN in it."""
+        """Return the study as JSON text with a line for each finding."""
         parts = (f' "{name}": {_lines(value)}' for name, value in self.to_dict().items())
         return "{\n" + ",\n".join(parts) + "\n}\n"
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the study as plain dictionaries and lists; the number of workers changes nothing in it."""
+        """Return the study as plain dictionaries and lists, without the number of workers."""
         body = super().to_dict()
         del body["settings"]["workers"]
         return body
@@ -534,21 +536,20 @@ class Study(Finding, frozen=True, kw_only=True):
         """Read a study back.
 
         Raises:
-            DataError: If it was written by another version, or is not as a study is written.
+            DataError: If the file is not a study, or was written by another version.
         """
         with files.open_binary(path) as file:
             body = file.read()
         try:
             version = msgspec.json.decode(body, type=_SavedVersion).version
             if version != VERSION:
-                message = f"made by another version: it is {version!r}, this is {VERSION!r}"
+                message = f"written by another version: found {version!r}, expected {VERSION!r}"
                 raise DataError(message, file=path, field="version", fix=AGAIN)
-            found = msgspec.json.decode(body, type=cls)
+            return msgspec.json.decode(body, type=cls)
         except (ValueError, RecursionError, UsageError) as error:
-            message, _, place = str(error).partition(" - at `$")
-            field = place.rstrip("`").lstrip(".") or ("settings" if isinstance(error, UsageError) else None)
+            message, _, index = str(error).partition(" - at `$")
+            field = index.rstrip("`").lstrip(".") or ("settings" if isinstance(error, UsageError) else None)
             raise DataError(f"not a study: {message}", file=path, field=field, fix=AGAIN) from None
-        return found
 
     def _table(self) -> tuple[str, list[str], list[list[str]]]:
         """Return the correlations as text, or, without a gold, the means of systems."""
@@ -575,8 +576,8 @@ class Study(Finding, frozen=True, kw_only=True):
         if self.gold is None:
             rows = [(f"{row.system}: {row.source}/{row.dimension}", row.mean) for row in self.systems]
             return display.plot(rows, "mean")
-        found = [(row.label, row.of(self.method)) for row in self.correlations]
-        return display.plot(found, f"{self.method} with {self.gold_name}")
+        rows = [(row.label, row.of(self.method)) for row in self.correlations]
+        return display.plot(rows, f"{self.method} with {self.gold_name}")
 
 
 def _short(estimate: Estimate) -> str:
@@ -588,11 +589,7 @@ class _SavedVersion(msgspec.Struct):
 
 
 def _lines(value: Any) -> str:
-    """Write a value as JSON: a list of records with a line for each."""
+    """Return a value as JSON: a list of records with a line for each."""
     if isinstance(value, list | tuple) and value and isinstance(value[0], dict):
-        return (
-            "[\n"
-            + ",\n".join(f"  {json.dumps(one, ensure_ascii=False, allow_nan=False)}" for one in value)
-            + "\n ]"
-        )
+        return "[\n" + ",\n".join(f"  {_lines(record)}" for record in value) + "\n ]"
     return json.dumps(value, ensure_ascii=False, allow_nan=False)

@@ -1,11 +1,12 @@
-"""One pass over the dialogues of a study: those worth reading, with scores of turns, and triage of bad turns.
+"""One pass over the dialogues of a study: dialogues to read, with turn scores, and triage of bad turns.
 
-The dialogues may come as a stream of any length: it is read once, and only what is shown is kept.
+The dialogues may be a stream of any length: it is read once, and only what is shown is stored.
 """
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import zip_longest
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -25,7 +26,7 @@ MOST_CHARACTERS = 4_000
 
 @dataclass(slots=True)
 class ChosenDialogue:
-    """A dialogue to show, why, which turns of it are meant, and what the gold and the sources say."""
+    """A dialogue to show, why, the turns in question, and its rating and scores."""
 
     dialogue_id: str
     system: str | None
@@ -40,7 +41,7 @@ class Inspection:
 
     Attributes:
         scale: The score that colours turns.
-        dialogues: The dialogues worth reading.
+        dialogues: The dialogues to read.
         triage: The worst turns and recurring failures; None if no automatic score of turns has a direction.
     """
 
@@ -55,31 +56,30 @@ def inspect(
     """Read the dialogues of a study once.
 
     Args:
-        study: What was found; it names the units to look at.
-        scores: The table it was made from, for the scores of single turns.
-        dialogues: What was said.
-        find_faults: Finds the faults of replies where the scores have none.
+        study: The study, which names the units to look at.
+        scores: Its table, for the scores of single turns.
+        dialogues: Its dialogues.
+        find_faults: Finds the faults of replies if the scores have none.
 
     Raises:
-        DataError: If a score does not say which of several systems it is about.
+        DataError: If a score does not name one of several systems.
     """
     scores = with_systems(scores)
     reader = TriageReader(scores, find_faults=find_faults)
     scale = colouring_scale(study, scores)
-    found = _collect(choose(study), reader.reading(dialogues), scores, scale)
-    return Inspection(scale, found, reader.findings())
+    excerpts = _collect(choose(study), reader.read(dialogues), scores, scale)
+    return Inspection(scale, excerpts, reader.findings())
 
 
 def choose(study: Study) -> list[ChosenDialogue]:
-    """Choose what to show: the units the study names, then the lowest of each system."""
+    """Return the dialogues to show: of the units that the study names, then the lowest of each system."""
     chosen: dict[tuple[str, str | None], ChosenDialogue] = {}
-    for unit in _by_turns(study) if study.level != "system" else ():
+    for unit in _interleave(study) if study.level != "system" else ():
         key = (unit.dialogue_id, unit.system)
         if key not in chosen and len(chosen) == MOST_DIALOGUES:
             continue
         choice = chosen.setdefault(key, _choice(study, unit))
-        place = "" if unit.turn is None else f", turn {unit.turn}"
-        choice.reasons.append(f"{unit.why}{place}")
+        choice.reasons.append(unit.why if unit.turn is None else f"{unit.why}, turn {unit.turn}")
         if unit.turn is not None:
             choice.turns.add(unit.turn)
     for unit in study.lowest:
@@ -93,43 +93,42 @@ def choose(study: Study) -> list[ChosenDialogue]:
 
 def _choice(study: Study, unit: NotableUnit) -> ChosenDialogue:
     named = {study.gold_name: unit.gold, **unit.values}
-    known = {label: value for label, value in named.items() if value is not None}
-    return ChosenDialogue(unit.dialogue_id, unit.system, values=known)
+    values = {label: value for label, value in named.items() if value is not None}
+    return ChosenDialogue(unit.dialogue_id, unit.system, values=values)
 
 
-def _by_turns(study: Study) -> Iterator[NotableUnit]:
-    """Take the lowest rated and the wrongly scored in turn, so that both kinds are among the first."""
+def _interleave(study: Study) -> Iterator[NotableUnit]:
+    """Alternate between the lowest rated and the wrongly scored, so that both kinds are among the first."""
     lowest = [unit for unit in study.worst if unit.why == "lowest rated"]
     wrong = [unit for unit in study.worst if unit.why != "lowest rated"]
-    for place in range(max(len(lowest), len(wrong))):
-        yield from (units[place] for units in (lowest, wrong) if place < len(units))
+    return (unit for pair in zip_longest(lowest, wrong) for unit in pair if unit is not None)
 
 
 def _collect(
     choices: list[ChosenDialogue], dialogues: Iterable[Dialogue], scores: Scores, scale: TurnScale | None
 ) -> tuple[Excerpt, ...]:
-    """Read the stream once and keep the chosen dialogues, with their turn scores, in the chosen order."""
-    wanted: dict[str, list[int]] = defaultdict(list)
-    for place, choice in enumerate(choices):
-        wanted[choice.dialogue_id].append(place)
-    found: dict[int, Dialogue] = {}
+    """Read the stream once and return excerpts of the chosen dialogues, in the chosen order."""
+    indices: dict[str, list[int]] = defaultdict(list)
+    for index, choice in enumerate(choices):
+        indices[choice.dialogue_id].append(index)
+    dialogue_at: dict[int, Dialogue] = {}
     for dialogue in dialogues:
-        for place in wanted.get(dialogue.id, ()):
-            if choices[place].system in (None, dialogue.system) or dialogue.system is None:
-                found.setdefault(place, dialogue)
-    names = pa.array(sorted(wanted), pa.string())
+        for index in indices.get(dialogue.id, ()):
+            if choices[index].system in (None, dialogue.system) or dialogue.system is None:
+                dialogue_at.setdefault(index, dialogue)
+    names = pa.array(sorted(indices), pa.string())
     part = Scores(scores.table.filter(pc.is_in(scores.table["dialogue_id"], names)), scores.signatures)
     values = turn_values(part, scale)
-    return tuple(_to_read(choices[place], found[place], values) for place in sorted(found))
+    return tuple(_excerpt(choices[index], dialogue_at[index], values) for index in sorted(dialogue_at))
 
 
-def _to_read(choice: ChosenDialogue, dialogue: Dialogue, values: TurnValues) -> Excerpt:
-    known = [values.get((dialogue.id, system)) for system in (choice.system, dialogue.system, None)]
-    own = next((found for found in known if found), {})
+def _excerpt(choice: ChosenDialogue, dialogue: Dialogue, values: TurnValues) -> Excerpt:
+    candidates = [values.get((dialogue.id, system)) for system in (choice.system, dialogue.system, None)]
+    scores = next((candidate for candidate in candidates if candidate), {})
     first = _first_shown(choice, len(dialogue.turns))
     turns = tuple(
         ShownTurn.of(
-            dialogue, number, MOST_CHARACTERS, "reply" if number in choice.turns else "", own.get(number)
+            dialogue, number, MOST_CHARACTERS, "reply" if number in choice.turns else "", scores.get(number)
         )
         for number in range(first, min(first + MOST_TURNS, len(dialogue.turns)))
     )
@@ -140,7 +139,7 @@ def _to_read(choice: ChosenDialogue, dialogue: Dialogue, values: TurnValues) -> 
 
 
 def _first_shown(choice: ChosenDialogue, turns: int) -> int:
-    """Start at the beginning, unless the turn in question would not be shown."""
+    """Return 0, or a later turn if the one in question would not be shown otherwise."""
     if turns <= MOST_TURNS or not choice.turns or min(choice.turns) < MOST_TURNS:
         return 0
     return min(min(choice.turns) - MOST_TURNS // 2, turns - MOST_TURNS)

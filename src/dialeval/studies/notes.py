@@ -1,8 +1,8 @@
-"""Beside the findings: notes in plain sentences, what was scored, and what kind of evaluation it is.
+"""The notes of a study: warnings in plain sentences, coverage, languages and the evaluation schema.
 
-Most of the kind shows in the rows: a first-party rating (`human:user`) is a participant's, who can only have
-talked to the system itself; a reply to a fixed context bears the name of that context. How the contexts came
-about is also said by the signatures of ratings that were collected here.
+The schema is mostly read from the rows: a first-party rating (`human:user`) comes from a participant, and a
+reply to a fixed context has the name of that context. Ratings collected with `dialeval` also record in their
+signature how the contexts came about.
 """
 
 from collections import Counter
@@ -29,20 +29,20 @@ from dialeval.studies.findings import (
 from dialeval.studies.systems import MOST_PAIRED, most_permutations
 from dialeval.studies.units import Column, Floats, Units
 
-_MOST_COLUMNS = 1_000  # of which the coverage is told
+_MOST_COLUMNS = 1_000  # of the coverage table
 _MOST_NOTES = 200
-_UNKNOWN_LANGUAGE = r"^language \w+: "  # the note of a metric whose models do not know it
+_UNKNOWN_LANGUAGE = r"^language \w+: "  # the note of a metric whose models do not support it
 
 
-def silent_sources(scores: Scores, units: Units, settings: StudySettings) -> list[str]:
-    """Name sources that have nothing to say at the level of the study."""
+def missing_sources(scores: Scores, units: Units, settings: StudySettings) -> list[str]:
+    """Return a note on sources without scores at the level of the study."""
     present = {column.source for column in units.columns}
     absent = [name for name in scores.sources if name not in present and not is_human(name)]
     return [f"no score at {settings.level} level from: {', '.join(absent)}"] if absent else []
 
 
-def hopeless_tests(pairs: int, kind: str, permutations: int, settings: StudySettings) -> list[str]:
-    """Return a note when there are so many pairs that Holm's correction leaves nothing to find."""
+def powerless_tests(pairs: int, kind: str, permutations: int, settings: StudySettings) -> list[str]:
+    """Return a note if there are so many pairs that no p-value can survive Holm's correction."""
     if pairs <= (1 - settings.confidence) * (permutations + 1):
         return []
     more = "more resamples or " if permutations == settings.permutations else ""
@@ -55,71 +55,77 @@ def hopeless_tests(pairs: int, kind: str, permutations: int, settings: StudySett
 def few_comparisons(
     means: Sequence[SystemMean], comparisons: Sequence[SystemComparison], settings: StudySettings
 ) -> list[str]:
-    """Return a note when there are so many systems that each was compared with the best one only."""
-    count = len({one.system for one in means})
+    """Return a note if there are so many systems that each was compared with the best one only."""
+    count = len({mean.system for mean in means})
     if count <= MOST_PAIRED or not comparisons:
         return []
     return [
         f"{count} systems: each is compared with the best, {comparisons[0].first}, and not with the others "
         f"(all pairs up to {MOST_PAIRED} systems)",
-        *hopeless_tests(len(comparisons), "systems", most_permutations(settings), settings),
+        *powerless_tests(len(comparisons), "systems", most_permutations(settings), settings),
     ]
 
 
-def apart(units: Units, columns: list[Column], target: Floats) -> list[str]:
-    """Return notes when ratings and scores do not speak of the same units: mostly ids that differ."""
+def unmatched_ids(units: Units, columns: list[Column], target: Floats) -> list[str]:
+    """Return notes on sources that score none of the rated units, mostly because ids differ."""
     rated = ~np.isnan(target)
     if not rated.any():
         return []
     labels, scored = units.labels(columns), {c: ~np.isnan(units.columns[c]) for c in columns}
     empty = [c for c in columns if not scored[c].any()]
     lonely = [c for c in columns if c not in empty and not (rated & scored[c]).any()]
-    notes = [f"not a single score from: {', '.join(labels[c] for c in empty)}"] if empty else []
+    notes = [f"no scores from: {', '.join(labels[c] for c in empty)}"] if empty else []
     if lonely:
-        known, other = (units.keys[int(np.flatnonzero(some)[0])] for some in (rated, scored[lonely[0]]))
+        rated_key, scored_key = (
+            units.keys[int(np.flatnonzero(mask)[0])] for mask in (rated, scored[lonely[0]])
+        )
         names = ", ".join(labels[c] for c in lonely)
         notes.append(
-            f"nothing is both rated and scored by {names}: do the ids match? "
-            f"Rated is {known.dialogue_id!r}, scored is {other.dialogue_id!r}"
+            f"no unit is both rated and scored by {names}: do the ids match? "
+            f"{rated_key.dialogue_id!r} is rated, {scored_key.dialogue_id!r} is scored"
         )
     return notes
 
 
-def empty_ratings(scores: Scores, gold_columns: list[Column]) -> list[str]:
-    """Return how many ratings have no value, and what stands there instead: it may be a typing error."""
+def missing_ratings(scores: Scores, gold_columns: list[Column]) -> list[str]:
+    """Return a note on ratings without a value, which may be typing errors."""
     raters = {column.source for column in gold_columns}
-    said = said_instead(scores.where(source=raters.__contains__, dimension=gold_columns[0].dimension))
-    return [f"ratings without a value: {said}"] if said else []
+    summary = summarise_unscored(
+        scores.where(source=raters.__contains__, dimension=gold_columns[0].dimension)
+    )
+    return [f"ratings without a value: {summary}"] if summary else []
 
 
-def empty_scores(scores: Scores, columns: Sequence[Column]) -> list[str]:
-    """Return the same for each foreign source: no metric of ours says there why it gave no score."""
-    made, sources = scores.signatures, dict.fromkeys(column.source for column in columns)
-    foreign = [one for one in sources if one in made and made[one].name == FOREIGN]
-    told = {one: said_instead(scores.where(source=one)) for one in foreign}
-    return [f"scores without a value from {one}: {said}" for one, said in told.items() if said]
+def missing_scores(scores: Scores, columns: Sequence[Column]) -> list[str]:
+    """Return a note for each foreign source with rows that have no value."""
+    signatures, sources = scores.signatures, dict.fromkeys(column.source for column in columns)
+    foreign = [source for source in sources if source in signatures and signatures[source].name == FOREIGN]
+    summaries = {source: summarise_unscored(scores.where(source=source)) for source in foreign}
+    return [
+        f"scores without a value from {source}: {summary}" for source, summary in summaries.items() if summary
+    ]
 
 
-def said_instead(rows: Scores) -> str:
-    """Return how many rows have no value, and the commonest notes."""
-    silent = rows.table.filter(pc.is_null(rows.table["value"]))
-    said = Counter(silent["note"].to_pylist())
-    shown = ", ".join(f"{note} ({count})" for note, count in said.most_common(3))
-    return f"{said.total()}, with the note {shown}" if said else ""
+def summarise_unscored(rows: Scores) -> str:
+    """Return the number of rows without a value and their most common notes, or an empty string."""
+    unscored = rows.table.filter(pc.is_null(rows.table["value"]))
+    counts = Counter(unscored["note"].to_pylist())
+    shown = ", ".join(f"{note} ({count})" for note, count in counts.most_common(3))
+    return f"{counts.total()}, with the note {shown}" if counts else ""
 
 
-def flat_lines(lines: Sequence[FittedLine]) -> list[str]:
-    """Return where a fitted line says the same of most units: there only its intercept speaks."""
+def constant_lines(lines: Sequence[FittedLine]) -> list[str]:
+    """Return notes on lines that predict the same value for most units."""
     return [
         f"{row.name}: {row.at_lowest:.0%} of the units have the lowest value of {row.source} "
-        f"({row.lowest:g}); of all of them it says the same, whatever they are"
+        f"({row.lowest:g}), so the prediction for all of these is the same"
         for row in lines
         if row.at_lowest is not None and row.at_lowest > 0.5
     ]
 
 
 def coverage(scores: Scores) -> tuple[ColumnCoverage, ...]:
-    """Return what every source and rater scored, by dimension and level."""
+    """Return mean, range and counts of every source and rater, by dimension and level."""
     table = scores.table
     table = table.append_column("level", pc.if_else(pc.is_null(table["turn"]), "dialogue", "turn"))
     groups = table.group_by(["source", "dimension", "level"], use_threads=False).aggregate(
@@ -141,13 +147,13 @@ def coverage(scores: Scores) -> tuple[ColumnCoverage, ...]:
 
 
 def note_counts(scores: Scores) -> tuple[NoteCount, ...]:
-    """Count the notes: why rows are unscored, and warnings on those that are not; the commonest first."""
+    """Return the counts of notes on unscored and on scored rows, the most common first."""
     table = scores.table.filter(pc.is_valid(scores.table["note"]))
     table = table.append_column("unscored", pc.cast(pc.is_null(table["value"]), pa.int64()))
     groups = table.group_by(["source", "dimension", "note"], use_threads=False).aggregate(
         [("unscored", "sum"), ([], "count_all")]
     )
-    found = sorted(groups.to_pylist(), key=lambda row: -row["count_all"])
+    rows = sorted(groups.to_pylist(), key=lambda row: -row["count_all"])
     return tuple(
         NoteCount(
             row["source"],
@@ -156,12 +162,12 @@ def note_counts(scores: Scores) -> tuple[NoteCount, ...]:
             row["unscored_sum"],
             row["count_all"] - row["unscored_sum"],
         )
-        for row in found[:_MOST_NOTES]
+        for row in rows[:_MOST_NOTES]
     )
 
 
 def language_counts(dialogues: Iterable[Dialogue], scores: Scores) -> tuple[LanguageCount, ...]:
-    """Count the languages of dialogues, the most frequent first, and those a metric left unscored for it.
+    """Return the number of dialogues in each language, the most frequent first, and of those left unscored.
 
     >>> from dialeval.dialogues import dialogue
     >>> said = [dialogue([("user", "Wo ist mein Paket? Es sollte gestern schon kommen.")], "d1")]
@@ -171,41 +177,38 @@ def language_counts(dialogues: Iterable[Dialogue], scores: Scores) -> tuple[Lang
     table = scores.table.filter(pc.is_null(scores.table["value"]))
     names = table["dialogue_id"].filter(pc.match_substring_regex(table["note"], _UNKNOWN_LANGUAGE))
     passed_over = set(names.unique().to_pylist())
-    found, unscored = Counter[str | None](), Counter[str | None]()
+    counts, unscored = Counter[str | None](), Counter[str | None]()
     for dialogue in dialogues:
         language = dialogue_language(dialogue)
-        found[language] += 1
+        counts[language] += 1
         unscored[language] += dialogue.id in passed_over
-    return tuple(LanguageCount(language, n, unscored[language]) for language, n in found.most_common())
+    return tuple(LanguageCount(language, n, unscored[language]) for language, n in counts.most_common())
 
 
 def schema_of(
     scores: Scores, gold: Sequence[Column], columns: Sequence[Column], settings: StudySettings
 ) -> EvaluationSchema:
-    """Read the taxonomy off a study's columns; `settings.context` goes before what the scores show."""
+    """Return the evaluation schema that a study's columns imply; `settings.context` overrides its context."""
     people = [source for source in scores.sources if is_human(source)]
-    took_part, looked_on = PARTICIPANT in people, any(source != PARTICIPANT for source in people)
-    measured = [gold[0].dimension] if gold else list(dict.fromkeys(one.dimension for one in columns))
+    roles = [
+        *(["participant"] if PARTICIPANT in people else []),
+        *(["bystander"] if any(source != PARTICIPANT for source in people) else []),
+    ]
+    measured = [gold[0].dimension] if gold else list(dict.fromkeys(column.dimension for column in columns))
     return EvaluationSchema(
         metric=", ".join(measured) or "nothing",
         evaluator="human and automatic" if people and columns else "human" if people else "automatic",
         context=settings.context or _setting(scores, people),
-        participation="participant and bystander"
-        if took_part and looked_on
-        else "participant"
-        if took_part
-        else "bystander"
-        if looked_on
-        else "none",
+        participation=" and ".join(roles) or "none",  # type: ignore[arg-type]
         level=settings.level or "dialogue",
     )
 
 
 def _setting(scores: Scores, people: Sequence[str]) -> Setting:
-    """Return how contexts came about: as the ratings' signatures have it, else as names and raters show."""
-    said = setting_in(scores.signatures[source] for source in people if source in scores.signatures)
-    if said != "not said":
-        return said
+    """Return how contexts came about: by the signatures of ratings, or else by dialogue ids and raters."""
+    setting = setting_in(scores.signatures[source] for source in people if source in scores.signatures)
+    if setting != "not said":
+        return setting
     names = scores.table["dialogue_id"].unique().to_pylist()
     if names and all(conversation_of(name) != name for name in names):
         return "static"

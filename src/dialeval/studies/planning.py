@@ -1,6 +1,6 @@
-"""Before labelling: how many labels settle it, which dialogues to label, does the gate cry wolf?
+"""Plans for labelling: how many labels show a difference, which dialogues to label, false alarms of `check`.
 
-What a label tells (`statistics.power.Precision`) is read from a pilot, the labels there are, or assumed.
+The precision of a label (`statistics.power.Precision`) is estimated from a pilot study, or assumed.
 """
 
 import dataclasses
@@ -35,13 +35,13 @@ SPLITS = 200
 
 
 class LabelsNeeded(Finding, frozen=True):
-    """The labels of each system that a plan needs, with one judge or without.
+    """The number of labels per system that a plan needs, with one judge or without.
 
     Attributes:
         label: The judge; None for labels alone.
-        correlation: Of the judge with the labels, inside systems.
-        labels: So many show the difference with the power asked for; None if no number does.
-        enough: Whether there are so many dialogues.
+        correlation: The correlation of the judge with the labels, within systems.
+        labels: The number that shows the difference with the required power; None if no number does.
+        enough: Whether there are that many dialogues.
         reach: By number of labels, half the width of the interval of one system's mean.
     """
 
@@ -53,17 +53,17 @@ class LabelsNeeded(Finding, frozen=True):
 
 
 class Plan(Finding, frozen=True, kw_only=True):
-    """What to expect of labels that are not there yet.
+    """The sample sizes for a planned human evaluation.
 
     Attributes:
-        difference, power, alpha: What shall be seen, how surely, at which level.
-        sd: Standard deviation of a label inside systems.
+        difference, power, alpha: The difference to detect, the power, and the significance level.
+        sd: Standard deviation of a label within systems.
         design: Design effect of dialogues with several units.
         pairing: Correlation of two systems' labels on the same items; 0 where items differ.
-        scored: Units of a system, at least.
-        pilot: Labels that this was read from; 0 if it was assumed.
-        needs: Labels alone, then with each judge.
-        sentences: The same in words.
+        scored: The smallest number of units of a system.
+        pilot: Number of labels in the pilot; 0 if the precision was assumed.
+        needs: With labels alone, then with each judge.
+        sentences: The plan in words.
     """
 
     version: Literal["plan.v1"] = "plan.v1"
@@ -89,22 +89,23 @@ def plan(
     pilot: int = 0,
     unit: str = "dialogue",
 ) -> Plan:
-    """Say how many labels show a difference between two systems, with each judge and without.
+    """Return how many labels show a difference between two systems, with each judge and without.
 
-    >>> found = plan({None: Precision(1.0, scored=500), "judge": Precision(1.0, 0.7, 500)}, 0.3)
-    >>> [(need.label, need.labels) for need in found.needs]
+    >>> result = plan({None: Precision(1.0, scored=500), "judge": Precision(1.0, 0.7, 500)}, 0.3)
+    >>> [(need.label, need.labels) for need in result.needs]
     [(None, 176), ('judge', 109)]
     """
     z = NormalDist().inv_cdf(1 - alpha / 2)
     needs = []
-    for label, one in precisions.items():
-        needed = one.labels_for(difference, power, alpha)
-        sizes = [n for n in SIZES if one.scored is None or n <= one.scored] or [one.scored or SIZES[0]]
-        reach = {n: float(z * one.error(n)) for n in sizes}
-        enough = needed is not None and (one.scored is None or needed <= one.scored)
-        needs.append(LabelsNeeded(label, one.correlation, needed, enough, reach))
+    for label, precision in precisions.items():
+        needed = precision.labels_for(difference, power, alpha)
+        scored = precision.scored
+        sizes = [n for n in SIZES if scored is None or n <= scored] or [scored or SIZES[0]]
+        reach = {n: float(z * precision.error(n)) for n in sizes}
+        enough = needed is not None and (scored is None or needed <= scored)
+        needs.append(LabelsNeeded(label, precision.correlation, needed, enough, reach))
     first = next(iter(precisions.values()))
-    made = Plan(
+    result = Plan(
         difference=difference,
         power=power,
         alpha=alpha,
@@ -115,30 +116,31 @@ def plan(
         pilot=pilot,
         needs=tuple(needs),
     )
-    return msgspec.structs.replace(made, sentences=tuple(_sentences(made, unit)))
+    return msgspec.structs.replace(result, sentences=tuple(_sentences(result, unit)))
 
 
-def _sentences(made: Plan, unit: str) -> list[str]:
-    alone, *judges = made.needs
-    aim = f"To see a difference of {made.difference:g} with {made.power:.0%} power"
+def _sentences(plan: Plan, unit: str) -> list[str]:
+    alone, *judges = plan.needs
+    aim = f"To see a difference of {plan.difference:g} with {plan.power:.0%} power"
     if alone.labels is None:
         return [f"{aim}, no number of labels is enough"]
-    said = [f"{aim} you need {alone.labels:,} labelled {unit}s a system."]
-    said += [
-        f"With {one.label} (r = {one.correlation:.2f}) you need {one.labels:,}, without it {alone.labels:,}."
-        for one in judges
-        if one.labels is not None
+    sentences = [f"{aim} you need {alone.labels:,} labelled {unit}s per system."]
+    sentences += [
+        f"With {judge.label} (r = {judge.correlation:.2f}) you need {judge.labels:,}, "
+        f"without it {alone.labels:,}."
+        for judge in judges
+        if judge.labels is not None
     ]
-    if made.scored is not None and not any(one.enough for one in made.needs):
-        error = Precision(made.sd, design=made.design).error(made.scored) * np.sqrt(2)
-        least = error * (NormalDist().inv_cdf(1 - made.alpha / 2) + NormalDist().inv_cdf(made.power))
-        said.append(
-            f"There are only {made.scored:,} {unit}s a system: all of them labelled show a difference of "
+    if plan.scored is not None and not any(need.enough for need in plan.needs):
+        error = Precision(plan.sd, design=plan.design).error(plan.scored) * np.sqrt(2)
+        least = error * (NormalDist().inv_cdf(1 - plan.alpha / 2) + NormalDist().inv_cdf(plan.power))
+        sentences.append(
+            f"There are only {plan.scored:,} {unit}s per system: labelling all of them shows a difference of "
             f"{least:.2g} or more."
         )
-    if 0 < made.pilot < 50:
-        said.append(f"This was read from {made.pilot} labels: take it for a rough guess.")
-    return said
+    if 0 < plan.pilot < 50:
+        sentences.append(f"This is a rough estimate from a pilot of {plan.pilot} labels.")
+    return sentences
 
 
 def precisions_of(
@@ -149,41 +151,42 @@ def precisions_of(
     dimension: str | None = None,
     sources: Sequence[str] = (),
 ) -> tuple[dict[str | None, Precision], int]:
-    """Read from a pilot what a label tells, alone and with each judge; also return how many labels it has."""
+    """Return the precision of a label in a pilot, alone and with each judge, and the number of its labels."""
     if not any(is_human(name) if gold == "human" else name == gold for name in scores.sources):
         raise DataError(
-            "no pilot labels", fix="give some ratings, or say --sd, --correlation and --dialogues"
+            "no pilot labels", fix="give some ratings, or set --sd, --correlation and --dialogues"
         )
-    given = read_labels(scores, gold, level, dimension)
-    units, labels, n = given.units, given.mean, int(given.known.sum())
-    if np.unique(units.clusters[given.known]).size < FEWEST:
-        raise DataError(f"{n} pilot labels say nothing of their spread", fix=f"label {FEWEST} or more")
+    pilot = read_labels(scores, gold, level, dimension)
+    units, labels, n = pilot.units, pilot.mean, int(pilot.labelled.sum())
+    if np.unique(units.clusters[pilot.labelled]).size < FEWEST:
+        raise DataError(f"{n} pilot labels are too few for an estimate", fix=f"label {FEWEST} or more")
     parts = list(units.by_system().values()) or [np.arange(len(units))]
-    inside = _inside(labels, parts)
+    inside = _centre(labels, parts)
     sd = float(np.nanstd(inside) * np.sqrt(n / max(n - len(parts), 1)))
-    judges = units.labels(judged_columns(scores, given, sources))
+    judges = units.labels(judged_columns(scores, pilot, sources))
     scored = min(part.size for part in parts)
-    alone = Precision(sd, 0.0, scored, _design(inside, units, parts), _pairing(inside, units, parts))
-    found: dict[str | None, Precision] = {None: alone}
+    design, pairing = _design_effect(inside, units, parts), _pairing_correlation(inside, units, parts)
+    alone = Precision(sd, 0.0, scored, design, pairing)
+    precisions: dict[str | None, Precision] = {None: alone}
     for column, label in judges.items():
-        r = statistics.pearson(inside, _inside(units.columns[column], parts)).value
+        r = statistics.pearson(inside, _centre(units.columns[column], parts)).value
         if r is not None:
-            found[label] = dataclasses.replace(alone, correlation=abs(r))
-    return found, n
+            precisions[label] = dataclasses.replace(alone, correlation=abs(r))
+    return precisions, n
 
 
-def _inside(values: Floats, parts: Sequence[Any]) -> Floats:
-    """Take the mean of each system out."""
-    made = np.full(values.size, np.nan)
+def _centre(values: Floats, parts: Sequence[Any]) -> Floats:
+    """Subtract the mean of each system."""
+    centred = np.full(values.size, np.nan)
     for part in parts:
-        known = part[~np.isnan(values[part])]
-        if known.size:
-            made[known] = values[known] - values[known].mean()
-    return made
+        scored = part[~np.isnan(values[part])]
+        if scored.size:
+            centred[scored] = values[scored] - values[scored].mean()
+    return centred
 
 
-def _design(values: Floats, units: Units, parts: Sequence[Any]) -> float:
-    """Return by how much clusters widen the mean of one system, over systems."""
+def _design_effect(values: Floats, units: Units, parts: Sequence[Any]) -> float:
+    """Return the design effect: the mean ratio of clustered to unclustered variance of a system's mean."""
     ratios = []
     for part in parts:
         if (~np.isnan(values[part])).sum() > 1:
@@ -192,53 +195,50 @@ def _design(values: Floats, units: Units, parts: Sequence[Any]) -> float:
     return max(1.0, float(np.mean(ratios)))
 
 
-def _pairing(values: Floats, units: Units, parts: Sequence[Any]) -> float:
-    """Return the correlation of two systems' labels on the items that both answered; 0 if these are few."""
+def _pairing_correlation(values: Floats, units: Units, parts: Sequence[Any]) -> float:
+    """Return the mean correlation of two systems' labels on shared items; 0 if these are few."""
     count = int(units.clusters.max()) + 1
-    known = [part[~np.isnan(values[part])] for part in parts]
-    sums = [np.bincount(units.clusters[part], values[part], count) for part in known]
-    sizes = [np.bincount(units.clusters[part], minlength=count) for part in known]
-    found = []
-    for a, b in combinations(range(len(parts)), 2):
-        both = (sizes[a] > 0) & (sizes[b] > 0)
-        if both.sum() >= FEWEST:
-            found.append(
-                statistics.pearson(*((sums[one] / np.maximum(sizes[one], 1))[both] for one in (a, b))).value
-            )
-    return float(np.clip(np.mean([one or 0.0 for one in found]), 0.0, 0.95)) if found else 0.0
+    scored = [part[~np.isnan(values[part])] for part in parts]
+    means = []
+    for part in scored:
+        sums, sizes = (np.bincount(units.clusters[part], w, count) for w in (values[part], None))
+        means.append(np.where(sizes > 0, sums / np.maximum(sizes, 1), np.nan))
+    pairs = [pair for pair in combinations(means, 2) if (~np.isnan(sum(pair))).sum() >= FEWEST]
+    correlations = [statistics.pearson(*pair).value or 0.0 for pair in pairs]
+    return float(np.clip(np.mean(correlations), 0.0, 0.95)) if pairs else 0.0
 
 
 def false_alarms(scores: Scores, *, alpha: float = 0.05, splits: int = SPLITS, seed: int = 0) -> Estimate:
-    """How often does `check` find a drop where there is none: random halves of the same dialogues.
+    """Return how often `check` finds a drop between random halves of the same dialogues.
 
     Returns:
         The share of splits with an alarm, with its interval; `n` counts splits.
     """
     rows = scores.where(source=lambda name: not is_human(name))
     names = np.array(rows.table["dialogue_id"].to_pylist())
-    known = np.unique(names)
-    if known.size < 2 * FEWEST:
-        raise UsageError(f"{known.size} dialogues are too few to split: {2 * FEWEST} are needed")
+    dialogue_ids = np.unique(names)
+    if dialogue_ids.size < 2 * FEWEST:
+        raise UsageError(f"{dialogue_ids.size} dialogues are too few to split: {2 * FEWEST} are needed")
     rng, alarms = np.random.default_rng(seed), 0
     for _ in range(splits):
-        first = np.isin(names, rng.permutation(known)[: known.size // 2])
-        new, old = (Scores(rows.table.filter(own), rows.signatures) for own in (first, ~first))
-        found = check(new, old, alpha=alpha, resamples=999, seed=int(rng.integers(2**31)))
-        alarms += not found.passed
+        first = np.isin(names, rng.permutation(dialogue_ids)[: dialogue_ids.size // 2])
+        new, old = (Scores(rows.table.filter(half), rows.signatures) for half in (first, ~first))
+        result = check(new, old, alpha=alpha, resamples=999, seed=int(rng.integers(2**31)))
+        alarms += not result.passed
     return statistics.share(alarms, splits)
 
 
 def choose(scores: Scores, n: int, source: str | None = None, *, seed: int = 0) -> list[Key]:
-    """Choose dialogues to label next: as many of each system, spread evenly over its scores.
+    """Return dialogues to label next: equally many of each system, spread evenly over its scores.
 
-    Every dialogue of a system without a label is as likely as any other, so that all estimates stay unbiased;
-    evenly spaced in the order of the scores, so that both ends are seen and a calibration reaches everywhere.
+    The sampling is systematic: every unlabelled dialogue of a system is equally likely, so that estimates
+    stay unbiased, and the whole range of scores is covered, which calibration needs.
 
     Args:
         scores: Scores, and ratings of what is labelled already.
         n: How many, over all systems.
-        source: Whose scores; by default the first source's.
-        seed: Of the starting points.
+        source: The source of the scores; by default the first.
+        seed: Seed of the starting points.
     """
     units = align(with_systems(scores), "dialogue")
     judges = {c: label for c, label in units.labels().items() if not is_human(c.source)}
@@ -255,7 +255,7 @@ def choose(scores: Scores, n: int, source: str | None = None, *, seed: int = 0) 
     left = min(n, sum(part.size for part in free))
     for number, part in enumerate(sorted(free, key=len)):
         size = min(part.size, -(-left // (len(free) - number)))
-        places = ((np.arange(size) + rng.random()) * part.size / max(size, 1)).astype(int)
-        chosen += [units.keys[place] for place in part[places].tolist()]
+        indices = ((np.arange(size) + rng.random()) * part.size / max(size, 1)).astype(int)
+        chosen += [units.keys[index] for index in part[indices].tolist()]
         left -= size
     return chosen

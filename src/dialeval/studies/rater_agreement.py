@@ -1,6 +1,7 @@
 """Agreement between raters, and the ceiling that it sets for any metric."""
 
 from collections import Counter
+from itertools import combinations
 from typing import Any, Literal
 
 import numpy as np
@@ -18,7 +19,7 @@ _MOST_VALUES = 200  # a slider has 101; beyond that a table of units and values 
 
 
 def ceiling(raters: list[Floats], units: Units, settings: StudySettings) -> dict[str, Estimate]:
-    """Return by each method what a person would get as a metric: one rater against the mean of the others."""
+    """Return by each method the correlation of one rater with the mean of the others."""
     if len(raters) < 2:
         return {}
     ratings, draws = np.vstack(raters).T, settings.resampling
@@ -27,12 +28,12 @@ def ceiling(raters: list[Floats], units: Units, settings: StudySettings) -> dict
 
 
 def agreement(scores: Scores, only: Units | None, settings: StudySettings) -> tuple[RaterAgreement, ...]:
-    """Return the agreement between raters, for every level and dimension that at least two of them rated.
+    """Return the agreement between raters for every level and dimension with at least two of them.
 
     Args:
         scores: All scores.
-        only: The units of the study, if they are a part of all; ratings of other ones do not count.
-        settings: Those of the study.
+        only: The units of the study, if they are a subset; other ratings are left out.
+        settings: The settings of the study.
     """
     human = scores.where(source=is_human)
     rows = []
@@ -48,23 +49,23 @@ def agreement(scores: Scores, only: Units | None, settings: StudySettings) -> tu
             columns = human_columns(units, dimension)
             if len(columns) > 1:
                 ratings = np.vstack([units.columns[column] for column in columns]).T
-                rows.append(_panel(level, dimension, ratings, units, settings))
+                rows.append(_agreement_of(level, dimension, ratings, units, settings))
     return tuple(rows)
 
 
 def _shared(units: Units, only: Units) -> Units:
-    """Keep what belongs to the other units too: the same turn, or else the same dialogue or system."""
+    """Return the units that match `only` by turn, or else by dialogue or system."""
 
     def part(key: Key) -> object:
         if only.level == "system":
             return key.system
         return key if units.level == only.level else key[:2]
 
-    known = {part(key) for key in only.keys}
-    return units.keep(np.array([part(key) in known for key in units.keys], dtype=bool))
+    studied = {part(key) for key in only.keys}
+    return units.keep(np.array([part(key) in studied for key in units.keys], dtype=bool))
 
 
-def _panel(
+def _agreement_of(
     level: str, dimension: str, ratings: Floats, units: Units, settings: StudySettings
 ) -> RaterAgreement:
     present = ~np.isnan(ratings)
@@ -77,7 +78,7 @@ def _panel(
     }
     few_labels = len(counts) <= _MOST_LABELS
     nothing = Estimate.undefined(f"more than {_MOST_LABELS} labels: not categories")
-    fine = Estimate.undefined(f"more than {_MOST_VALUES} values: look at the ceiling")
+    fine = Estimate.undefined(f"more than {_MOST_VALUES} values: see the ceiling")
     scales: tuple[Literal["nominal", "ordinal", "interval"], ...] = ("nominal", "ordinal", "interval")
     alpha = {
         scale: statistics.agreement_interval(ratings, "krippendorff_alpha", level=scale, **interval)
@@ -103,12 +104,13 @@ def _panel(
 
 def _mean_cohen(ratings: Floats) -> Estimate:
     """Average Cohen's kappa over the pairs of raters who share units."""
-    raters = range(ratings.shape[1])
-    pairs = [(a, b) for a in raters for b in raters if a < b]
+    pairs = list(combinations(ratings.T, 2))
     if len(pairs) > _MOST_PAIRS:
         return Estimate.undefined(f"more than {_MOST_PAIRS} pairs of raters")
-    found = [statistics.cohen_kappa(ratings[:, a], ratings[:, b]) for a, b in pairs]
-    values = [one.value for one in found if one.value is not None]
+    kappas = [statistics.cohen_kappa(*pair) for pair in pairs]
+    values = [kappa.value for kappa in kappas if kappa.value is not None]
     if not values:
-        return Estimate.undefined(next((one.reason for one in found if one.reason), None) or "no overlap")
+        return Estimate.undefined(
+            next((kappa.reason for kappa in kappas if kappa.reason), None) or "no overlap"
+        )
     return Estimate(float(np.mean(values)), n=len(values))

@@ -1,9 +1,9 @@
-"""Triage: which replies to look at first, and what goes wrong again and again.
+"""Triage: the worst replies, and recurring failures.
 
-One automatic score of turns says which replies are bad. What they look like is said by the faults that
-metrics found (the sources `rules` and `faults`: 1, 0 or a probability for each reply), or, where the table
-has none, by whatever the caller finds them with; both are held against the score. The dialogues may come as a
-stream of any length: it is read once, and only what is shown is kept.
+One automatic score of turns ranks the replies. Failures are the faults that metrics found (the sources
+`rules` and `faults`: 1, 0 or a probability for each reply) or, if the table has none, those that the caller's
+function finds. The dialogues may be a stream of any length: it is read once, and only what is shown is
+stored.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -41,29 +41,29 @@ FaultFinder = Callable[[Sequence[Dialogue]], Scores]
 
 @dataclass(slots=True)
 class WorstTurns:
-    """The replies that may yet be shown: the lower the first number the worse; then come more faults."""
+    """The worst replies so far, ordered by oriented score, then by number of faults."""
 
     most: int
     ranked: list[tuple[float, int, int, Excerpt]] = field(default_factory=list)
     seen: int = 0
     limit: float = np.inf
 
-    def take(self, badness: float, faults: int, turn: Excerpt) -> None:
-        """Take one more, and forget the better ones now and then."""
+    def add(self, badness: float, faults: int, turn: Excerpt) -> None:
+        """Add a reply, and drop the better ones now and then."""
         self.seen += 1
         self.ranked.append((badness, -faults, self.seen, turn))
         if len(self.ranked) >= 4 * self.most:
-            self.cut()
+            self.trim()
 
-    def cut(self) -> None:
-        """Keep the worst, in order."""
-        self.ranked = sorted(self.ranked, key=lambda one: one[:3])[: self.most]
+    def trim(self) -> None:
+        """Sort the replies and keep the worst."""
+        self.ranked = sorted(self.ranked, key=lambda entry: entry[:3])[: self.most]
         if len(self.ranked) == self.most:
             self.limit = self.ranked[-1][0] if self.most else -np.inf
 
 
 class FailureExample(NamedTuple):
-    """A reply and where it stands."""
+    """A reply, its dialogue and its turn."""
 
     dialogue_id: str
     turn: int
@@ -72,17 +72,17 @@ class FailureExample(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """How often a fault was found, and whether the score is worse there than elsewhere.
+    """The frequency of a fault, and the difference in score between replies with and without it.
 
     Attributes:
         name: The source and dimension that found it.
-        found: Replies it was found in; of a probability, those with its threshold or more.
-        read: Replies it was looked for in.
-        by_system: For each system how many in a hundred of its replies have it, with an interval.
-        here: Mean score where it was found.
-        elsewhere: Mean score where it was not.
-        difference: The first less the second.
-        example: The worst scored reply it was found in.
+        found: Replies with the fault; of a probability, those at its threshold or above.
+        read: Replies that were checked for it.
+        by_system: The percentage of each system's replies that have it, with an interval.
+        here: Mean score of replies with the fault.
+        elsewhere: Mean score of replies without.
+        difference: The first minus the second.
+        example: The reply with the worst score that has it.
     """
 
     name: str
@@ -97,16 +97,16 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Triage:
-    """The worst replies of a run, and what goes wrong again and again.
+    """The worst replies of a run, and its recurring failures.
 
     Attributes:
-        score: The score that it goes by.
+        score: The score that ranks replies.
         worst: The worst replies, the worst first.
         failures: One for each fault, the most frequent first.
         by_index: The mean score of the first, second, … reply.
         n: Replies with a score.
         n_unscored: Replies without.
-        dialogues: Dialogues that were read.
+        dialogues: Number of dialogues read.
     """
 
     score: TurnScale
@@ -121,53 +121,53 @@ class Triage:
 def triage(
     scores: Scores, dialogues: Iterable[Dialogue], most: int = MOST, find_faults: FaultFinder | None = None
 ) -> Triage | None:
-    """Read a run once and find its bad turns; None if no automatic score of turns says which way is bad.
+    """Return the worst turns of a run and its failures; None if no automatic turn score has a direction.
 
     >>> from dialeval.dialogues import dialogue
     >>> from dialeval.scores import Score
     >>> chat = dialogue([("user", "Which planet is largest?"), ("assistant", "I went to the")], "d1")
     >>> rows = [Score("d1", 1, None, "mine", "quality", 0.25), Score("d1", 1, None, "rules", "cut-off", 1.0)]
-    >>> found = triage(Scores.of(rows), [chat])
-    >>> [(turn.reply.number, turn.reply.score.value, turn.faults) for turn in found.worst]
+    >>> result = triage(Scores.of(rows), [chat])
+    >>> [(turn.reply.number, turn.reply.score.value, turn.faults) for turn in result.worst]
     [(1, 0.25, ('rules/cut-off',))]
     """
-    survey = TriageReader(with_systems(scores), most, find_faults)
-    for _ in survey.reading(dialogues):
+    reader = TriageReader(with_systems(scores), most, find_faults)
+    for _ in reader.read(dialogues):
         pass
-    return survey.findings()
+    return reader.findings()
 
 
 class TriageReader:
-    """Looks at each dialogue as it passes by, for whoever reads the stream anyway.
+    """Triage of a stream of dialogues that is passed on to another reader.
 
     Args:
         scores: The score of turns, and the faults that metrics found.
         most: How many of the worst replies to keep.
-        find_faults: Finds faults where the scores have none.
+        find_faults: Finds faults if the scores have none.
     """
 
     def __init__(self, scores: Scores, most: int = MOST, find_faults: FaultFinder | None = None) -> None:
         self._score = choose_score(scores)
-        self._kept = WorstTurns(most)
+        self._worst = WorstTurns(most)
         self._examples: dict[str, tuple[float, FailureExample]] = {}
         self._dialogues = 0
         self._opened: set[int] = set()
-        self._marks: dict[str, Floats] = {}  # 1 where there is a fault, else 0; NaN: not looked for
+        self._marks: dict[str, Floats] = {}  # 1 for a fault, else 0; NaN: not checked
         if self._score is not None:
             self._prepare(scores, self._score)
         self._find_faults = None if self._marks else find_faults
 
     def _prepare(self, scores: Scores, score: TurnScale) -> None:
-        """Bring the score, and the faults that metrics found, into the order of turns."""
-        wanted = {score.source, *FAULT_SOURCES}
-        self._units = align(scores.where(source=wanted.__contains__, level="turn"), "turn")
+        """Align the score, and the faults that metrics found, over turns."""
+        sources = {score.source, *FAULT_SOURCES}
+        self._units = align(scores.where(source=sources.__contains__, level="turn"), "turn")
         self._value = self._units.columns[Column(score.source, score.dimension)]
         self._badness = self._value * (-1.0 if score.lower_is_better else 1.0)
         self._marks = _marks(self._units, scores)
-        self._places = places_of(self._units)
+        self._places = dialogue_spans(self._units)
 
-    def reading(self, dialogues: Iterable[Dialogue]) -> Iterator[Dialogue]:
-        """Pass dialogues on, looking at each."""
+    def read(self, dialogues: Iterable[Dialogue]) -> Iterator[Dialogue]:
+        """Yield the dialogues after reading each."""
         if self._score is None:
             yield from dialogues
             return
@@ -175,13 +175,13 @@ class TriageReader:
         while chunk := list(islice(stream, size)):
             new = dict[int, tuple[Dialogue, int]]()
             for dialogue in chunk:
-                rows = rows_of(dialogue, self._places)
+                rows = find_rows(dialogue, self._places)
                 if rows is not None and rows[0] not in self._opened:
                     self._opened.add(rows[0])
                     new[rows[0]] = dialogue, rows[1]
-            self._search({start: one for start, one in new.items() if self._is_searched(start)})
+            self._search({start: entry for start, entry in new.items() if self._is_searched(start)})
             for start, (dialogue, stop) in new.items():
-                self._read(dialogue, start, stop)
+                self._read_dialogue(dialogue, start, stop)
             yield from chunk
 
     def _is_searched(self, start: int) -> bool:
@@ -189,66 +189,66 @@ class TriageReader:
         return self._find_faults is not None and self._units.clusters[start] % step == 0
 
     def _search(self, chunk: dict[int, tuple[Dialogue, int]]) -> None:
-        """Look for the faults of some dialogues, and note them beside their scores."""
+        """Find the faults of some dialogues and store them beside their scores."""
         if self._find_faults is None or not chunk:
             return
         faults = self._find_faults([dialogue for dialogue, _ in chunk.values()])
         units = align(faults.where(level="turn"), "turn")
-        places = {key: place for place, key in enumerate(units.keys)}
+        indices = {key: index for index, key in enumerate(units.keys)}
         pairs = [
-            (row, places[key])
+            (row, indices[key])
             for start, (dialogue, stop) in chunk.items()
             for row in range(start, stop)
-            if (key := Key(dialogue.id, dialogue.system, self._units.keys[row].turn)) in places
+            if (key := Key(dialogue.id, dialogue.system, self._units.keys[row].turn)) in indices
         ]
-        rows, own = np.array(pairs, np.intp).reshape(-1, 2).T
+        rows, found = np.array(pairs, np.intp).reshape(-1, 2).T
         for name, values in _marks(units, faults).items():
             marks = self._marks.setdefault(name, np.full(len(self._units), np.nan))
-            marks[rows] = values[own]
+            marks[rows] = values[found]
 
-    def _read(self, dialogue: Dialogue, start: int, stop: int) -> None:
+    def _read_dialogue(self, dialogue: Dialogue, start: int, stop: int) -> None:
         numbers = [key.turn or 0 for key in self._units.keys[start:stop]]
-        wanted = {n: start + place for place, n in enumerate(numbers) if 0 <= n < len(dialogue.turns)}
+        rows = {n: start + index for index, n in enumerate(numbers) if 0 <= n < len(dialogue.turns)}
         self._dialogues += 1
-        faults = {number: self._faults(row) for number, row in wanted.items()}
-        for number, found in faults.items():
-            badness = float(np.nan_to_num(self._badness[wanted[number]], nan=np.inf))
-            for name in found:  # an unscored reply is an example only for want of others
+        faults = {number: self._faults(row) for number, row in rows.items()}
+        for number, names in faults.items():
+            badness = float(np.nan_to_num(self._badness[rows[number]], nan=np.inf))
+            for name in names:  # an unscored reply is an example only if there is no other
                 if name not in self._examples or badness < self._examples[name][0]:
                     text = dialogue.turns[number].text[:MOST_CHARACTERS]
                     self._examples[name] = badness, FailureExample(dialogue.id, number, text)
-        self._pick(dialogue, wanted, faults)
+        self._pick(dialogue, rows, faults)
 
     def _faults(self, row: int) -> tuple[str, ...]:
         return tuple(name for name, marks in self._marks.items() if marks[row] == 1)
 
-    def _pick(self, dialogue: Dialogue, wanted: dict[int, int], faults: dict[int, tuple[str, ...]]) -> None:
-        """Offer the worst replies of a dialogue to the list."""
+    def _pick(self, dialogue: Dialogue, rows: dict[int, int], faults: dict[int, tuple[str, ...]]) -> None:
+        """Add the worst replies of a dialogue to the list."""
         ranked = sorted(
             (float(self._badness[row]), -len(faults[number]), number)
-            for number, row in wanted.items()
+            for number, row in rows.items()
             if not np.isnan(self._badness[row])
         )
         following: Sequence[Next] = ()
-        for badness, found, number in ranked[:EACH]:
-            if badness <= self._kept.limit:
+        for badness, negative_faults, number in ranked[:EACH]:
+            if badness <= self._worst.limit:
                 following = following or next_turns(dialogue)
-                earlier = (place for place in range(number - 1, -1, -1) if takes_part(dialogue.turns[place]))
+                earlier = (index for index in range(number - 1, -1, -1) if takes_part(dialogue.turns[index]))
                 before = list(islice(earlier, AROUND))[::-1]
-                score = TurnValue(float(self._value[wanted[number]]))
+                score = TurnValue(float(self._value[rows[number]]))
                 turns = turns_around(dialogue, number, before, following[number].turn, MOST_CHARACTERS, score)
                 shown = Excerpt(dialogue.id, dialogue.system, turns, faults=faults[number])
-                self._kept.take(badness, -found, shown)
+                self._worst.add(badness, -negative_faults, shown)
 
     def findings(self) -> Triage | None:
-        """Return what was found in the dialogues read so far."""
+        """Return the findings of the dialogues read so far."""
         if self._score is None:
             return None
-        self._kept.cut()
+        self._worst.trim()
         unscored = int(np.isnan(self._value).sum())
         return Triage(
             self._score,
-            [turn for *_, turn in self._kept.ranked],
+            [turn for *_, turn in self._worst.ranked],
             sorted(map(self._failure, self._marks), key=lambda failure: -failure.found),
             means_by_index(self._value, self._units),
             len(self._units) - unscored,
@@ -266,7 +266,10 @@ class TriageReader:
             name,
             int(here.sum()),
             int(read.sum()),
-            {system: clustered_mean(100 * marks[own], self._units.clusters[own]) for system, own in groups},
+            {
+                system: clustered_mean(100 * marks[indices], self._units.clusters[indices])
+                for system, indices in groups
+            },
             clustered_mean(values[here], clusters[here]),
             clustered_mean(values[~here], clusters[~here]),
             clustered_difference(values, here, clusters),
@@ -275,7 +278,7 @@ class TriageReader:
 
 
 def _marks(units: Units, scores: Scores) -> dict[str, Floats]:
-    """Return 1 for each reply in which a fault counts, 0 for others, NaN where it was not looked for."""
+    """Return for each fault 1 for replies at its threshold or above, 0 for others, NaN if not checked."""
     return {
         "/".join(column): np.where(np.isnan(values), np.nan, values >= threshold(scores.signatures, *column))
         for column, values in units.columns.items()
@@ -284,23 +287,23 @@ def _marks(units: Units, scores: Scores) -> dict[str, Floats]:
 
 
 Spans = dict[str, list[tuple[str | None, int, int]]]
-"""For each dialogue its systems, and where the rows of each begin and end."""
+"""For each dialogue its systems, with the first row of each and the one after its last."""
 
 
-def places_of(units: Units) -> Spans:
-    """Find the rows of every dialogue among turns, which are sorted by dialogue and system."""
-    found: Spans = {}
+def dialogue_spans(units: Units) -> Spans:
+    """Return the rows of every dialogue among turns, which are sorted by dialogue and system."""
+    spans: Spans = {}
     start = 0
-    for place, key in enumerate(units.keys, 1):
-        if place == len(units) or units.keys[place][:2] != key[:2]:
-            found.setdefault(key.dialogue_id, []).append((key.system, start, place))
-            start = place
-    return found
+    for index, key in enumerate(units.keys, 1):
+        if index == len(units) or units.keys[index][:2] != key[:2]:
+            spans.setdefault(key.dialogue_id, []).append((key.system, start, index))
+            start = index
+    return spans
 
 
-def rows_of(dialogue: Dialogue, places: Spans) -> tuple[int, int] | None:
-    """Find the rows of a dialogue; where one side does not name the system, only one may be meant."""
-    groups = places.get(dialogue.id, [])
+def find_rows(dialogue: Dialogue, spans: Spans) -> tuple[int, int] | None:
+    """Return the rows of a dialogue; if one side does not name the system, the match must be unique."""
+    groups = spans.get(dialogue.id, [])
     exact = [group for group in groups if group[0] == dialogue.system]
     loose = [group for group in groups if group[0] is None or dialogue.system is None]
     chosen = exact or loose

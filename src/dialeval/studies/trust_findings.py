@@ -1,7 +1,6 @@
-"""What `trust` finds: typed records, one of each source, that save to one JSON file, and their words.
+"""The findings of `trust`: typed records for each source, and the sentences made from them.
 
-Undefined is an `Estimate` without a value but with a reason. `verdict` and `reasons` say in words what the
-figures say.
+Undefined is an `Estimate` without a value but with a reason.
 """
 
 from collections.abc import Iterator
@@ -9,6 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 import msgspec
+from msgspec.structs import replace
 
 from dialeval import files
 from dialeval.errors import DataError
@@ -25,14 +25,14 @@ class MeanEstimate(Finding, frozen=True):
     Attributes:
         system: Its name.
         n_units: Units that the judge scored.
-        n_labels: Those of them that people rated.
+        n_labels: Scored units with a label.
         labels: From the labels alone.
         powered: From labels and scores (prediction-powered).
-        calibrated: The same from scores that were first calibrated to the ratings by an isotonic curve.
+        calibrated: Prediction-powered, with scores calibrated to the ratings by isotonic regression.
         naive: The mean of the scores, as if they were ratings.
         corrected: For yes/no verdicts, corrected by sensitivity and specificity.
-        weight: How much of a score counts in `powered`.
-        worth: How many more labels would tell as much without the judge.
+        weight: The weight of the scores in `powered`.
+        worth: The number of additional labels that would give the same precision without the judge.
     """
 
     system: str | None
@@ -59,15 +59,15 @@ class MeanDifference(Finding, frozen=True):
 
 
 class RaterReplacement(Finding, frozen=True):
-    """The alternative annotator test, beside what an answer that is always the same would get.
+    """The alternative annotator test, for the judge and for a constant answer.
 
     Attributes:
-        winning_rate: Share of raters that the judge wins against; from .5 on it passes.
+        winning_rate: Share of raters that the judge wins against; it passes at .5 or more.
         advantage: Probability of being at least as good as a rater.
-        epsilon: What a rater costs.
-        alignment: `accuracy`, or `distance` for scores that are no labels of the scale.
-        raters: How many were compared.
-        constant_winning_rate, constant_advantage: Of the answer that is always the same.
+        epsilon: The cost of a rater.
+        alignment: `accuracy`, or `distance` for scores that are not labels of the scale.
+        raters: Number of raters.
+        constant_winning_rate, constant_advantage: The same for a constant answer.
         reason: Why there is no test.
     """
 
@@ -82,12 +82,12 @@ class RaterReplacement(Finding, frozen=True):
 
     @property
     def passed(self) -> bool:
-        """Whether it wins against half of the raters, and a constant answer does not."""
+        """Whether the judge wins against half of the raters, and a constant answer does not."""
         return (self.winning_rate or 0.0) >= 0.5 > (self.constant_winning_rate or 0.0)
 
 
 class JudgeAgreement(Finding, frozen=True):
-    """The judge beside people on the labels of the scale: agreement and how often each label is used."""
+    """The agreement of judge and people on the labels of the scale, and the share of each label."""
 
     n: int
     ac1: Estimate
@@ -98,14 +98,14 @@ class JudgeAgreement(Finding, frozen=True):
 
 
 class Bias(Finding, frozen=True):
-    """What moves the score apart from the rating.
+    """A dependence of the score on something other than the rating.
 
     Attributes:
-        kind: `correlation` (partial, given the rating) or `difference` (score on the scale of the ratings
-            less rating, in this part against the rest).
-        name: The trait, or the part.
-        estimate: With its interval.
-        p_holm: Corrected over all that were looked at.
+        kind: `correlation` (partial, given the rating) or `difference` (of score minus rating, on the scale
+            of the ratings, between this group and the rest).
+        name: The trait, or the group.
+        estimate: The correlation or difference, with its interval.
+        p_holm: The p-value corrected over all traits and groups.
     """
 
     kind: Literal["correlation", "difference"]
@@ -115,7 +115,7 @@ class Bias(Finding, frozen=True):
 
 
 class Disagreement(Finding, frozen=True):
-    """A unit to read: the score on the scale of the ratings is far from the rating."""
+    """A unit whose score, calibrated to the ratings, is far from its rating."""
 
     dialogue_id: str
     system: str | None
@@ -130,13 +130,12 @@ class SourceTrust(Finding, frozen=True):
 
     Attributes:
         verdict: One sentence.
-        reasons: What it stands on, a sentence each.
-        usable: Whether there are figures at all.
-        outside: Scored units beyond the labelled scores.
-        excluded: Whether these are more than chance leaves, and so not in any estimate.
-        typical: Whether labelled and unlabelled units score alike: p of the difference of their mean scores.
-        half_width: Of a conformal interval for one unit.
-        held: Share of labelled units whose rating lies in it, held out.
+        reasons: The reasons for the verdict, a sentence each.
+        usable: Whether there are any estimates.
+        outside: Scored units outside the range of labelled scores.
+        excluded: Whether these are too many for a random sample, and so left out of all estimates.
+        typical: The p-value of the difference in mean score between labelled and unlabelled units.
+        half_width: Half the width of the conformal interval of one unit.
     """
 
     source: str
@@ -163,17 +162,17 @@ class SourceTrust(Finding, frozen=True):
 
 
 class Change(Finding, frozen=True):
-    """A source before and after something that should not matter: another run, another date, another form.
+    """The scores of a source before and after a change that should not matter: a rerun, a date, a form.
 
     Attributes:
         label: The source.
         change: What was changed.
         n: Units scored both times.
-        shift: Mean of after less before.
-        spread: Standard deviation of one unit over the two.
-        flips: Share of units that change sides of the median (of yes/no, that change).
-        equal: Share that stays the same to the last digit.
-        largest: The largest change of one unit.
+        shift: Mean of after minus before.
+        spread: Within-unit standard deviation.
+        flips: Share of units that cross the median (of yes/no verdicts, that change).
+        equal: Share of units with exactly the same score.
+        largest: The largest absolute change of one unit.
     """
 
     label: str
@@ -187,7 +186,7 @@ class Change(Finding, frozen=True):
 
 
 class Trust(Finding, frozen=True, kw_only=True):
-    """What can be said of each source; saves to one JSON file."""
+    """How far each source can be trusted; saves to one JSON file."""
 
     version: Literal["trust.v1"] = "trust.v1"
     gold: str = "human"
@@ -211,148 +210,154 @@ class Trust(Finding, frozen=True, kw_only=True):
 
     @classmethod
     def load(cls, path: str | Path) -> "Trust":
-        """Read what `save` wrote."""
+        """Read a file written from `to_json`."""
         with files.open_binary(path) as file:
             body = file.read()
         try:
             return msgspec.json.decode(body, type=cls)
         except (ValueError, RecursionError) as error:
             raise DataError(
-                f"not a file of trust: {error}", file=path, fix="run dialeval trust again"
+                f"not a result of dialeval trust: {error}", file=path, fix="run dialeval trust again"
             ) from None
 
 
-# --- the same in plain words: one sentence, and what it stands on -------------------------------------------
+# --- verdicts and reasons in sentences ----------------------------------------------------------------------
 
-WORTHWHILE = 0.1  # of the labels: from so many more on, a judge is worth its trouble
+WORTHWHILE = 0.1  # a judge helps if it is worth this share of the labels
 SIGNIFICANT = 0.05
-FEW = 30  # labels, of which what a judge is worth is mostly chance
+FEW = 30  # labels; with fewer, the worth of a judge is mostly chance
 
 
-def words(found: SourceTrust, dimension: str) -> dict[str, str | tuple[str, ...]]:
-    """Say what was found of a source; what cannot be used has said so already."""
-    if not found.usable:
-        return {}
-    return {"verdict": _verdict(found), "reasons": tuple(_reasons(found, dimension))}
+def with_verdict(source: SourceTrust, dimension: str) -> SourceTrust:
+    """Return the source with its verdict and reasons; an unusable one has its verdict already."""
+    if not source.usable:
+        return source
+    return replace(source, verdict=_verdict(source), reasons=tuple(_reasons(source, dimension)))
 
 
-def _verdict(found: SourceTrust) -> str:
-    every = found.estimates[0]
-    alone = " Its own mean misleads." if _misleads(every) else ""
-    if found.replacement is not None and found.replacement.passed:
-        return f"{found.label} may stand in for a rater.{alone}"
-    if every.n_labels == every.n_units:
-        return f"{found.label} is not needed here: every unit it scored is labelled.{alone}"
-    if every.worth is None:
-        return f"{found.label}: no estimate over all systems ({every.powered.reason}).{alone}"
-    if every.n_labels < FEW:
-        return f"{found.label}: {every.n_labels} labels are too few to tell whether it helps.{alone}"
-    if every.worth >= WORTHWHILE * every.n_labels:
-        return f"{found.label} helps, beside labels and not instead of them.{alone}"
-    return f"{found.label} adds nothing to the labels: use these alone.{alone}"
+def _verdict(source: SourceTrust) -> str:
+    overall = source.estimates[0]
+    misleading = " Its own mean misleads." if _misleads(overall) else ""
+    if source.replacement is not None and source.replacement.passed:
+        return f"{source.label} may replace a rater.{misleading}"
+    if overall.n_labels == overall.n_units:
+        return f"{source.label} is not needed: every unit it scored is labelled.{misleading}"
+    if overall.worth is None:
+        return f"{source.label}: no estimate over all systems ({overall.powered.reason}).{misleading}"
+    if overall.n_labels < FEW:
+        return f"{source.label}: {overall.n_labels} labels are too few to tell whether it helps.{misleading}"
+    if overall.worth >= WORTHWHILE * overall.n_labels:
+        return f"{source.label} helps in addition to labels, not instead of them.{misleading}"
+    return f"{source.label} adds nothing to the labels: use these alone.{misleading}"
 
 
-def _misleads(one: MeanEstimate) -> bool:
-    """Whether the interval of the mean score and that of the mean rating have nothing in common."""
-    naive, true = one.naive, one.powered
+def _misleads(mean: MeanEstimate) -> bool:
+    """Return whether the intervals of mean score and mean rating do not overlap."""
+    naive, true = mean.naive, mean.powered
     if None in (naive.low, naive.high, true.low, true.high):
         return False
     return bool(naive.low > true.high or naive.high < true.low)  # type: ignore[operator]
 
 
-def _reasons(found: SourceTrust, dimension: str) -> Iterator[str]:
-    every = found.estimates[0]
-    if every.powered.value is not None:
-        yield f"mean {dimension} of all {every.n_units:,}: {figure(every.powered)}"
-        yield f"by the {every.n_labels:,} labels alone: {figure(every.labels)}"
-    if _misleads(every):
-        off = (every.naive.value or 0.0) - (every.powered.value or 0.0)
-        yield f"its own mean is {figure(every.naive)}: off by {off:+.2f}"
-    if every.worth is not None and every.n_labels < every.n_units:
-        yield _worth(every)
-    elif every.n_labels == every.n_units and found.correlation.value is not None:
-        most = 100 / (1 - min(found.correlation.value**2, 0.99))
-        yield f"where few are labelled, 100 labels with it would tell as much as {most:.0f} without, at most"
-    yield from _samples(found)
-    yield from _about_rater(found)
-    yield from _about_systems(found)
-    for bias in found.biases:
+def _reasons(source: SourceTrust, dimension: str) -> Iterator[str]:
+    overall = source.estimates[0]
+    if overall.powered.value is not None:
+        yield f"mean {dimension} of all {overall.n_units:,}: {figure(overall.powered)}"
+        yield f"by the {overall.n_labels:,} labels alone: {figure(overall.labels)}"
+    if _misleads(overall):
+        off = (overall.naive.value or 0.0) - (overall.powered.value or 0.0)
+        yield f"its own mean is {figure(overall.naive)}: off by {off:+.2f}"
+    if overall.worth is not None and overall.n_labels < overall.n_units:
+        yield _worth(overall)
+    elif overall.n_labels == overall.n_units and source.correlation.value is not None:
+        most = 100 / (1 - min(source.correlation.value**2, 0.99))
+        yield f"with few labels, 100 labels with it would tell as much as {most:.0f} without, at most"
+    yield from _samples(source)
+    yield from _about_rater(source)
+    yield from _about_systems(source)
+    for bias in source.biases:
         if bias.p_holm is not None and bias.p_holm < SIGNIFICANT and bias.estimate.value is not None:
-            more, way = ("more", "rises") if bias.estimate.value > 0 else ("less", "falls")
+            more, direction = ("more", "rises") if bias.estimate.value > 0 else ("less", "falls")
             if bias.kind == "correlation":
-                yield f"at equal ratings it {way} with {bias.name}: r = {figure(bias.estimate)}"
+                yield f"at equal ratings it {direction} with {bias.name}: r = {figure(bias.estimate)}"
             else:
-                yield f"{bias.name} gets {more} than people give, against the rest: {figure(bias.estimate)}"
-    is_share = found.agreement is not None and len(found.agreement.people) == 2
-    if found.half_width is not None and not is_share:
-        yield f"of one unit it knows the rating to ± {found.half_width:.2f}"
+                yield f"{bias.name} gets {more} than from people, unlike the rest: {figure(bias.estimate)}"
+    is_share = source.agreement is not None and len(source.agreement.people) == 2
+    if source.half_width is not None and not is_share:
+        yield f"it predicts the rating of one unit to ± {source.half_width:.2f}"
 
 
-def _worth(every: MeanEstimate) -> str:
-    n, more = every.n_labels, round(every.worth or 0.0)
+def _worth(mean: MeanEstimate) -> str:
+    n, more = mean.n_labels, round(mean.worth or 0.0)
     if more < 1:
         return f"worth no label: {n} labels tell as much without it"
     return f"worth {more:,} labels: {n:,} labels with it tell as much as {n + more:,} without"
 
 
-def _samples(found: SourceTrust) -> Iterator[str]:
-    """Whether labels are a sample of what was scored."""
-    if found.excluded:
-        yield f"{found.outside:,} units score beyond every labelled one: no estimate speaks of them"
-    elif found.outside:
-        yield f"{found.outside:,} units score beyond the labelled ones, no more than chance leaves there"
-    if found.typical is not None and found.typical < SIGNIFICANT / 5:
+def _samples(source: SourceTrust) -> Iterator[str]:
+    """Yield sentences on whether the labels are a random sample of the scored units."""
+    if source.excluded:
+        yield f"{source.outside:,} units are outside the range of labelled scores: left out of all estimates"
+    elif source.outside:
+        yield f"{source.outside:,} units are outside the range of labelled scores, no more than by chance"
+    if source.typical is not None and source.typical < SIGNIFICANT / 5:
         yield (
-            f"labelled units score otherwise than the rest (p = {found.typical:.2g}): if they were not drawn "
-            "at random, no figure here holds"
+            f"labelled units differ in score from the rest (p = {source.typical:.2g}): "
+            "if they were not drawn at random, no estimate here is valid"
         )
-    if found.n_unscored:
-        yield f"{found.n_unscored:,} units are unscored: nothing is said of them"
+    if source.n_unscored:
+        yield f"{source.n_unscored:,} units are unscored and left out"
 
 
-def _about_rater(found: SourceTrust) -> Iterator[str]:
-    test = found.replacement
+def _about_rater(source: SourceTrust) -> Iterator[str]:
+    test = source.replacement
     if test is None:
-        yield "one rater only: whether it may replace one cannot be tested"
+        yield "only one rater: whether it may replace one cannot be tested"
     elif test.winning_rate is None:
         yield f"whether it may replace a rater cannot be tested: {test.reason}"
     else:
         won, constant = (
-            round((one or 0.0) * test.raters) for one in (test.winning_rate, test.constant_winning_rate)
+            round((rate or 0.0) * test.raters) for rate in (test.winning_rate, test.constant_winning_rate)
         )
         figures = (
             f"it wins against {won} of {test.raters} and is as good as one in {test.advantage:.0%}; "
-            f"always the same answer: {constant} and {test.constant_advantage:.0%}"
+            f"a constant answer: {constant} and {test.constant_advantage:.0%}"
         )
         if test.winning_rate >= 0.5 and not test.passed:
-            yield f"raters differ so much that any answer may replace one, which says nothing: {figures}"
+            yield f"raters differ so much that even a constant answer passes the test: {figures}"
         else:
             yield f"it {'may' if test.passed else 'may not'} replace a rater: {figures}"
 
 
-def _about_systems(found: SourceTrust) -> Iterator[str]:
-    """The differences that are there, and how many are not."""
-    sure = [one for one in found.differences if one.p_holm is not None and one.p_holm < SIGNIFICANT]
-    for one in sure[:3]:
-        yield _better(one)
-    if found.differences and len(sure) < len(found.differences):
-        rest = len(found.differences) - len(sure)
-        yield f"{rest} of {len(found.differences)} differences between systems are not settled"
+def _about_systems(source: SourceTrust) -> Iterator[str]:
+    """Yield the significant differences between systems, and the number of the others."""
+    significant = [
+        difference
+        for difference in source.differences
+        if difference.p_holm is not None and difference.p_holm < SIGNIFICANT
+    ]
+    for difference in significant[:3]:
+        yield _better(difference)
+    if source.differences and len(significant) < len(source.differences):
+        rest = len(source.differences) - len(significant)
+        yield f"{rest} of {len(source.differences)} differences between systems are not significant"
 
 
-def _better(one: MeanDifference) -> str:
-    names, gap = (one.first, one.second), one.powered
+def _better(difference: MeanDifference) -> str:
+    names, gap = (difference.first, difference.second), difference.powered
     if (gap.value or 0.0) < 0:
-        names, gap = names[::-1], gap.turned()
-    return f"{names[0]} is better than {names[1]} by {figure(gap)}, p = {one.p_holm:.2g} (Holm)"
+        names, gap = names[::-1], gap.negated()
+    return f"{names[0]} is better than {names[1]} by {figure(gap)}, p = {difference.p_holm:.2g} (Holm)"
 
 
-def figure(one: Estimate) -> str:
-    """Write an estimate for a sentence.
+def figure(estimate: Estimate) -> str:
+    """Return an estimate with its interval as text.
 
     >>> figure(Estimate(0.756, 20, 0.7, 0.8))
     '0.76 [0.70, 0.80]'
     """
-    if one.value is None:
-        return f"unknown ({one.reason})"
-    return f"{one.value:.2f}" + ("" if one.low is None else f" [{one.low:.2f}, {one.high:.2f}]")
+    if estimate.value is None:
+        return f"unknown ({estimate.reason})"
+    return f"{estimate.value:.2f}" + (
+        "" if estimate.low is None else f" [{estimate.low:.2f}, {estimate.high:.2f}]"
+    )

@@ -1,27 +1,26 @@
-"""The score of single turns that a page goes by: which one, its values, its means with intervals."""
+"""Turn scores: which one ranks and colours turns, its values, and clustered means with intervals."""
 
 from collections import defaultdict
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from dialeval.scores import Scores, is_fault, is_human
 from dialeval.scores.signature import better
 from dialeval.statistics import Estimate
+from dialeval.statistics.estimate import Booleans
 from dialeval.statistics.prediction_powered import ClusteredFigure, mean_of
 from dialeval.studies.excerpts import TurnValue
 from dialeval.studies.findings import Study
 from dialeval.studies.units import Floats, Places, Units
 
 LAST = 15  # replies of a dialogue that have a mean of their own; later ones share the last
-Booleans = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
 class TurnScale:
-    """A score of turns, the mean of all raters or one metric's, and the range in which it mostly lies."""
+    """A score of turns, by all raters or one metric, and the range of most of its values."""
 
     source: str
     dimension: str
@@ -31,7 +30,7 @@ class TurnScale:
 
     @property
     def label(self) -> str:
-        """Its name on a page."""
+        """The name on a page."""
         return self.source if self.source == self.dimension else f"{self.source} / {self.dimension}"
 
     @property
@@ -41,12 +40,12 @@ class TurnScale:
 
 
 def colouring_scale(study: Study, scores: Scores) -> TurnScale | None:
-    """Choose the score that colours turns: the gold if people rated turns, else a metric's."""
+    """Return the score that colours turns: the gold if people rated turns, else a metric's."""
     gold = study.settings.gold
     rated = scores.where(level="turn", source=is_human if gold == "human" else gold)
     if len(rated):
-        wanted, names = study.settings.dimension, rated.dimensions
-        dimension = wanted if wanted in names else names[0]
+        preferred, names = study.settings.dimension, rated.dimensions
+        dimension = preferred if preferred in names else names[0]
         ends = pc.min_max(rated.where(dimension=dimension).table["value"]).as_py()
         if ends["min"] is not None:
             return TurnScale(gold, str(dimension), ends["min"], ends["max"])
@@ -57,7 +56,7 @@ TurnValues = dict[tuple[str, str | None], dict[int, TurnValue]]
 
 
 def turn_values(scores: Scores, scale: TurnScale | None) -> TurnValues:
-    """Collect the chosen score of every turn, averaged over raters, by dialogue and system."""
+    """Return the score of every turn, averaged over raters, by dialogue and system."""
     if scale is None:
         return {}
     source = is_human if scale.source == "human" else scale.source
@@ -70,19 +69,19 @@ def turn_values(scores: Scores, scale: TurnScale | None) -> TurnValues:
         key = (row.dialogue_id, row.system, row.turn)
         values[key] += [] if row.value is None else [row.value]
         notes[key] += [row.note] if row.note else []
-    found: TurnValues = defaultdict(dict)
-    for (dialogue_id, system, turn), given in values.items():
+    by_dialogue: TurnValues = defaultdict(dict)
+    for (dialogue_id, system, turn), scores_ in values.items():
         note = "; ".join(dict.fromkeys(notes[dialogue_id, system, turn]))
-        mean = float(np.mean(given)) if given else None
-        found[dialogue_id, system][turn] = TurnValue(mean, note)
-    return dict(found)
+        mean = float(np.mean(scores_)) if scores_ else None
+        by_dialogue[dialogue_id, system][turn] = TurnValue(mean, note)
+    return dict(by_dialogue)
 
 
 def choose_score(scores: Scores, *ways: str) -> TurnScale | None:
-    """Choose the automatic score that bad turns are found by: one called `quality`, else the first.
+    """Return the automatic score to rank turns by: one called `quality`, else the first.
 
-    Scores for which neither high nor low is good are passed over unless `ways` says otherwise, and so are
-    single faults.
+    By default the score must have a good direction; `ways` are the allowed ones. Single faults are not
+    considered.
 
     >>> from dialeval.scores import Score
     >>> rows = [Score("d1", 1, None, source, dimension, 1.0) for source, dimension in
@@ -94,13 +93,17 @@ def choose_score(scores: Scores, *ways: str) -> TurnScale | None:
     turns = turns.filter(pc.is_valid(turns["value"]))
     pairs = turns.group_by(["source", "dimension"], use_threads=False).aggregate([]).to_pylist()
     columns = [(row["source"], row["dimension"]) for row in pairs]
-    wanted = ways or ("higher", "lower")
-    known = [one for one in columns if better(scores.signatures, *one) in wanted and not is_fault(*one)]
-    if not known:
+    allowed = ways or ("higher", "lower")
+    candidates = [
+        column
+        for column in columns
+        if better(scores.signatures, *column) in allowed and not is_fault(*column)
+    ]
+    if not candidates:
         return None
-    source, dimension = max(known, key=_is_quality)  # the first of equals
-    own = pc.and_(pc.equal(turns["source"], source), pc.equal(turns["dimension"], dimension))
-    low, high = pc.quantile(turns.filter(own)["value"], q=[0.05, 0.95]).to_pylist()
+    source, dimension = max(candidates, key=_is_quality)  # the first of equals
+    mask = pc.and_(pc.equal(turns["source"], source), pc.equal(turns["dimension"], dimension))
+    low, high = pc.quantile(turns.filter(mask)["value"], q=[0.05, 0.95]).to_pylist()
     return TurnScale(source, dimension, low, high, better(scores.signatures, source, dimension) == "lower")
 
 
@@ -119,56 +122,56 @@ class IndexMean:
 
 
 def means_by_index(values: Floats, units: Units) -> list[IndexMean]:
-    """Return the mean score of each reply of a dialogue by its place, later ones together."""
+    """Return the mean score of the first, second, … reply over all dialogues; late ones are pooled."""
     keys = units.keys
-    first = [not place or keys[place - 1][:2] != key[:2] for place, key in enumerate(keys)]
+    first = [not row or keys[row - 1][:2] != key[:2] for row, key in enumerate(keys)]
     starts = np.flatnonzero(first)
     index = np.arange(len(keys)) - np.repeat(starts, np.diff(starts, append=len(keys))) + 1
-    places = np.minimum(index, LAST)
-    made = []
-    for place in np.unique(places).tolist():
-        own = places == place
-        label = f"{place}+" if place == LAST and (index > LAST).any() else str(place)
-        mean = clustered_mean(values[own], units.clusters[own])
-        made.append(IndexMean(label, mean, int(np.isnan(values[own]).sum())))
-    return made
+    pooled = np.minimum(index, LAST)
+    means = []
+    for number in np.unique(pooled).tolist():
+        mask = pooled == number
+        label = f"{number}+" if number == LAST and (index > LAST).any() else str(number)
+        mean = clustered_mean(values[mask], units.clusters[mask])
+        means.append(IndexMean(label, mean, int(np.isnan(values[mask]).sum())))
+    return means
 
 
 def clustered_mean(values: Floats, clusters: Places, confidence: float = 0.95) -> Estimate:
-    """Average what is there, with an interval for which dialogues, not turns, are the observations.
+    """Return the mean with an interval for which dialogues, not turns, are the observations.
 
     In closed form, because there may be millions of turns: the linearised variance of a ratio of sums over
     dialogues, with Student's t.
 
-    >>> found = clustered_mean(np.array([1.0, 2.0, 3.0, 4.0]), np.array([0, 0, 1, 2]))
-    >>> found.value, round(found.low, 2), round(found.high, 2)
+    >>> mean = clustered_mean(np.array([1.0, 2.0, 3.0, 4.0]), np.array([0, 0, 1, 2]))
+    >>> mean.value, round(mean.low, 2), round(mean.high, 2)
     (2.5, -0.86, 5.86)
     """
     if np.isnan(values).all():
         return Estimate.undefined("nothing scored")
-    return _over_dialogues(mean_of(values, clusters), confidence)
+    return _clustered_estimate(mean_of(values, clusters), confidence)
 
 
 def clustered_difference(
     values: Floats, here: Booleans, clusters: Places, confidence: float = 0.95
 ) -> Estimate:
-    """Return how far the mean of some rows is from the mean of the others, with an interval over dialogues.
+    """Return the mean of some rows minus that of the others, with an interval over dialogues.
 
     >>> values, here = np.array([1.0, 3.0, 1.0, 3.0, 2.0]), np.array([True, False, True, False, False])
-    >>> found = clustered_difference(values, here, np.array([0, 0, 1, 1, 2]))
-    >>> round(found.value, 3), found.n
+    >>> gap = clustered_difference(values, here, np.array([0, 0, 1, 1, 2]))
+    >>> round(gap.value, 3), gap.n
     (-1.667, 5)
     """
-    sides = [np.where(own, values, np.nan) for own in (here, ~here)]
+    sides = [np.where(mask, values, np.nan) for mask in (here, ~here)]
     if any(np.isnan(side).all() for side in sides):
         return Estimate.undefined("nothing to compare with", int((~np.isnan(values)).sum()))
-    one, other = (mean_of(side, clusters) for side in sides)
-    return _over_dialogues(one - other, confidence)
+    inside, outside = (mean_of(side, clusters) for side in sides)
+    return _clustered_estimate(inside - outside, confidence)
 
 
-def _over_dialogues(found: ClusteredFigure, confidence: float) -> Estimate:
-    """Return a figure with its interval; one that does not vary at all is its own interval."""
-    if found.df < 1:
-        return Estimate(found.value, found.n, reason="one dialogue")
-    reach = found.reach(confidence)
-    return Estimate(found.value, found.n, found.value - reach, found.value + reach)
+def _clustered_estimate(figure: ClusteredFigure, confidence: float) -> Estimate:
+    """Return a figure with its interval, which has no width if the figure has no variance."""
+    if figure.df < 1:
+        return Estimate(figure.value, figure.n, reason="one dialogue")
+    reach = figure.half_width(confidence)
+    return Estimate(figure.value, figure.n, figure.value - reach, figure.value + reach)

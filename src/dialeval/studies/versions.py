@@ -1,7 +1,7 @@
-"""Is the new version better? Versions of a system against the first of them, column by column.
+"""Versions of a system compared with the first of them, column by column.
 
-Paired where the same items were scored, unpaired where not, and it says which. The same comparison is the
-report of `dialeval compare` (two-sided: better or worse) and the gate of `dialeval check` (one-sided: worse).
+Tests are paired where the same items were scored. `dialeval compare` uses two-sided tests (better or worse),
+the gate `dialeval check` one-sided ones (worse).
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,7 +22,7 @@ from dialeval.studies.systems import Item
 from dialeval.studies.units import Column, Key, Units, align, human_columns, mean_over
 
 Partners = Mapping[str, Mapping[str, str]]
-"""For each new version the ids of its dialogues' partners in the first, where they are not their own."""
+"""For each new version, the ids of its dialogues' partners in the first version where ids differ."""
 
 
 def compare(
@@ -37,44 +37,41 @@ def compare(
     resamples: int = 10_000,
     seed: int = 0,
 ) -> Comparison:
-    """Hold every version against the first, on every column that both have.
+    """Compare every version with the first, on every column that both have.
 
     Args:
-        versions: The scores of each, by name; the first is what the others are held against.
+        versions: The scores of each version by name; the others are compared with the first.
         source: Only this source; raters together are `human`.
         dimension: Only this dimension.
         level: What an item is.
-        alpha: Significance level of the verdicts, Holm-corrected over the columns of a version: over the
-            main ones (of each source its overall figure), and over the others by themselves.
-        alternative: `two-sided`, or `worse`: one-sided tests for a drop in the direction that is good.
-        partners: The ids of partners in the first version; the same ids if nothing is said.
+        alpha: Significance level of the verdicts, Holm-corrected over the main columns of a version (the
+            overall figure of each source), and separately over its other columns.
+        alternative: `two-sided`, or `worse`: one-sided tests for a change in the bad direction.
+        partners: The ids of partners in the first version; by default the same ids.
         resamples: Draws of bootstraps and tests.
-        seed: Of the draws.
+        seed: Seed of the draws.
 
-    A column of which the signature says `lower` drops when it rises; one with `neither` is more or less, and
-    never worse. A mean says nothing about the rows that are left out of it, so the share of unscored rows of
-    every column is tested for a rise, dialogue by dialogue. A named fault that neither side has is
-    not tested, and costs the others nothing.
+    A column whose signature says `lower` is worse when it rises; one with `neither` is more or less, never
+    worse. Because means leave out unscored rows, the share of unscored rows of every column is tested for a
+    rise. A fault that neither version has is not tested, and so does not count in Holm's correction.
 
     >>> from dialeval.scores import Score
     >>> old, new = (
     ...     Scores.of([Score(f"d{n}", None, None, "m", "x", n + gain) for n in range(8)])
     ...     for gain in (0.0, 1.0)
     ... )
-    >>> found = compare({"old": old, "new": new}, resamples=999)
-    >>> found.summary, found.columns[0].difference.value
+    >>> result = compare({"old": old, "new": new}, resamples=999)
+    >>> result.summary, result.columns[0].difference.value
     ('By m/x, new is better than old.', 1.0)
     """
-    (first, old), *others = versions.items()
+    (first, old), *newer = versions.items()
     test = _Test(first, level, alternative, resamples, seed, partners or {})
     columns, unscored = [], []
-    for name, new in others:
+    for name, new in newer:
         sides = [_columns(align(scores, level), source, dimension) for scores in (old, new)]
-        found = test.columns(name, old, new, sides)
-        columns += judged(found, alpha)
-        unscored += judged(
-            test.unscored(name, old, new, [Column(c.source, c.dimension) for c in found]), alpha
-        )
+        compared = test.compare_columns(name, old, new, sides)
+        columns += add_verdicts(compared, alpha)
+        unscored += add_verdicts(test.compare_unscored(name, old, new, compared), alpha)
     return Comparison(
         versions=tuple(ComparedVersion(name, _dialogues(scores)) for name, scores in versions.items()),
         level=level,
@@ -87,15 +84,12 @@ def compare(
 
 
 def check(new: Scores, old: Scores, **options: Any) -> Comparison:
-    """Ask for a significant drop from `old` to `new`: `compare` with one-sided tests.
-
-    Options are those of `compare`.
-    """
+    """Test for a significant drop from `old` to `new`: `compare` and its options, with one-sided tests."""
     return compare({"old": old, "new": new}, alternative="worse", **options)
 
 
 class _Test(msgspec.Struct, frozen=True):
-    """How two sides are tested against each other."""
+    """The settings of a test of two versions."""
 
     first: str
     level: str
@@ -104,12 +98,12 @@ class _Test(msgspec.Struct, frozen=True):
     seed: int
     partners: Partners
 
-    def columns(
+    def compare_columns(
         self, name: str, old: Scores, new: Scores, sides: Sequence[Mapping[Column, tuple[Units, Any]]]
     ) -> list[ComparedColumn]:
         """Compare all columns that both sides have, the default metric first."""
-        shared = _without_doubles([column for column in sides[0] if column in sides[1]])
-        _refuse_strangers(shared, sides, old, new, self.level)
+        shared = _without_duplicates([column for column in sides[0] if column in sides[1]])
+        _check_comparable(shared, sides, old, new, self.level)
         ways = {column: better(new.signatures, *column) for column in shared}
         if self.alternative == "worse":
             gates = [column for column in shared if ways[column] != "neither"]
@@ -120,125 +114,126 @@ class _Test(msgspec.Struct, frozen=True):
         main = _main_columns(ways)
         shared.sort(key=lambda column: (column not in main, ways[column] == "neither"))
         shared.sort(key=lambda column: column.source != "quality" or column not in main)
-        made = []
+        compared = []
         for column in shared:
             a, b = self.items(sides[0][column], self.first), self.items(sides[1][column], name)
-            found = self.one(name, column, ways[column], a, b)
+            result = self.compare_column(name, column, ways[column], a, b)
             if column not in main:
                 tested = len({*a.values(), *b.values()}) > 1
-                found = msgspec.structs.replace(found, main=False, p=found.p if tested else None)
-            made.append(found)
-        if all(one.difference.value is None for one in made):
+                result = msgspec.structs.replace(result, main=False, p=result.p if tested else None)
+            compared.append(result)
+        if all(result.difference.value is None for result in compared):
             raise UsageError(
-                f"nothing to compare at {self.level} level: {made[0].label} has no value on one side"
+                f"nothing to compare at {self.level} level: {compared[0].label} has no value on one side"
             )
-        return made
+        return compared
 
-    def items(self, given: tuple[Units, Any], version: str) -> dict[Item, float]:
-        """Name the items of a side so that they find their partners."""
-        units, values = given
+    def items(self, column: tuple[Units, Any], version: str) -> dict[Item, float]:
+        """Return the items of a version under the ids of their partners."""
+        units, values = column
         names = self.partners.get(version, {})
-        return systems.items(
-            tuple(
-                key._replace(dialogue_id=names.get(key.dialogue_id, key.dialogue_id)) for key in units.keys
-            ),
-            values,
-        )
+        keys = (key._replace(dialogue_id=names.get(key.dialogue_id, key.dialogue_id)) for key in units.keys)
+        return systems.items(tuple(keys), values)
 
-    def unscored(self, name: str, old: Scores, new: Scores, columns: list[Column]) -> list[ComparedColumn]:
+    def compare_unscored(
+        self, name: str, old: Scores, new: Scores, columns: Sequence[ComparedColumn]
+    ) -> list[ComparedColumn]:
         """Compare the shares of unscored rows, for columns that have any in the new version."""
-        found = []
-        for column in columns:
-            if is_human(column.source):
-                continue
-            a, b = (self._gaps(scores, column, who) for scores, who in ((old, self.first), (new, name)))
+        compared = []
+        for column in (Column(c.source, c.dimension) for c in columns if not is_human(c.source)):
+            a, b = self._unscored(old, column, self.first), self._unscored(new, column, name)
             if any(b.values()):
-                found.append(self.one(name, column, "lower", a, b, "greater"))
-        return found
+                compared.append(self.compare_column(name, column, "lower", a, b, "greater"))
+        return compared
 
-    def _gaps(self, scores: Scores, column: Column, version: str) -> dict[Item, float]:
-        """Return 1 for each row of a column that has no value, 0 for each that has one."""
+    def _unscored(self, scores: Scores, column: Column, version: str) -> dict[Item, float]:
+        """Return 1 for each row of a column without a value, 0 for each with one."""
         rows = list(scores.where(source=column.source, dimension=column.dimension))
         keys = tuple(Key(row.dialogue_id, row.system, row.turn) for row in rows)
         values = np.array([row.value is None for row in rows], dtype=float)
         return self.items((Units("turn", keys, {}), values), version)
 
-    def one(
+    def compare_column(
         self,
         name: str,
         column: Column,
-        way: Any,
+        direction: Any,
         old: Mapping[Item, float],
         new: Mapping[Item, float],
         alternative: str | None = None,
     ) -> ComparedColumn:
         """Test one column."""
         if alternative is None:
-            drop = {"higher": "less", "lower": "greater"}.get(way, "two-sided")
+            drop = {"higher": "less", "lower": "greater"}.get(direction, "two-sided")
             alternative = drop if self.alternative == "worse" else "two-sided"
-        b, a, paired = systems.matched(new, old)
+        b, a, paired = systems.match_items(new, old)
         draw: dict[str, Any] = {"resamples": self.resamples, "confidence": 0.95, "seed": self.seed}
         before, after = (
             statistics.bootstrap_means(systems.array(side), systems.clusters(side), **draw) for side in (a, b)
         )
         gap, p = systems.difference(b, a, paired, alternative, **draw)
         needed = dialogues_for_half(a, b, gap, paired)
-        return ComparedColumn(name, *column, way, paired, before, after, gap, p, dialogues_for_half=needed)
+        return ComparedColumn(
+            name, *column, direction, paired, before, after, gap, p, dialogues_for_half=needed
+        )
 
 
-def judged(found: Sequence[ComparedColumn], alpha: float) -> list[ComparedColumn]:
-    """Correct the p-values of columns for their number, and give each its verdict.
+def add_verdicts(columns: Sequence[ComparedColumn], alpha: float) -> list[ComparedColumn]:
+    """Return the columns with Holm-corrected p-values and verdicts.
 
-    Main columns are one family, those that say how another differs a second one, and those of which neither
-    way is good a third: thirty named faults do not hide whether the version is better.
+    Main columns and other columns are separate families, and so are those without a good direction: thirty
+    named faults must not hide whether a version is better.
     """
     adjusted: dict[int, float | None] = {}
-    for family in {(one.main, one.better == "neither") for one in found}:
-        places = [n for n, one in enumerate(found) if (one.main, one.better == "neither") == family]
-        adjusted |= zip(places, statistics.holm([found[n].p for n in places]), strict=True)
-    made = []
-    for place, one in enumerate(found):
-        p = adjusted[place]
-        gap, verdict = one.difference.value, "not told apart"
+    for family in {(column.main, column.better == "neither") for column in columns}:
+        indices = [
+            n for n, column in enumerate(columns) if (column.main, column.better == "neither") == family
+        ]
+        adjusted |= zip(indices, statistics.holm([columns[n].p for n in indices]), strict=True)
+    judged_columns = []
+    for index, column in enumerate(columns):
+        p = adjusted[index]
+        gap, verdict = column.difference.value, "not told apart"
         if p is not None and gap is not None and p < alpha:
             words = {"higher": ("better", "worse"), "lower": ("worse", "better")}.get(
-                one.better, ("more", "less")
+                column.better, ("more", "less")
             )
             verdict = words[gap < 0]
-        made.append(msgspec.structs.replace(one, p_holm=p, verdict=verdict))
-    return made
+        judged_columns.append(msgspec.structs.replace(column, p_holm=p, verdict=verdict))
+    return judged_columns
 
 
-def _without_doubles(columns: list[Column]) -> list[Column]:
-    """Leave out a rule that another source of faults counts under the same name."""
-    first, *others = FAULT_SOURCES
+def _without_duplicates(columns: list[Column]) -> list[Column]:
+    """Drop the columns of `rules` that another source of faults has under the same name."""
+    first, *learned = FAULT_SOURCES
     return [
         column
         for column in columns
-        if column.source != first or not any(Column(one, column.dimension) in columns for one in others)
+        if column.source != first
+        or not any(Column(source, column.dimension) in columns for source in learned)
     ]
 
 
 def _main_columns(ways: Mapping[Column, str]) -> set[Column]:
-    """Return of each source the column that is its overall figure: the one of its name, or the first.
+    """Return the overall figure of each source: the column of its name, or the first.
 
-    Of ratings every dimension; of a metric that only counts faults none.
+    All dimensions of ratings are main columns; a metric that only counts faults has none.
     """
-    found: dict[str, Column] = {}
-    for column, way in ways.items():
+    main: dict[str, Column] = {}
+    for column, direction in ways.items():
         if column.source == column.dimension:
-            found[column.source] = column
-        elif way != "neither" and not is_fault(*column):
-            found.setdefault(column.source, column)
-    return {*found.values(), *(column for column in ways if column.source == "human")}
+            main[column.source] = column
+        elif direction != "neither" and not is_fault(*column):
+            main.setdefault(column.source, column)
+    return {*main.values(), *(column for column in ways if column.source == "human")}
 
 
 def dialogues_for_half(
     old: Mapping[Item, float], new: Mapping[Item, float], difference: Estimate, paired: bool
 ) -> int | None:
-    """Return how many dialogues of each side would show half of a difference with a power of .8.
+    """Return how many dialogues per version would show half of a difference with a power of .8.
 
-    None where that is not defined, or a million would not do.
+    None if undefined, or more than a million.
     """
     sides = [_dialogue_means(side) for side in (old, new)]
     if not difference.value or min(map(len, sides)) < 3:
@@ -253,46 +248,45 @@ def dialogues_for_half(
 
 
 def _dialogue_means(values: Mapping[Item, float]) -> dict[object, float]:
-    found: dict[object, list[float]] = {}
+    values_of: dict[object, list[float]] = {}
     for (name, _), value in values.items():
-        found.setdefault(name, []).append(value)
-    return {name: float(np.mean(own)) for name, own in found.items()}
+        values_of.setdefault(name, []).append(value)
+    return {name: float(np.mean(scores)) for name, scores in values_of.items()}
 
 
-def _refuse_strangers(
+def _check_comparable(
     shared: list[Column], sides: Sequence[Mapping[Column, Any]], old: Scores, new: Scores, level: str
 ) -> None:
-    """Refuse two sides that have nothing in common, or whose scores were made differently."""
+    """Refuse two versions without a common column, or whose signatures differ."""
     if not shared:
         there = ", ".join(sorted({f"{c.source}/{c.dimension}" for side in sides for c in side})) or "nothing"
         raise UsageError(
             f"nothing to compare at {level} level: both sides need the same source; there are: {there}"
         )
     for source in dict.fromkeys(column.source for column in shared if not is_human(column.source)):
-        made = [scores.signatures.get(source) for scores in (new, old)]
-        if None not in made and made[0] != made[1] and "column.v1" not in (one.name for one in made if one):
+        signatures = [scores.signatures.get(source) for scores in (new, old)]
+        if (
+            None not in signatures
+            and signatures[0] != signatures[1]
+            and "column.v1" not in (signature.name for signature in signatures if signature)
+        ):
             raise UsageError(
-                f"{source} was made differently on the two sides: {made[0]} and {made[1]}; "
+                f"{source} was made differently on the two sides: {signatures[0]} and {signatures[1]}; "
                 "score both with the same settings"
             )
 
 
 def _columns(units: Units, source: str | None, dimension: str | None) -> dict[Column, tuple[Units, Any]]:
-    """Take the columns asked for; raters count together as `human`."""
-    found = {c: values for c, values in units.columns.items() if not is_human(c.source)}
+    """Return the requested columns; raters are averaged as `human`."""
+    columns = {c: values for c, values in units.columns.items() if not is_human(c.source)}
     for name in dict.fromkeys(c.dimension for c in units.columns if is_human(c.source)):
-        found[Column("human", name)] = mean_over(units, human_columns(units, name))
+        columns[Column("human", name)] = mean_over(units, human_columns(units, name))
     return {
         column: (units, values)
-        for column, values in found.items()
+        for column, values in columns.items()
         if source in (None, column.source) and dimension in (None, column.dimension)
     }
 
 
 def _dialogues(scores: Scores) -> int:
-    return len(
-        {
-            (row["dialogue_id"], row["system"])
-            for row in scores.table.select(["dialogue_id", "system"]).to_pylist()
-        }
-    )
+    return int(scores.table.group_by(["dialogue_id", "system"]).aggregate([]).num_rows)

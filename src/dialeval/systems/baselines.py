@@ -1,12 +1,11 @@
-"""Baselines: what wizards chose (Gandhe and Traum), and retrieval from a corpus.
+"""Baseline systems: wizards' choices (Gandhe and Traum), and retrieval from a corpus.
 
-`wizard-max-voted` replies with what most wizards chose for a context, `wizard-random` with any utterance that
-at least one of them chose. Both know only the contexts that wizards have seen, so nobody can talk to them.
+`wizard-max-voted` replies with the utterance that most wizards chose for a context, `wizard-random` with any
+utterance that at least one of them chose. Both answer only contexts that wizards have seen.
 
-`retrieval` is the selection paradigm, in which a system chooses among what people once said: the reply to the
-most similar context of a corpus. Contexts are compared by the vectors of their last turns, and half as much
-by the turns before those (`window` in all). The conversation that the context comes from is never chosen
-from: it would give away what was said there.
+`retrieval` is the selection paradigm: it returns the reply to the most similar context of a corpus. Contexts
+are compared by the vectors of their last turns and, with half the weight, of the turns before (`window` in
+all). The conversation of the context itself is excluded, to avoid leaking its reply.
 """
 
 import hashlib
@@ -35,7 +34,7 @@ _EARLIER = 0.5**0.5  # in both factors of a product: half
 
 @dataclass(frozen=True)
 class Wizards:
-    """A system that repeats wizards' choices; equal counts are settled by the order of the votes."""
+    """A system that repeats wizards' choices; ties are broken by the order of the votes."""
 
     name: str
     how: How
@@ -45,13 +44,13 @@ class Wizards:
     fixed_only: bool = True
 
     def __post_init__(self) -> None:
-        """Open the votes at once: a missing file should not be as many failures as there are contexts."""
+        """Read the votes at once, so that a missing file is one error and not one per context."""
         if not self._choices and any(vote.act is not None for vote in load_votes(self.votes)):
-            raise DataError("wizards chose acts here, so there is nothing to say", file=self.votes)
+            raise DataError("these votes are for acts, not for utterances", file=self.votes)
 
     @property
     def signature(self) -> Signature:
-        """Which votes, and for a random choice which seed."""
+        """The signature: the votes, and the seed of a random choice."""
         fields: dict[str, object] = {"votes": votes_mark(self.votes)}
         return Signature.of(
             f"wizard-{self.how}.v1", fields | ({"seed": self.seed} if self.how == "random" else {})
@@ -62,24 +61,24 @@ class Wizards:
         return choices(load_votes(self.votes))
 
     def knows(self, context: Context) -> bool:
-        """Whether a wizard chose anything for a context."""
+        """Return whether a wizard chose anything for a context."""
         return (context.dialogue_id, context.turn) in self._choices
 
     def reply(self, context: Context) -> str:
-        """Return what wizards chose for a context."""
+        """Return the wizards' choice for a context."""
         if context.dialogue_id is None or context.turn is None:
             raise UsageError(f"{self.name} answers contexts that wizards have seen, not new ones")
-        found = self._choices.get((context.dialogue_id, context.turn))
-        if not found:
+        choices = self._choices.get((context.dialogue_id, context.turn))
+        if not choices:
             raise DataError("no wizard chose anything here")
         if self.how == "max-voted":
-            return max(found, key=lambda choice: choice[1])[0]
+            return max(choices, key=lambda choice: choice[1])[0]
         key = f"{self.seed}|{context.dialogue_id}|{context.turn}".encode("utf-8", "surrogatepass")
-        return found[int.from_bytes(hashlib.sha256(key).digest()[:8]) % len(found)][0]
+        return choices[int.from_bytes(hashlib.sha256(key).digest()[:8]) % len(choices)][0]
 
 
 def choices(votes: Sequence[Vote]) -> dict[tuple[str, int], list[tuple[str, int]]]:
-    """Count, for each dialogue and turn, how many wizards chose each utterance.
+    """Return for each dialogue and turn how many wizards chose each utterance.
 
     >>> choices([Vote("d", 1, "ann", "Hi."), Vote("d", 1, "bob", "Hi."), Vote("d", 1, "bob", "Yes?")])
     {('d', 1): [('Hi.', 2), ('Yes?', 1)]}
@@ -87,18 +86,20 @@ def choices(votes: Sequence[Vote]) -> dict[tuple[str, int], list[tuple[str, int]
     raters: dict[tuple[str, int], dict[str, set[str]]] = {}
     for vote in votes:
         if vote.utterance is not None:
-            said = raters.setdefault((vote.dialogue_id, vote.turn), {})
-            said.setdefault(vote.utterance, set()).add(vote.rater)
-    return {place: [(text, len(some)) for text, some in said.items()] for place, said in raters.items()}
+            by_text = raters.setdefault((vote.dialogue_id, vote.turn), {})
+            by_text.setdefault(vote.utterance, set()).add(vote.rater)
+    return {
+        place: [(text, len(names)) for text, names in by_text.items()] for place, by_text in raters.items()
+    }
 
 
 @dataclass(frozen=True)
 class Retrieval:
-    """Choose the reply that followed the most similar context of a corpus.
+    """A system that returns the reply to the most similar context of a corpus.
 
-    With `candidates`, the pool that wizards chose from (`annotate --candidates`), the one of them that is
-    nearest to that reply: so a system that selects can be judged by wizards' votes. With a `speaker`, only
-    what that one said is chosen.
+    With `candidates`, the pool that wizards chose from (`annotate --candidates`), it returns the candidate
+    nearest to that reply, so that it can be evaluated by wizards' votes. With a `speaker`, only replies of
+    that speaker are returned.
 
     >>> from dialeval.dialogues import Turn
     >>> system = Retrieval("retrieval", "examples")
@@ -116,7 +117,7 @@ class Retrieval:
     fixed_only: bool = False
 
     def __post_init__(self) -> None:
-        """Refuse what cannot work before the first question."""
+        """Validate the settings before the first reply."""
         if self.window < 1:
             raise UsageError("window must be at least 1")
         if self.candidates is not None and not self._pool[0]:
@@ -126,7 +127,7 @@ class Retrieval:
 
     @property
     def signature(self) -> Signature:
-        """Which corpus and encoder, by their contents, and how much of the context is looked at."""
+        """The signature: corpus and encoder, by their contents, and the window."""
         corpus = f"{Path(self._path).stem}@{files.sha256(self._path)[:12]}"
         fields = {"corpus": corpus, "window": self.window, "encoder": mark(self.encoder)}
         if self.candidates is not None:
@@ -147,13 +148,13 @@ class Retrieval:
 
     def reply(self, context: Context) -> str:
         """Return the reply to the most similar context."""
-        said = [turn.text for turn in context.said][-self.window :]
-        if not said:
-            raise DataError("nothing was said that could be answered")
-        likeness = self._corpus.vectors @ _features(Encoder.load(self.encoder).vectors(said))
+        texts = [turn.text for turn in context.said][-self.window :]
+        if not texts:
+            raise DataError("the context is empty")
+        likeness = self._corpus.vectors @ _features(Encoder.load(self.encoder).vectors(texts))
         if context.dialogue_id is not None:
-            own = conversation_of(context.dialogue_id)
-            likeness[[name == own for name in self._corpus.conversations]] = -np.inf
+            conversation = conversation_of(context.dialogue_id)
+            likeness[[name == conversation for name in self._corpus.conversations]] = -np.inf
         best = int(likeness.argmax())
         if likeness[best] == -np.inf:
             raise DataError("the corpus has no other dialogue")
@@ -166,7 +167,7 @@ class Retrieval:
         return texts, vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
 
     def _chosen(self, reply: str) -> str:
-        """Return the candidate nearest to a reply, or the reply where there are no candidates."""
+        """Return the candidate nearest to a reply, or the reply if there are no candidates."""
         if self.candidates is None:
             return reply
         texts, vectors = self._pool
@@ -175,7 +176,7 @@ class Retrieval:
 
 @dataclass(frozen=True)
 class _ContextCorpus:
-    """Contexts as vectors, and what was said after each."""
+    """Contexts as vectors, and the reply to each."""
 
     vectors: Floats
     replies: list[str]
@@ -185,11 +186,11 @@ class _ContextCorpus:
     def of(
         cls, dialogues: list[Dialogue], encoder: Encoder, window: int, speaker: str | None
     ) -> "_ContextCorpus":
-        said = [(one, Context(one.turns).said) for one in dialogues]
-        texts = list(dict.fromkeys(turn.text for _, turns in said for turn in turns))
+        pairs = [(dialogue, Context(dialogue.turns).said) for dialogue in dialogues]
+        texts = list(dict.fromkeys(turn.text for _, turns in pairs for turn in turns))
         rows = dict(zip(texts, encoder.vectors(texts), strict=True))
         vectors, replies, conversations = [], [], []
-        for dialogue, turns in said:
+        for dialogue, turns in pairs:
             for number in range(1, len(turns)):
                 who = turns[number].speaker
                 if who != turns[number - 1].speaker and speaker in (None, who):
@@ -197,12 +198,12 @@ class _ContextCorpus:
                     vectors.append(_features(np.stack([rows[turn.text] for turn in before])))
                     replies.append(turns[number].text)
                     conversations.append(conversation_of(dialogue.id))
-        made = np.stack(vectors) if vectors else np.zeros((0, 2 * encoder.width), np.float32)
-        return cls(made, replies, conversations)
+        matrix = np.stack(vectors) if vectors else np.zeros((0, 2 * encoder.width), np.float32)
+        return cls(matrix, replies, conversations)
 
 
 def _features(vectors: Floats) -> Floats:
-    """Describe a context: its last turn, and the mean of those before it at half the weight."""
+    """Return the vector of a context: its last turn, and the mean of the earlier ones at half the weight."""
     unit = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
     before = unit[:-1].mean(axis=0) if len(unit) > 1 else np.zeros_like(unit[-1])
     return np.concatenate([unit[-1], _EARLIER * before]).astype(np.float32)

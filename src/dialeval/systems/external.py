@@ -1,9 +1,8 @@
 """Systems of your own: an OpenAI-compatible endpoint (`Remote`), or a Python function (`Function`).
 
-A function is called in one thread of its own, one call at a time, so that it may keep what belongs to a
-thread. A call that takes too long is given up. No thread can be ended from outside, so the one that is stuck
-goes on by itself, what it returns is thrown away, and the next call has a new thread; the end of the program
-waits for none of them.
+A function is called in its own thread, one call at a time, so that it may use thread-local state. A call that
+takes too long is abandoned: its thread goes on, because threads cannot be killed, its result is discarded,
+and the next call uses a new thread. The program does not wait for abandoned threads when it ends.
 """
 
 import importlib
@@ -57,7 +56,7 @@ class Remote:
 
     @property
     def signature(self) -> Signature:
-        """Address, model and sampling, which decide the replies; time-outs and tries do not."""
+        """The signature: address, model and sampling, which determine the replies, unlike time-outs."""
         asked = {
             key: getattr(self.endpoint, key) for key in ("address", "model", "temperature", "max_tokens")
         }
@@ -68,9 +67,9 @@ class Remote:
         return self.endpoint.complete(self.messages(context))
 
     def messages(self, context: Context) -> Messages:
-        """Return what is sent: the instructions, then the turns that are not blank."""
+        """Return the messages to send: the instructions, then the turns that are not blank."""
         first = [] if self.instructions is None else [{"role": "system", "content": self.instructions}]
-        return first + [one for one in messages_of(context) if one["content"].strip()]
+        return first + [message for message in messages_of(context) if message["content"].strip()]
 
 
 @dataclass(frozen=True)
@@ -99,7 +98,7 @@ class Function:
 
     @property
     def signature(self) -> Signature:
-        """The name of the function: what it does, dialeval cannot know."""
+        """The signature: the name of the function, since its code is unknown."""
         return Signature.of("function.v1", {"function": self.spec or self.name})
 
     def reply(self, context: Context) -> str:
@@ -107,20 +106,20 @@ class Function:
         return self.turns(context)[-1].text
 
     def turns(self, context: Context) -> tuple[Turn, ...]:
-        """Call the function; an agent may return messages, the tools it called among them, its reply last."""
-        said = self._caller.call(messages_of(context), self.timeout)
-        if isinstance(said, list) and said and all(isinstance(one, dict) for one in said):
-            made = dialogue(said).turns
-            if made and made[-1].speaker == "assistant":
-                return made
+        """Call the function; an agent may return messages with its tool calls, and its reply last."""
+        returned = self._caller.call(messages_of(context), self.timeout)
+        if isinstance(returned, list) and returned and all(isinstance(message, dict) for message in returned):
+            turns = dialogue(returned).turns
+            if turns and turns[-1].speaker == "assistant":
+                return turns
             raise DataError("returned messages of which the last is not the assistant's")
-        if not isinstance(said, str):
-            raise DataError(f"returned {type(said).__name__}, not text")
-        return (clean_turn("assistant", said),)
+        if not isinstance(returned, str):
+            raise DataError(f"returned {type(returned).__name__}, not text")
+        return (clean_turn("assistant", returned),)
 
 
 class _Caller:
-    """The thread in which a function is called, and another one when that is stuck."""
+    """The thread in which a function is called, replaced when it is stuck."""
 
     def __init__(self, answer: Answer) -> None:
         self._answer, self._turn = answer, threading.Lock()
@@ -132,29 +131,29 @@ class _Caller:
                 self._calls = queue.SimpleQueue()
                 threading.Thread(target=_work, args=(self._answer, self._calls), daemon=True).start()
                 weakref.finalize(self, self._calls.put, None)
-            made: Future[Any] = Future()
-            self._calls.put((made, messages))
+            future: Future[Any] = Future()
+            self._calls.put((future, messages))
             try:
-                return made.result(timeout)
+                return future.result(timeout)
             except TimeoutError:
-                if made.done():  # in time after all, or an error of the function's own
-                    return made.result()
+                if future.done():  # in time after all, or an error of the function's own
+                    return future.result()
                 self._calls.put(None)
                 self._calls = None
                 raise DataError(f"no answer in {timeout:g} s") from None
 
 
 def _work(answer: Answer, calls: Calls) -> None:
-    """Answer call after call until None comes."""
+    """Answer calls until None arrives."""
     while (call := calls.get()) is not None:
-        made, messages = call
+        future, messages = call
         try:
-            made.set_result(answer(messages))
+            future.set_result(answer(messages))
         except SystemExit as error:  # ends the reply, not the run
-            made.set_exception(DataError(f"ended itself: {error!r}"))
+            future.set_exception(DataError(f"ended itself: {error!r}"))
         except BaseException as error:
-            made.set_exception(error)
-        del call, made, messages  # or the last of them would be kept until the next
+            future.set_exception(error)
+        del call, future, messages  # or the last of them would be kept until the next
 
 
 def load_function(spec: str, name: str | None = None, timeout: float | None = None) -> Function:
@@ -164,13 +163,13 @@ def load_function(spec: str, name: str | None = None, timeout: float | None = No
     if here not in sys.path:
         sys.path.insert(0, here)
     try:
-        found: Any = importlib.import_module(module)
+        target: Any = importlib.import_module(module)
     except ImportError as error:
         raise UsageError(f"--system {spec}: {error}") from None
     except Exception as error:  # whatever a module does while it is imported
         raise UsageError(f"--system {spec}: {module} cannot be imported: {error!r}") from None
     for part in attribute.split("."):
-        found = getattr(found, part, None)
-    if not callable(found):
+        target = getattr(target, part, None)
+    if not callable(target):
         raise UsageError(f"--system {spec}: {module} has no function {attribute!r}")
-    return Function(name or spec, found, spec, timeout=TIMEOUT if timeout is None else timeout)
+    return Function(name or spec, target, spec, timeout=TIMEOUT if timeout is None else timeout)

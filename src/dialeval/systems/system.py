@@ -1,4 +1,4 @@
-"""Systems under test: the protocol, how `--system` becomes one, and a conversation with one."""
+"""Systems under test: the protocol, parsing of `--system`, and conversations."""
 
 from collections.abc import Callable
 from typing import Any, Protocol, runtime_checkable
@@ -28,26 +28,26 @@ class System(Protocol):
 
     @property
     def at_once(self) -> int:
-        """How many replies may be asked for at the same time."""
+        """The maximum number of concurrent requests."""
         ...
 
     @property
     def fixed_only(self) -> bool:
-        """Whether it knows contexts of given dialogues only, so that nobody can talk to it."""
+        """Whether it answers only contexts of given dialogues, so that nobody can talk to it."""
         ...
 
     @property
     def signature(self) -> Signature:
-        """How its replies are made."""
+        """The signature of its replies."""
         ...
 
     def reply(self, context: Context) -> str:
-        """Answer; any exception is this one reply's failure."""
+        """Return the reply to a context; an exception is the failure of this reply only."""
         ...
 
 
 def system_names() -> tuple[str, ...]:
-    """Names of the systems that need neither an address nor a function, those of other packages too.
+    """Return the names of built-in systems and of those of other packages.
 
     >>> system_names()[0]
     'retrieval'
@@ -80,20 +80,20 @@ def build(
         from dialeval.models.endpoint import Endpoint
         from dialeval.systems.external import AT_ONCE, Remote
 
-        given = {**asked, "timeout": timeout}
-        endpoint = Endpoint(spec, **{key: value for key, value in given.items() if value is not None})
+        settings = {**asked, "timeout": timeout}
+        endpoint = Endpoint(spec, **{key: value for key, value in settings.items() if value is not None})
         return Remote(endpoint, name or endpoint.model or spec, instructions, at_once or AT_ONCE)
-    own, _, options = spec.partition(":")
-    others = {**asked, "instructions": instructions, "concurrency": at_once}
-    wrong = [key for key, value in others.items() if value is not None]
+    kind, _, options = spec.partition(":")
+    remote_only = {**asked, "instructions": instructions, "concurrency": at_once}
+    wrong = [key for key, value in remote_only.items() if value is not None]
     if wrong:
         raise UsageError(f"{wrong[0]} goes with an address, not with {spec}")
-    if own in _OPTIONS:
+    if kind in _OPTIONS:
         if timeout is not None:
             raise UsageError(f"timeout goes with an address or a function, not with {spec}")
-        return _ours(own, options, name or own)
-    if spec in (others := plugins("systems")):
-        name, spec = name or spec, others[spec].value
+        return _ours(kind, options, name or kind)
+    if spec in (installed := plugins("systems")):
+        name, spec = name or spec, installed[spec].value
     if ":" in spec and all(part.replace(".", "").isidentifier() for part in spec.split(":", 1)):
         from dialeval.systems.external import load_function
 
@@ -103,29 +103,29 @@ def build(
     )
 
 
-def _ours(own: str, options: str, name: str) -> System:
-    known, found = _OPTIONS[own], {}
+def _ours(kind: str, options: str, name: str) -> System:
+    types, fields = _OPTIONS[kind], {}
     for part in filter(None, options.split(",")):
         key, sign, value = part.partition("=")
-        if not sign or key not in known:
-            raise UsageError(f"--system {own}: no option {part!r}; it has: {', '.join(known)}")
+        if not sign or key not in types:
+            raise UsageError(f"--system {kind}: no option {part!r}; it has: {', '.join(types)}")
         try:
-            found[key] = known[key](value)
+            fields[key] = types[key](value)
         except ValueError:
-            raise UsageError(f"--system {own}:{part}: expected a number") from None
+            raise UsageError(f"--system {kind}:{part}: expected a number") from None
     from dialeval.systems.baselines import Retrieval, Wizards
 
-    if own == "retrieval":
-        return Retrieval(name, **found)
-    if "votes" not in found:
-        raise UsageError(f"--system {own}: say which votes, {own}:votes=votes.jsonl")
-    return Wizards(name, "random" if own == "wizard-random" else "max-voted", **found)
+    if kind == "retrieval":
+        return Retrieval(name, **fields)
+    if "votes" not in fields:
+        raise UsageError(f"--system {kind}: say which votes, {kind}:votes=votes.jsonl")
+    return Wizards(name, "random" if kind == "wizard-random" else "max-voted", **fields)
 
 
 class Conversation:
-    """A person and a system take turns; every turn of either is kept and is the context of the next.
+    """A conversation of a person with a system, in which all turns so far are the context of the next.
 
-    A reply that fails is kept as an empty turn with a note, and the person may go on.
+    A failed reply becomes an empty turn with a note, and the person may go on.
 
     >>> from dialeval.systems.external import Function
     >>> talk = Conversation(Function("echo", lambda messages: f"{len(messages)}: {messages[-1]['content']}"))
@@ -139,18 +139,15 @@ class Conversation:
         self.system, self.turns = system, turns
 
     def say(self, text: str) -> Turn:
-        """Add what the person says, and return what the system answers."""
+        """Add a message of the person, and return the reply of the system."""
         self.hear(text)
-        said = getattr(self.system, "turns", None)  # a function of an agent also tells which tools it called
-        self.turns = (
-            *self.turns,
-            *(answers(said, self.turns) if said else [answer(self.system, self.turns)]),
-        )
+        reply_turns = getattr(self.system, "turns", None)  # an agent's function also returns its tool calls
+        self.turns += answers(reply_turns, self.turns) if reply_turns else (answer(self.system, self.turns),)
         return self.turns[-1]
 
     def hear(self, text: str) -> None:
-        """Add what the person says, as the last thing that is said."""
-        self.turns = (*self.turns, clean_turn("user", text))
+        """Add a message of the person without a reply."""
+        self.turns += (clean_turn("user", text),)
 
     def dialogue(self, name: str) -> Dialogue:
         """Return the conversation so far as a dialogue."""
@@ -159,21 +156,21 @@ class Conversation:
 
 
 def answer(system: System, turns: tuple[Turn, ...]) -> Turn:
-    """Let a system answer a conversation that is being held; a failure is an empty turn with a note."""
+    """Return the reply of a system to a conversation; a failure is an empty turn with a note."""
     return answers(lambda context: (clean_turn("assistant", system.reply(context)),), turns)[0]
 
 
 def answers(say: Callable[[Context], tuple[Turn, ...]], turns: tuple[Turn, ...]) -> tuple[Turn, ...]:
-    """Let a system add turns to a conversation; a failure is an empty turn with a note."""
-    said = tuple(turn for turn in turns if turn.text.strip())
+    """Return the turns that a system adds to a conversation; a failure is an empty turn with a note."""
+    spoken = tuple(turn for turn in turns if turn.text.strip())
     try:
-        return say(Context(said))
+        return say(Context(spoken))
     except Exception as error:  # whatever goes wrong in somebody's system is that system's failure
         return (Turn("assistant", "", {"note": f"{FAILED}: {reason(error)}"}),)
 
 
 def reason(error: Exception) -> str:
-    """Return in one line why a reply failed.
+    """Return the reason for a failed reply in one line.
 
     >>> reason(ValueError("no such word"))
     'ValueError: no such word'

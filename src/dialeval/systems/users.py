@@ -1,10 +1,9 @@
-"""Simulated users, who talk to a system until they have what they want or lose patience.
+"""Simulated users, who talk to a system until their goal is reached or they lose patience.
 
-A scenario says what a user wants, knows and feels; `users.toml` has the words. What comes next is decided by
-a script: give what was asked for, one fact a turn, confirm, say it again in other words, ask something more,
-thank or leave. The words of that turn come from
-templates, from a log (what somebody said there after the most similar reply), or from a model behind an
-address. The same seed gives the same user.
+A scenario defines a user's goal, facts and mood; `users.toml` has templates. Rules choose the next move: give
+one requested fact, confirm, rephrase, ask a question, thank or leave. Its text comes from templates, from a
+log (the user turn after the most similar reply), or from a model behind an address. The same seed gives the
+same user.
 """
 
 import functools
@@ -28,7 +27,7 @@ from dialeval.systems.system import System, build
 
 Move = Literal["opening", "fact", "unknown", "yes", "again", "repeat", "next", "question", "thanks", "leaves"]
 LAST = ("thanks", "leaves")
-"""Moves after which the user says no more."""
+"""Moves that end the conversation."""
 _ASKS = re.compile(
     r"\?|\b(?:please|could you|can you|may i|need|provide|tell me|give me|share|what is|what's)\b",
     re.IGNORECASE,
@@ -44,18 +43,18 @@ class Scenario(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One user.
 
     Attributes:
-        goal: What the user wants, in words that fit after "I would like to".
-        done: Texts of which one in a reply means that it has been done.
-        facts: What the user can tell, by name.
-        ask: Other words by which a reply asks for a fact.
-        unknown: Names of things that the user does not know.
-        mood: Whose words the user takes.
-        opening: The first turn, in place of a template.
-        reworded: Other words for the goal, for when a reply misses it.
-        then: Further requests, made one by one when the one before is done.
-        questions: What the user asks when all is done, one by one, whatever the answer.
-        patience: How many replies that lead nowhere the user bears.
-        expect: Calls, words or a state that must come of it, for the metric `goal`.
+        goal: What the user wants, as a phrase that fits after "I would like to".
+        done: Texts of which one in a reply means that the goal is reached.
+        facts: The facts that the user can give, by name.
+        ask: Other phrases by which a reply asks for a fact.
+        unknown: Names of facts that the user does not know.
+        mood: The mood, which selects the templates.
+        opening: The first turn, instead of a template.
+        reworded: Paraphrases of the goal, for replies that miss it.
+        then: Further requests, made one by one when the previous one is done.
+        questions: Questions at the end, one by one, whatever the answer.
+        patience: How many replies without progress the user tolerates.
+        expect: Expected calls, words or state, for the metric `goal`.
     """
 
     goal: str
@@ -73,7 +72,7 @@ class Scenario(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ScenarioFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Scenarios by name, words of moods of your own, and how many turns a user takes at most."""
+    """Scenarios by name, templates of custom moods, and the maximum number of user turns."""
 
     scenario: dict[str, Scenario]
     mood: dict[str, dict[str, tuple[str, ...]]] = {}
@@ -84,22 +83,22 @@ def read_scenarios(path: str | Path) -> ScenarioFile:
     """Read a file of scenarios.
 
     Raises:
-        DataError: With file and field, where it is none.
+        DataError: With file and field, if it is not valid.
     """
     with files.open_binary(path) as file:
         data = file.read()
     try:
-        made = msgspec.toml.decode(data, type=ScenarioFile)
+        parsed = msgspec.toml.decode(data, type=ScenarioFile)
     except (msgspec.DecodeError, ValueError, RecursionError) as error:
         raise DataError(f"not a file of scenarios: {error}", file=path, fix="see docs/simulate.md") from None
-    moods = {**_moods(), **made.mood}
-    for name, one in made.scenario.items():
-        if one.mood not in moods:
+    moods = {**_moods(), **parsed.mood}
+    for name, scenario in parsed.scenario.items():
+        if scenario.mood not in moods:
             fix = f"known: {', '.join(moods)}"
-            raise DataError(f"no mood {one.mood!r}", file=path, field=f"scenario.{name}.mood", fix=fix)
-    if not made.scenario:
+            raise DataError(f"no mood {scenario.mood!r}", file=path, field=f"scenario.{name}.mood", fix=fix)
+    if not parsed.scenario:
         raise DataError("no scenario in it", file=path, fix="see docs/simulate.md")
-    return made
+    return parsed
 
 
 @functools.cache
@@ -133,9 +132,9 @@ class SimulatedUser:
     used: set[str] = field(default_factory=set)
 
     def say(self, turns: tuple[Turn, ...]) -> tuple[str, Move]:
-        """Return the next turn of the user, and what it does."""
-        heard = turns[-1].text if turns else ""
-        move, slots = self._move(heard, first=not turns)
+        """Return the text of the user's next turn, and its move."""
+        reply = turns[-1].text if turns else ""
+        move, slots = self._move(reply, first=not turns)
         self.told += 1
         text = self._words(move, slots)
         if self.speaks is not None and turns and move not in ("fact", "next", "question", *LAST):
@@ -144,32 +143,32 @@ class SimulatedUser:
 
     @property
     def wish(self) -> str:
-        """What the user wants now, in other words each time that a reply missed it."""
+        """The current request, rephrased after each reply that missed it."""
         if self.requests:
             return self.scenario.then[self.requests - 1]
         ways = (self.scenario.goal, *self.scenario.reworded)
         return ways[self.missed % len(ways)]
 
-    def _move(self, heard: str, first: bool) -> tuple[Move, list[tuple[str, str]]]:
+    def _move(self, reply: str, first: bool) -> tuple[Move, list[tuple[str, str]]]:
         if first:
             return "opening", []
-        plain = heard.casefold()
+        plain = reply.casefold()
         is_done = any(text.casefold() in plain for text in self.scenario.done)
         if is_done and self.requests < len(self.scenario.then):
             self.requests, self.lost = self.requests + 1, 0
             return "next", []
         if is_done or self.put is not None:
             return self._close(), []
-        asked = bool(_ASKS.search(heard))
-        known = [(name, value) for name, value in self.scenario.facts.items() if self._asks(plain, name)]
-        if asked and known:
-            new = [one for one in known if one[0] not in self.given][:1]
+        is_question = bool(_ASKS.search(reply))
+        asked = [(name, value) for name, value in self.scenario.facts.items() if self._asks(plain, name)]
+        if is_question and asked:
+            new = [fact for fact in asked if fact[0] not in self.given][:1]
             self.given |= {name for name, _ in new}
-            return ("fact", new or known) if new or self._bears() else ("leaves", [])
+            return ("fact", new or asked) if new or self._bears() else ("leaves", [])
         missing = [(name, "") for name in self.scenario.unknown if self._asks(plain, name)]
-        if asked and missing:
+        if is_question and missing:
             return ("unknown", missing) if self._bears() else ("leaves", [])
-        if _CONFIRMS.search(heard):
+        if _CONFIRMS.search(reply):
             return "yes", []
         if not self._bears():
             return "leaves", []
@@ -177,18 +176,18 @@ class SimulatedUser:
         return "repeat" if self.requests else "again", []
 
     def _close(self) -> Move:
-        """Ask the next question, or thank; return which."""
+        """Return the move for the next question, or thanks."""
         self.put = 0 if self.put is None else self.put + 1
         return "question" if self.put < len(self.scenario.questions) else "thanks"
 
     def _bears(self) -> bool:
-        """Count a reply that led nowhere; return whether the user bears it."""
+        """Count a reply without progress; return whether the user still has patience."""
         self.lost += 1
         return self.lost <= self.scenario.patience
 
-    def _asks(self, heard: str, name: str) -> bool:
-        words = (name, *self.scenario.ask.get(name, ()))
-        return any(re.search(rf"\b{re.escape(word.casefold())}", heard) for word in words)
+    def _asks(self, text: str, name: str) -> bool:
+        cues = (name, *self.scenario.ask.get(name, ()))
+        return any(re.search(rf"\b{re.escape(word.casefold())}", text) for word in cues)
 
     def _words(self, move: Move, slots: list[tuple[str, str]]) -> str:
         if move == "opening" and self.scenario.opening:
@@ -196,13 +195,13 @@ class SimulatedUser:
         if move == "question":
             return self.scenario.questions[self.put or 0]
         moods = {**_moods(), **(self.moods or {})}
-        own = moods[self.scenario.mood].get(move) or _moods()["neutral"][move]
-        texts = [self._chosen(own, place) for place in range(max(1, len(slots)))]
+        templates = moods[self.scenario.mood].get(move) or _moods()["neutral"][move]
+        texts = [self._chosen(templates, place) for place in range(max(1, len(slots)))]
         filled = zip(texts, slots or [("", "")], strict=True)
         return " ".join(_filled(text, self.wish, name, value) for text, (name, value) in filled)
 
     def _chosen(self, texts: Sequence[str], place: int) -> str:
-        """Choose by the seed, among what this user has not said yet."""
+        """Return a template by the seed, among those not used yet."""
         fresh = [text for text in texts if text not in self.used] or texts
         key = f"{self.seed}|{self.name}|{self.told}|{place}".encode("utf-8", "surrogatepass")
         chosen = fresh[int.from_bytes(hashlib.sha256(key).digest()[:6]) % len(fresh)]
@@ -211,8 +210,8 @@ class SimulatedUser:
 
 
 def _filled(text: str, goal: str, name: str, value: str) -> str:
-    for key, given in (("{goal}", goal), ("{name}", name), ("{value}", value)):
-        text = text.replace(key, given)
+    for key, filler in (("{goal}", goal), ("{name}", name), ("{value}", value)):
+        text = text.replace(key, filler)
     return text
 
 
@@ -222,11 +221,11 @@ def _retrieval(spec: str) -> System:
 
 
 def speaker_of(spec: str, scenario: Scenario, **asked: Any) -> System | None:
-    """Make what chooses a user's words: None for templates.
+    """Return the system that writes a user's turns; None for templates.
 
     Args:
-        spec: `template`; `retrieval:corpus=FILE`, what users of a log said; or the address of a model.
-        scenario: Whose words; a model is told all of it.
+        spec: `template`; `retrieval:corpus=FILE`, user turns of a log; or the address of a model.
+        scenario: The scenario, which is part of a model's instructions.
         **asked: `model`, `temperature` and so on, for an address.
     """
     if spec == "template":
@@ -234,11 +233,11 @@ def speaker_of(spec: str, scenario: Scenario, **asked: Any) -> System | None:
     if spec.startswith("retrieval:"):
         return _retrieval(spec)
     if spec.startswith(("http://", "https://")):
-        known = "; ".join(f"{name}: {value}" for name, value in scenario.facts.items()) or "nothing more"
-        told = (
-            f"You play a user who talks to an assistant. You want to {scenario.goal}. You know: {known}. "
+        facts = "; ".join(f"{name}: {value}" for name, value in scenario.facts.items()) or "nothing more"
+        instructions = (
+            f"You play a user who talks to an assistant. You want to {scenario.goal}. You know: {facts}. "
             f"You do not know: {', '.join(scenario.unknown) or 'anything else'}. You are {scenario.mood}. "
             "Answer with the user's next message only, in one or two sentences."
         )
-        return build(spec, name="user", instructions=told, **asked)
+        return build(spec, name="user", instructions=instructions, **asked)
     raise UsageError(f"--user {spec}: expected template, retrieval:corpus=FILE or an http address")

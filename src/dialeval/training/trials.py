@@ -107,7 +107,7 @@ def compare_trials(
             fields[spec],
             spec,
             signatures[spec],
-            figure if sign > 0 else figure.turned(),
+            figure if sign > 0 else figure.negated(),
             gap,
             sum(row.value is None for row in scored[spec]),
             gap.value is not None and (gap.value <= 1e-9 or (gap.low is not None and gap.low <= 1e-9)),
