@@ -205,7 +205,7 @@ class OutcomeHead(Model):
         return self._head.answers(rows)[HEAD.name]
 
 
-@metric("outcome.v1")
+@metric("outcome.v2")
 @dataclass(frozen=True)
 class Outcome(OpensModels):
     """Probability that an agent reached its user's goal.
