@@ -178,6 +178,8 @@ class Store:
             self._prepare(create)
         except _DAMAGE as error:
             self.close()
+            if isinstance(told := _readable(error), DiskFullError):
+                raise told from None
             raise self._damage("damaged, or not an annotation project", error) from None
         except DataError:
             self.close()

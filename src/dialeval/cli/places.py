@@ -78,6 +78,8 @@ def check_places(verb: str, given: dict[str, Any]) -> None:
     written = WRITES.get(verb, {})
     read = {name: value for name, value in given.items() if name not in written and name not in _NAMES}
     inputs = [path for name, value in read.items() for path in _paths(value, is_spec=name in _SPECS)]
+    if (cache := given.get("cache")) and (kind := kind_of(Path(cache))) in _WHOLE:
+        raise UsageError(f"{cache} is there and holds something else ({kind}): choose another cache")
     for option, kinds in written.items():
         for place in _each(given.get(option)):
             path = Path(place)
