@@ -55,8 +55,8 @@ soak: .venv/dev  ## kill loops, bit flips, full disks, simulations, fuzzing: lon
 	$(BIN)/python -m pytest -m soak -s tests
 
 audit: .venv/dev  ## known faults in what is pinned; needs the network (PyPI's advisories), no answer offline
-	$(BIN)/python -m pip install -q -c $(CONSTRAINTS) --group audit
-	$(BIN)/pip-audit --strict --disable-pip --no-deps -r $(CONSTRAINTS)
+	$(BIN)/python -m pip install -q -c $(CONSTRAINTS) --group audit || { echo "no answer: pip-audit is not installed, and PyPI could not be reached"; exit 1; }
+	$(BIN)/pip-audit --strict --disable-pip --no-deps -r $(CONSTRAINTS) || { echo "faults are listed above; where none are, PyPI gave no answer, which is not a clean bill"; exit 1; }
 
 weights: .venv/dev  ## pull the published encoder and build the shipped one of it again, to the byte
 	$(BIN)/python weights/build_encoder.py

@@ -287,6 +287,32 @@ def json_text(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, indent=1, allow_nan=False) + "\n"
 
 
+def parse_json(text: str | bytes, **options: Any) -> Any:
+    """Parse JSON of which nothing is lost: a key that stands twice in one object is an error.
+
+    Raises:
+        DataError: About the key, a number that is too long or brackets that are too deep, without the place.
+        ValueError: It is no JSON, or not UTF-8.
+    """
+    try:
+        return json.loads(text, object_pairs_hook=unique_keys, **options)
+    except (json.JSONDecodeError, UnicodeDecodeError):
+        raise
+    except RecursionError:
+        raise DataError("nested too deeply") from None
+    except ValueError:
+        raise DataError("a number of more than 4,300 digits") from None
+
+
+def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Make an object of its pairs; of two with one key, one would be lost without a word."""
+    made = dict(pairs)
+    if len(made) < len(pairs):
+        twice = next(key for key, _ in pairs if sum(key == other for other, _ in pairs) > 1)
+        raise DataError(f"the key {twice[:80]!r} stands there twice")
+    return made
+
+
 def open_binary(path: str | Path) -> BinaryIO:
     """Open a file or an address (`s3://…`) for reading, decompressing gzip; `-` is standard input."""
     if str(path) == "-":
@@ -363,6 +389,8 @@ def _standard_input() -> BinaryIO:
 
     A thread that waits for a live stream may still hold it then, which Python answers by aborting.
     """
+    if sys.stdin is None:
+        raise DataError("standard input is closed", file="-")
     try:
         return os.fdopen(sys.stdin.fileno(), "rb", closefd=False)
     except (OSError, ValueError):  # not a file of the system: a test, or a program that put another there

@@ -1,6 +1,8 @@
 """No verb writes over what it reads, or over anything of another kind than it writes."""
 
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,8 @@ from dialeval.cli.places import WRITES, check_places, kind_of
 from dialeval.dialogues import formats
 from dialeval.errors import UsageError
 from dialeval.jobs.demo import example_dialogues, example_ratings
+from dialeval.jobs.runs import Run
+from dialeval.scores import Scores
 
 
 @pytest.fixture(scope="module")
@@ -116,9 +120,9 @@ SAME = {  # of the kind that is written, and not read
     *(("convert", name) for name in ("chats.csv", "chats.parquet")),
     *(("simulate", name) for name in ("chats.jsonl", "chats.parquet")),
     *(("acts", name) for name in ("chats.csv", "chats.parquet")),
-    *(("score", name) for name in ("run", "ratings.csv", "ratings.jsonl")),
-    *(("benchmark", "run"), ("contrast", "run"), ("index", "index"), ("batch", "batch")),
-    *(("annotate", "project"), ("respond", "chats.parquet"), ("trust", "ratings.jsonl")),
+    *(("score", "run"), ("benchmark", "run"), ("contrast", "run"), ("index", "index"), ("batch", "batch")),
+    *(("annotate", "project"), ("respond", "chats.parquet")),
+    *((verb, f"ratings.{ending}") for verb in ("annotate", "convert") for ending in ("csv", "jsonl")),
 }
 
 
@@ -128,8 +132,7 @@ SAME = {  # of the kind that is written, and not read
 def test_what_is_there_stays(place: Path, verb: str, option: str) -> None:
     before = contents(place)
     for target in TARGETS:
-        is_same = (verb, target) in SAME or (option in OPTIONS and target.startswith("ratings."))
-        if not is_same:
+        if (verb, target) not in SAME or (target.startswith("ratings.") and option not in OPTIONS):
             words = ("models", "export") if verb == "export" else (verb,)
             asked = (*words, *COMMANDS[verb], *OPTIONS.get(option, ("-o",)), target)
             assert target in here(*asked, cwd=place, code=2).stderr
@@ -186,6 +189,34 @@ def test_what_was_written_is_written_again(place: Path) -> None:
         here("batch", "chats.jsonl", "-m", "length", "-o", "batch2", "--workers", 1, cwd=place)
     here("index", "other.jsonl", "--plain", "-o", "index", "--add", cwd=place)
     assert kind_of(place / "study.json") == "study"
+
+
+@pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet"])
+def test_ratings_are_found_behind_the_scores_of_a_metric(place: Path, ending: str) -> None:
+    scores = Scores.concat([Run(place / "run").scores(), example_ratings()])
+    scores.write(place / f"both.{ending}")
+    before = contents(place)
+    said = here("score", "chats.jsonl", "-m", "length", "-o", f"both.{ending}", cwd=place, code=2).stderr
+    assert said.startswith(f"dialeval: both.{ending} is there and holds something else (ratings): ")
+    assert contents(place) == before
+
+
+def test_the_file_behind_standard_input_is_read_too(place: Path) -> None:
+    command = [sys.executable, "-c", "from dialeval.cli import main; main()"]
+    command += ["convert", "-", "-o", "chats.jsonl"]
+    before = contents(place)
+    with (place / "chats.jsonl").open("rb") as file:
+        done = subprocess.run(command, cwd=place, stdin=file, capture_output=True, text=True, check=False)
+    assert (done.returncode, contents(place)) == (2, before)
+    assert done.stderr == "dialeval: chats.jsonl is what is read: choose another name to write\n"
+
+
+@pytest.mark.parametrize(("cache", "said"), [("chats.jsonl", "is a file"), ("run", "(run folder)")])
+def test_a_cache_takes_no_place_of_another_kind(place: Path, cache: str, said: str) -> None:
+    before = contents(place)
+    asked = ("score", "chats.jsonl", "-m", "turn-quality", "--cache", cache)
+    assert said in here(*asked, cwd=place, code=2).stderr
+    assert contents(place) == before
 
 
 def test_a_kept_name_may_be_empty_or_a_device(place: Path) -> None:

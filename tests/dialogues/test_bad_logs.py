@@ -1,6 +1,8 @@
 """Broken exports: what is wrong is named with file and record, the rest is read, the loss is counted."""
 
 import json
+import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -26,9 +28,72 @@ def test_half_an_array(tmp_path: Path) -> None:
     path.write_text(json.dumps([{"id": f"d{n}", "messages": SAID} for n in range(5)])[:-40])
     found, notes = lenient(path)
     assert [one.id for one in found] == ["d0", "d1", "d2", "d3"]
-    assert len(notes) == 1 and notes[0].startswith("in record 5: item 5 of the array: not JSON: Unterminated")
+    assert len(notes) == 1 and notes[0].startswith("in record 5: item 5 of the array: the file breaks off")
     with pytest.raises(DataError, match=r"half\.json:5: "):
         list(read(path))
+
+
+@pytest.mark.parametrize(
+    ("between", "behind", "said"),
+    [
+        (" ", "]", "a comma or ] is expected"),
+        ("] ", "", "there is more"),
+        (",", ",]", "an item is expected"),
+        (", {bad}, ", "]", "not JSON"),
+        (', {"id": "c", "id": "d", "messages": []}, ', "]", "the key 'id' stands there twice"),
+    ],
+)
+def test_an_array_with_something_else_in_it_is_refused(
+    between: str, behind: str, said: str, tmp_path: Path
+) -> None:
+    one, other = (json.dumps({"id": name, "messages": SAID}) for name in "ab")
+    (tmp_path / "x.json").write_text(f"[{one}{between}{other}{behind}")
+    with pytest.raises(DataError, match=re.escape(said)):
+        lenient(tmp_path / "x.json")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{"id": "a", "id": "b", "messages": [{"role": "user", "content": "Hi"}]}',
+        '{"id": "a", "messages": [{"role": "user", "content": "Hi", "content": "Ho"}]}',
+        '{"id": "a", "messages": [{"role": "user", "role": "assistant", "content": "Hi"}]}',
+        '{"id": "a", "messages": [], "messages": [{"role": "user", "content": "Hi"}]}',
+        '{"id": "ä", "messages": [{"role": "user", "content": "Hi", "content": "Ho"}]}',
+    ],
+)
+def test_a_key_that_stands_twice_is_refused(line: str, tmp_path: Path) -> None:
+    (tmp_path / "x.jsonl").write_text(line + "\n")
+    with pytest.raises(DataError, match=r"x\.jsonl:1: the key '\w+' stands there twice"):
+        list(read(tmp_path / "x.jsonl"))
+
+
+def test_what_is_no_key_may_come_often(tmp_path: Path) -> None:
+    turns = [{"role": "user", "content": "content", "name": "role"}, {"role": "assistant", "content": "id"}]
+    ((found,), notes) = lenient(tmp_path / "x.jsonl", {"id": "id", "messages": turns, "meta": {"id": "role"}})
+    assert ([turn.text for turn in found.turns], notes) == (["content", "id"], [])
+
+
+@pytest.mark.parametrize(
+    ("id", "references"), [(True, {}), ("a", {"\u0661": ["x"]}), ("a", {"\u00b2": ["x"]})]
+)
+def test_what_serve_refuses_is_refused_here(id: object, references: Any, tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"x\.jsonl:1: (id|references): "):
+        lenient(tmp_path / "x.jsonl", {"id": id, "messages": SAID, "references": references})
+
+
+@pytest.mark.skipif(os.name != "posix", reason="no links and pipes")
+def test_nothing_in_a_folder_is_left_out_without_a_word(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text(json.dumps({"id": "a", "messages": SAID}))
+    (tmp_path / "notes.md").symlink_to("nowhere")
+    assert [one.id for one in read(tmp_path)] == ["a"]
+    (tmp_path / "b.jsonl").symlink_to("nowhere")
+    with pytest.raises(DataError, match=r"b\.jsonl: a link that leads nowhere"):
+        list(read(tmp_path))
+    (tmp_path / "b.jsonl").unlink()
+    os.mkfifo(tmp_path / "b.jsonl")
+    with pytest.raises(DataError, match=r"b\.jsonl: a pipe or a device"):
+        list(read(tmp_path))
 
 
 def test_a_broken_line_and_a_record_of_another_kind(tmp_path: Path) -> None:

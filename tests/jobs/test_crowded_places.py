@@ -49,6 +49,39 @@ def test_a_full_disk_is_one_line(place: Path, out: str, kilobytes: int) -> None:
     assert {path.name for path in place.iterdir()} == {"chats.jsonl", "stdout"}
 
 
+def limited(place: Path, *words: str, kilobytes: int, **more: Any) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [sys.executable, "-c", "from dialeval.cli import main; main()", *words],
+        cwd=place,
+        capture_output=True,
+        text=True,
+        check=False,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (kilobytes << 10,) * 2),
+        **more,
+    )
+
+
+@pytest.mark.parametrize("kilobytes", [4, 60])
+def test_a_full_disk_is_not_called_a_damaged_project(place: Path, kilobytes: int) -> None:
+    words = ["annotate", "chats.jsonl", "--scheme", "turn-quality", "-o", "new", "--raters", "a", "--links"]
+    done = limited(place, *words, kilobytes=kilobytes)
+    assert (done.returncode, done.stderr) == (1, "dialeval: the disk is full; nothing was changed\n")
+    assert [path.name for path in place.iterdir()] == ["chats.jsonl"]
+
+
+def test_a_cache_without_a_disk_is_one_line_of_ours(place: Path) -> None:
+    words = ["score", "chats.jsonl", "-m", "ruber", "--cache", "cache"]
+    said = limited(place, *words, kilobytes=60, env={**os.environ, "TMPDIR": "/dev/shm"}).stderr
+    assert "encodings are no longer kept on disk" in said
+    assert "Warning" not in said and ".py" not in said
+
+
+def test_standard_input_may_be_closed(place: Path) -> None:
+    words = f"{sys.executable} -c 'from dialeval.cli import main; main()' score - -m length <&-"
+    done = subprocess.run(words, shell=True, cwd=place, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (1, "dialeval: -: standard input is closed\n")
+
+
 def test_a_disk_that_fills_up_anywhere(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: Any, **__: Any) -> Any:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

@@ -175,9 +175,18 @@ def test_nothing_in_it(ending: str, tmp_path: Path) -> None:
             "a.csv.gz: the compressed file is broken",
         ),
         ("a.jsonl", b'{"conversation": "d", "score": 1}\n{"conv', "a.jsonl:2: not JSON"),
+        (
+            "a.jsonl",
+            b'{"conversation": "d", "score": 1, "score": 5}',
+            "a.jsonl:1: the key 'score' stands there twice",
+        ),
         ("a.jsonl", b"[1, 2]\n", "a.jsonl:1: not a JSON object"),
-        ("a.jsonl", b'{"conversation": "d", "score": ' + b"1" * 5000 + b"}", "a.jsonl:1: not JSON"),
-        ("a.jsonl", b"[" * 200_000, "a.jsonl:1: not JSON"),
+        (
+            "a.jsonl",
+            b'{"conversation": "d", "score": ' + b"1" * 5000 + b"}",
+            "a.jsonl:1: a number of more than",
+        ),
+        ("a.jsonl", b"[" * 200_000, "a.jsonl:1: nested too deeply"),
         ("a.parquet", b"conversation,score\nd1,4\n", "a.parquet: not a Parquet file"),
     ],
 )

@@ -73,7 +73,8 @@ class _SharedCommit:
 
 def _readable(error: BaseException) -> BaseException:
     """Return a `DiskFullError` for SQLite's error of a full disk, and any other error as it is."""
-    if isinstance(error, sqlite3.OperationalError) and error.sqlite_errorcode & 0xFF in _FULL:
+    code = getattr(error, "sqlite_errorcode", 0)  # Python's own complaint, about text, has none
+    if isinstance(error, sqlite3.OperationalError) and code & 0xFF in _FULL:
         return DiskFullError("the disk is full; nothing was changed")
     return error
 
@@ -179,6 +180,8 @@ class Store:
             self._prepare(create)
         except _DAMAGE as error:
             self.close()
+            if create and isinstance(told := _readable(error), DiskFullError):
+                raise told from None
             raise self._damage("damaged, or not an annotation project", error) from None
         except DataError:
             self.close()

@@ -2,6 +2,7 @@
 
 import os
 import sys
+import warnings
 
 from dialeval.errors import DialevalError
 
@@ -14,6 +15,7 @@ def main() -> None:
     from dialeval.cli import output
     from dialeval.cli.app import app
 
+    warnings.showwarning = lambda message, *_: output.say(message)
     try:
         try:
             app()

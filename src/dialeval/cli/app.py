@@ -85,9 +85,10 @@ def score(
     for line in estimates(None if "-" in chats else source.open, metrics):
         output.say(line)
     total = count_dialogues(chats) if source.columns is None and output.is_watched() else None
+    told: list[str] = []
     with output.progress("dialogues scored", total) as watch:
         summary = score_to(
-            source.open(),
+            source.open(told=told),
             metrics,
             out,
             name=source.name,
@@ -96,6 +97,7 @@ def score(
             explain=explain,
             most=None if json else _EXPLAINED,
             live="-" in chats,
+            told=told,
         )
     _say_notes(chats, summary)
     _show(chats, summary, out, explain, json)

@@ -72,6 +72,7 @@ def open_chats(
     columns: str | None = None,
     part: str | None = None,
     usual: Sequence[str] = ("all",),
+    told: list[str] | None = None,
 ) -> "Iterator[Dialogue]":
     """Open dialogues as a command was given them.
 
@@ -84,17 +85,18 @@ def open_chats(
         columns: What was given with --columns.
         part: What was given with --part.
         usual: Without it, the first of these that a public set has.
+        told: Gets what is said while they are read.
     """
     from dialeval.cli.output import say
     from dialeval.dialogues import formats
     from dialeval.dialogues.formats.opening import part_of_set
     from dialeval.errors import UsageError
 
-    said: set[str] = set()
+    said = [] if told is None else told
 
     def say_once(message: str) -> None:
         if message not in said:
-            said.add(message)
+            said.append(message)
             say(message)
 
     public = {one: chosen for one in chats if (chosen := formats.public_part(one, say_once))}
@@ -124,7 +126,7 @@ Threads = Annotated[
 ]
 Cache = Annotated[
     Path | None,
-    typer.Option(help="Folder to cache text vectors in.", callback=_keep("DIALEVAL_CACHE")),
+    typer.Option(help="Folder to cache text vectors in.", callback=_keep("DIALEVAL_CACHE"), file_okay=False),
 ]
 
 
@@ -170,9 +172,12 @@ class ChatSource:
         """What was given, for the record."""
         return ", ".join(self.chats)
 
-    def open(self, *usual: str) -> "Iterator[Dialogue]":
-        """Open the dialogues; of a public set without --part, the first of these that it has, or all."""
-        return open_chats(self.chats, self.format, self.columns, self.part, usual or ("all",))
+    def open(self, *usual: str, told: list[str] | None = None) -> "Iterator[Dialogue]":
+        """Open the dialogues; of a public set without --part, the first of these that it has, or all.
+
+        What is said while they are read, such as what was lost, is added to `told`.
+        """
+        return open_chats(self.chats, self.format, self.columns, self.part, usual or ("all",), told)
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,8 @@
 """Where a command may write: never over what it reads, nor over anything of another kind than it writes.
 
 Every verb passes here before it begins (`Verb`): the options that write (`WRITES`) are held against what is
-there now and against all paths among its other arguments, also those inside `FILE:id=…` or `corpus=FILE`.
+there now and against all paths among its other arguments, also those inside `FILE:id=…` or `corpus=FILE`,
+and the file that standard input comes from. A table with people's ratings is of another kind than a metric's.
 """
 
 import glob
@@ -14,10 +15,10 @@ from typer.core import TyperCommand
 
 from dialeval.errors import UsageError
 
-_TABLES = ("scores",)
+_TABLES = ("scores", "ratings")
 _CHATS = ("dialogues", "dialogues with acts")
 WRITES: dict[str, dict[str, tuple[str, ...]]] = {
-    "score": {"out": ("run folder", *_TABLES)},
+    "score": {"out": ("run folder", "scores")},
     "demo": {"out": ("run folder",)},
     "benchmark": {"out": ("run folder",)},
     "contrast": {"out": ("run folder",)},
@@ -40,7 +41,7 @@ WRITES: dict[str, dict[str, tuple[str, ...]]] = {
         "export": (*_TABLES, "votes", "dialogues with acts", "JSON", "XML"),
     },
     "chat": {"out": ("conversations",)},
-    "trust": {"intervals": _TABLES},
+    "trust": {"intervals": ("scores",)},
     "plan": {"out": ()},
     "reproduce": {"out": ("reproduction",)},
 }
@@ -51,6 +52,8 @@ _ADDED = ("study", "web page", "Markdown", "LaTeX")  # what a run folder takes b
 _NAMES = {"title", "name", "kind", "source", "set", "paper", "raters", "experts", "people"}  # no paths
 _SPECS = {"metric", "recipe", "system"}  # name:field=FILE: the name is none
 _HEAD = 1 << 14
+_RATER = re.compile(rb'[,"]human[:,"]')  # where a table names a source
+_STANDARD_INPUT = "/dev/stdin"
 
 
 class Verb(TyperCommand):
@@ -75,6 +78,8 @@ def check_places(verb: str, given: dict[str, Any]) -> None:
     written = WRITES.get(verb, {})
     read = {name: value for name, value in given.items() if name not in written and name not in _NAMES}
     inputs = [path for name, value in read.items() for path in _paths(value, is_spec=name in _SPECS)]
+    if (cache := given.get("cache")) and (kind := kind_of(Path(cache))) in _WHOLE:
+        raise UsageError(f"{cache} is there and holds something else ({kind}): choose another cache")
     for option, kinds in written.items():
         for place in _each(given.get(option)):
             path = Path(place)
@@ -115,7 +120,8 @@ def _each(value: Any) -> Iterator[str]:
 
 def _paths(value: Any, *, is_spec: bool = False) -> Iterator[Path]:
     """Yield the paths that an argument names: itself, its matches, what stands in `FILE:…` or `key=FILE`."""
-    for text in (one.partition(":")[2] if is_spec else one for one in _each(value)):
+    for one in _each(value):
+        text = _STANDARD_INPUT if one == "-" else one.partition(":")[2] if is_spec else one
         found = {text, *re.split(r"[:=,]", text), text.partition("=")[2]}
         found |= set(glob.glob(text, recursive=True)) if re.search(r"[*?\[]", text) else set()  # noqa: PTH207
         yield from (Path(one) for one in sorted(found) if one and "\0" not in one and _is_there(one))
@@ -164,9 +170,9 @@ def _file_kind(path: Path) -> str:
         head = file.read(_HEAD).removeprefix(b"\xef\xbb\xbf").lstrip()
     start = head[:100].lower()
     if start.startswith(b"par1"):
-        return _table_kind(_parquet_names(path)) or "a Parquet table"
+        return _rated(path, _table_kind(_parquet_names(path))) or "a Parquet table"
     if start.startswith((b"{", b"[")):
-        return _json_kind(head)
+        return _rated(path, _json_kind(head))
     signs = ((b"<!doctype html", "web page"), (b"<svg", "picture"), (b"<?xml", "picture"), (b"<view", "XML"))
     for sign, kind in signs:
         if start.startswith(sign):
@@ -176,7 +182,28 @@ def _file_kind(path: Path) -> str:
         if head.startswith(sign_.encode()):
             return kind
     header = head.partition(b"\n")[0].decode("utf-8", "replace").strip()
-    return _table_kind(set(header.split(","))) or ("something else" if head else "")
+    return _rated(path, _table_kind(set(header.split(",")))) or ("something else" if head else "")
+
+
+def _rated(path: Path, kind: str) -> str:
+    """Return the kind of a table of scores that has people's ratings in it, wherever they stand."""
+    return "ratings" if kind == "scores" and _has_raters(path) else kind
+
+
+def _has_raters(path: Path) -> bool:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    with path.open("rb") as file:
+        if file.read(4) != b"PAR1":
+            return any(_RATER.search(line) for line in file)
+        file.seek(0)
+        try:
+            batches = pq.ParquetFile(file).iter_batches(columns=["source"])
+            sources = {one for batch in batches for one in batch.column(0).unique().to_pylist()}
+        except pa.ArrowException:  # damaged
+            return False
+    return any(str(one).partition(":")[0] == "human" for one in sources)
 
 
 def _json_kind(head: bytes) -> str:

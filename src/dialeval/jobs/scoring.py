@@ -37,6 +37,8 @@ class Summary:
     signatures: dict[str, Signature] = field(default_factory=dict)
     input_notes: Counter[str] = field(default_factory=Counter)
     dialogue_notes: Counter[str] = field(default_factory=Counter)
+    reading_notes: list[str] = field(default_factory=list)
+    """What was guessed or lost while the dialogues were read."""
     remarks: dict[str, list[str]] = field(default_factory=dict)
     licences: dict[str, dict[str, str]] = field(default_factory=dict)
     """By source, the models whose licence is non-commercial."""
@@ -117,6 +119,7 @@ class Summary:
             "turns": self.turns,
             "input_notes": dict(self.input_notes),
             "dialogue_notes": dict(self.dialogue_notes),
+            **({"reading_notes": self.reading_notes} if self.reading_notes else {}),
             "remarks": self.remarks,
             **({"non_commercial_models": self.licences} if self.licences else {}),
             "warnings": self.warnings(),
@@ -237,6 +240,7 @@ def score_to(
     explain: bool = False,
     most: int | None = None,
     live: bool = False,
+    told: list[str] | None = None,
 ) -> Summary:
     """Score a stream and write a run folder, a table (`.parquet`, `.jsonl`, `.csv`), or nothing.
 
@@ -253,8 +257,10 @@ def score_to(
         most: How many dialogues, the first ones, to explain in the summary; None for all.
         live: Whether the stream may have no end: then Ctrl-C ends it and what was scored is written, and with
             `-` no dialogue waits for the next one.
+        told: What the reader says while the stream is read, for the record.
     """
-    metrics, summary, interruption = build_all(specs), Summary(), Interruption()
+    metrics, interruption = build_all(specs), Interruption()
+    summary = Summary(reading_notes=[] if told is None else told)
     found = {source: non_commercial(made) for source, made in metrics.items()}
     summary.licences = {source: models for source, models in found.items() if models}
     writing.check_place(out, name)

@@ -229,7 +229,7 @@ def _number(cell: object, note: str | None) -> tuple[float | None, str | None]:
         value = float(cell) if isinstance(cell, bool) else to_number(str(cell))
     except ValueError:
         return None, note or _text(str(cell)[:80])
-    return (value, note) if math.isfinite(value) else (None, note or f"not a finite number: {cell}")
+    return (value, note) if math.isfinite(value) else (None, note or f"not a finite number: {str(cell)[:40]}")
 
 
 COLUMNS = (*SCHEMA.names, "signature")
@@ -315,11 +315,12 @@ def _json_records(path: str | Path, text: str) -> Any:
         if not line.strip():
             continue
         try:
-            record = json.loads(line)
-        except (ValueError, RecursionError) as error:  # a number of 5,000 digits, a thousand brackets
-            problem = error.msg if isinstance(error, json.JSONDecodeError) else str(error)
+            record = files.parse_json(line)
+        except DataError as error:
+            raise DataError(str(error), file=path, line=number) from None
+        except json.JSONDecodeError as error:
             raise DataError(
-                f"not JSON: {problem}", file=path, line=number, fix="one JSON object a line"
+                f"not JSON: {error.msg}", file=path, line=number, fix="one JSON object a line"
             ) from None
         if not isinstance(record, dict):
             raise DataError("not a JSON object", file=path, line=number, fix="one JSON object a line")

@@ -8,6 +8,7 @@ is a public set; an address or a pattern stands for the files it matches.
 import fnmatch
 import glob
 import math
+import os
 import re
 import warnings
 from collections import Counter
@@ -247,15 +248,28 @@ def _local_files(text: str) -> list[str]:
     if is_one_source(path):
         return [text]
     if path.is_dir():
-        below = sorted(one for one in path.rglob("*") if one.is_file())
-        names = {one.relative_to(path).as_posix(): str(one) for one in below}
-        return [names[name] for name in _meant(names)]
+        walk = os.walk(path, onerror=_cannot_list)
+        below = sorted(Path(place, name) for place, _, names in walk for name in names)
+        named = {one.relative_to(path).as_posix(): one for one in below}
+        return [str(_plain_file(named[name])) for name in _meant(named)]
     if not _exists(path) and _PATTERN.search(text):
         return sorted(one for one in glob.glob(text, recursive=True) if Path(one).is_file())  # noqa: PTH207
     if not _exists(path):
         fix = "check the path; dialeval list sets shows public sets"
         raise DataError("no such file or folder", file=text, fix=fix)
     return [text]
+
+
+def _cannot_list(error: OSError) -> None:
+    raise DataError(error.strerror or str(error), file=error.filename) from None
+
+
+def _plain_file(path: Path) -> Path:
+    """Return a file of a folder; a pipe, a device or a link to nothing would be left out without a word."""
+    if not path.is_file():
+        what = "a pipe or a device, not a file" if path.exists() else "a link that leads nowhere"
+        raise DataError(what, file=path, fix="remove it, or name the files to read")
+    return path
 
 
 def _exists(path: Path) -> bool:

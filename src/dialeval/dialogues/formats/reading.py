@@ -42,7 +42,8 @@ _CHUNK = 1 << 16
 _RECENT = 1 << 17  # dialogues of a stream whose names are remembered, at least
 _decode = msgspec.json.Decoder(Dialogue).decode
 _ENDLESS: Any = {"parse_constant": lambda _: None}  # NaN, Infinity: no file of ours holds them
-_raw_decode = json.JSONDecoder(**_ENDLESS).raw_decode
+_raw_decode = json.JSONDecoder(object_pairs_hook=files.unique_keys, **_ENDLESS).raw_decode
+_ONCE, _EACH = (b'"id"', b'"messages"', b'"references"'), (b'"role"', b'"content"')  # of our own format
 _PLAIN_ROLES = frozenset(("user", "assistant", "system"))
 Place = tuple[object, int, str]  # file, line, id
 
@@ -203,9 +204,9 @@ def _packed_samples(path: str | Path) -> Iterator[tuple[int, Any]]:
             packed = zipfile.ZipFile(file)
             names = [name for name in packed.namelist() if name.startswith("samples/")]
             head = next(one for one in ("header.json", "_journal/start.json") if one in packed.namelist())
-            about = _load(path, packed.read(head), None)["eval"]
+            about = _load(path, packed.read(head))["eval"]
             for number, name in enumerate(names, 1):
-                yield number, {"eval": about, "samples": [_load(path, packed.read(name), None)]}
+                yield number, {"eval": about, "samples": [_load(path, packed.read(name))]}
         except (zipfile.BadZipFile, NotImplementedError, StopIteration, KeyError, TypeError) as error:
             fix = "inspect log dump writes it as JSON"
             raise DataError(f"no log of inspect_ai: {error}", file=path, fix=fix) from None
@@ -247,7 +248,7 @@ def _is_whole(line: bytes) -> bool:
 
 def _object_records(path: str | Path, data: bytes, format: str | None) -> Iterator[tuple[int, Any]]:
     try:
-        record = _load(path, data, None)
+        record = _load(path, data)
     except DataError:
         if not (several := _one_after_another(data)):
             raise
@@ -256,9 +257,6 @@ def _object_records(path: str | Path, data: bytes, format: str | None) -> Iterat
     if shape_named(format) is None and (inside := unwrapped(record)) is not None:
         yield from enumerate(inside, 1)
         return
-    found = fitting(record)
-    if format == "predictions" or (found and found[0].name == "predictions"):
-        record = _load(path, data, _unique)
     yield 1, record
 
 
@@ -271,14 +269,14 @@ def _one_after_another(data: bytes) -> list[Any]:
             record, at = _raw_decode(text, at)
             found.append(record)
             at = next((place for place in range(at, len(text)) if not text[place].isspace()), len(text))
-    except (ValueError, RecursionError):
+    except (DataError, ValueError, RecursionError):
         return []
     return found
 
 
-def _load(path: str | Path, data: bytes, hook: Callable[[list[tuple[str, Any]]], Any] | None) -> Any:
+def _load(path: str | Path, data: bytes) -> Any:
     try:
-        return json.loads(data, object_pairs_hook=hook, **_ENDLESS)
+        return files.parse_json(data, **_ENDLESS)
     except DataError as error:
         raise DataError(str(error), file=path) from None
     except UnicodeDecodeError as error:
@@ -287,19 +285,6 @@ def _load(path: str | Path, data: bytes, hook: Callable[[list[tuple[str, Any]]],
         cut = error.pos >= len(data.rstrip()) - 1 or error.msg.startswith("Unterminated")
         what = "the file breaks off" if cut else f"not JSON: {error.msg}"
         raise DataError(what, file=path, line=error.lineno, fix="one JSON object, or one a line") from None
-    except RecursionError:
-        raise DataError("nested too deeply", file=path) from None
-    except ValueError as error:  # a number of 5,000 digits
-        raise DataError(f"not JSON: {error}", file=path) from None
-
-
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Refuse a key that stands twice: of two dialogues with one id, one would be lost without a word."""
-    made = dict(pairs)
-    if len(made) < len(pairs):
-        twice = next(key for key, _ in pairs if sum(key == other for other, _ in pairs) > 1)
-        raise DataError(f"the key {twice!r} stands there twice", fix="ids must be unique")
-    return made
 
 
 def ending(path: str | Path) -> str:
@@ -376,6 +361,9 @@ def _read_plain(line: bytes) -> Dialogue | None:
         dialogue = _decode(line)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
+    many = len(dialogue.turns)
+    if any(line.count(key) > most for keys, most in ((_ONCE, 1), (_EACH, many)) for key in keys):
+        return None  # one may stand there twice
     for turn in dialogue.turns:
         if turn.speaker not in _PLAIN_ROLES or "tool_calls" in turn.meta:
             return None
@@ -393,7 +381,7 @@ _BLANK = object()
 def _json(path: str | Path, number: int, line: bytes) -> Any:
     try:
         text = line.decode()
-        return json.loads(text, **_ENDLESS) if text.strip() else _BLANK
+        return files.parse_json(text, **_ENDLESS) if text.strip() else _BLANK
     except json.JSONDecodeError as error:
         broken = error.pos >= len(text.rstrip()) or error.msg.startswith("Unterminated")
         what, column = (
@@ -406,21 +394,22 @@ def _json(path: str | Path, number: int, line: bytes) -> Any:
         raise DataError(
             f"not UTF-8: {error.reason}", file=path, line=number, fix="save the file as UTF-8"
         ) from None
-    except RecursionError:
-        raise DataError("nested too deeply", file=path, line=number) from None
-    except ValueError as error:  # a number of 5,000 digits
-        raise DataError(f"not JSON: {error}", file=path, line=number) from None
+    except DataError as error:
+        raise DataError(str(error), file=path, line=number) from None
 
 
 def _array_items(path: str | Path, file: BinaryIO, start: bytes) -> Iterator[tuple[int, Any]]:
-    """Yield the items of a JSON array, holding one at a time; where it breaks off, the error is the last."""
+    """Yield the items of a JSON array, holding one at a time; where it breaks off, the error is the last.
+
+    Any other error is raised: nobody knows how much stands behind it.
+    """
     items = _ArrayItems(path, file, start)
-    number = 0
     try:
-        for number, record in enumerate(items, 1):
-            yield number, record
+        yield from enumerate(items, 1)
     except DataError as error:
-        yield number + 1, error
+        if not items.cut_off:
+            raise
+        yield items.number, error
 
 
 class _ArrayItems:
@@ -429,7 +418,8 @@ class _ArrayItems:
     def __init__(self, path: str | Path, file: BinaryIO, start: bytes) -> None:
         import codecs
 
-        self.path, self.file, self.ended, self.number = path, file, False, 1
+        self.path, self.file, self.number = path, file, 1
+        self.ended = self.cut_off = False
         self.utf8 = codecs.getincrementaldecoder("utf-8")()
         try:
             self.text = self.utf8.decode(start).lstrip()[1:]
@@ -456,6 +446,7 @@ class _ArrayItems:
             self._read()
         self.text = text
         if not text and not at_end:
+            self.cut_off = True
             raise self._wrong("the array is not closed: the file breaks off")
         return text[:1]
 
@@ -471,9 +462,13 @@ class _ArrayItems:
             except json.JSONDecodeError as error:
                 hopeless = error.pos < len(text) - 64 and error.msg.startswith("Expecting")
                 if self.ended or hopeless:
-                    raise self._wrong(f"not JSON: {error.msg}") from None
-            except ValueError as error:  # a number of 5,000 digits
-                raise self._wrong(f"not JSON: {error}") from None
+                    self.cut_off = error.pos >= len(text.rstrip()) or error.msg.startswith("Unterminated")
+                    what = "the file breaks off" if self.cut_off else f"not JSON: {error.msg}"
+                    raise self._wrong(what) from None
+            except DataError as error:
+                raise self._wrong(str(error)) from None
+            except ValueError:
+                raise self._wrong("a number of more than 4,300 digits") from None
             if (end if end >= 0 else len(text)) > files.max_record():
                 raise files.too_large(self.path, self.number)
             if 0 <= end < len(text) or (end >= 0 and self.ended):  # at the very end a number might go on

@@ -191,7 +191,7 @@ def assemble(record: Record, turns_key: str, turns: list[Turn], **fields: Any) -
         fields: Fields of the dialogue that are known better.
     """
     id_key = next((key for key in _IDS if record.get(key) not in (None, "")), None)
-    if id_key and isinstance(record[id_key], Mapping | list):
+    if id_key and isinstance(record[id_key], Mapping | list | bool):
         raise DataError("text or a number is expected", field=id_key)
     named = str(record[id_key]) if id_key else ""
     system, prompt = system_of(record)
@@ -263,7 +263,7 @@ def _references(found: object, n_turns: int) -> dict[int, list[str]]:
         raise DataError("an object is expected", field="references", fix='{"<turn>": ["…"]}')
     references = {}
     for key, texts in found.items():
-        if not str(key).isdigit() or int(key) >= n_turns:
+        if not (str(key).isascii() and str(key).isdigit() and len(str(key)) < 20 and int(key) < n_turns):
             raise DataError(
                 f"there is no turn {str(key)[:20]!r}", field="references", fix="keys are turn numbers, from 0"
             )
