@@ -42,7 +42,7 @@ class JudgedReply(NamedTuple):
         return None if found and not any(fault in self.values for fault in FAULTS) else found
 
 
-@metric("faults.v2")
+@metric("faults.v3")
 @dataclass(frozen=True)
 class Faults:
     """What is wrong with each reply: the probability of each named fault, and which turn proves it.

@@ -29,7 +29,7 @@ QUALITY, PERCENTILE, STANDING = "quality", "percentile", "standing"
 EMPTY, UNHEARD = "empty reply", "the user has not answered yet"
 
 
-@metric("quality.v4")
+@metric("quality.v5")
 @dataclass(frozen=True)
 class Quality:
     """How good a reply and a dialogue are: a sum of a few parts, weighed by what people said of other chats.

@@ -129,7 +129,7 @@ def better(signatures: Mapping[str, Signature | str], source: str, dimension: st
 def threshold(signatures: Mapping[str, Signature | str], source: str, dimension: str) -> float:
     """From which value on a column of faults counts one: one half unless its signature says otherwise.
 
-    >>> made = {"faults": "faults.v2|threshold:ignores=0.3"}
+    >>> made = {"faults": "faults.v3|threshold:ignores=0.3"}
     >>> threshold(made, "faults", "ignores"), threshold(made, "rules", "empty")
     (0.3, 0.5)
     """
