@@ -197,7 +197,7 @@ def test_ratings_are_found_behind_the_scores_of_a_metric(place: Path, ending: st
     scores.write(place / f"both.{ending}")
     before = contents(place)
     said = here("score", "chats.jsonl", "-m", "length", "-o", f"both.{ending}", cwd=place, code=2).stderr
-    assert said.startswith(f"dialeval: both.{ending} is there and holds something else (ratings): ")
+    assert said.startswith(f"dialeval: both.{ending} exists and is something else (ratings): ")
     assert contents(place) == before
 
 
@@ -208,7 +208,7 @@ def test_the_file_behind_standard_input_is_read_too(place: Path) -> None:
     with (place / "chats.jsonl").open("rb") as file:
         done = subprocess.run(command, cwd=place, stdin=file, capture_output=True, text=True, check=False)
     assert (done.returncode, contents(place)) == (2, before)
-    assert done.stderr == "dialeval: chats.jsonl is what is read: choose another name to write\n"
+    assert done.stderr == "dialeval: chats.jsonl is an input: choose another name for the output\n"
 
 
 @pytest.mark.parametrize(("cache", "said"), [("chats.jsonl", "is a file"), ("run", "(run folder)")])

@@ -52,7 +52,7 @@ def test_runtime_equals_torch() -> None:
     torch = pytest.importorskip("torch")
     from dialeval.models.artefact import load, resolve
     from dialeval.models.tensors import expand, read_tensors
-    from dialeval.training.fault_examples import FaultExample
+    from dialeval.training.examples import FaultExample
     from dialeval.training.faults_recipe import SETTINGS, FaultNetwork
 
     stored = expand(read_tensors(load(resolve(DEFAULT)).path("model.safetensors")))

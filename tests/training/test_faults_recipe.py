@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from dialeval.dialogues import dialogue
+from dialeval.dialogues import Dialogue, Turn, dialogue
 from dialeval.errors import DataError
 from dialeval.training import fault_injections as faults
 from dialeval.training.fault_examples import fault_examples
+from dialeval.training.slot_examples import SlotExamples
 
 
 @pytest.mark.parametrize(
@@ -93,3 +94,39 @@ def test_marks_that_make_no_sense_are_refused(changed: dict[str, object], told: 
     chat = dialogue([("user", "Who?"), ("assistant", "Me.")], "m", meta={"faults": [fault]})
     with pytest.raises(DataError, match=told):
         list(fault_examples([chat]))
+
+
+def annotated_chat() -> Dialogue:
+    """A dialogue about a table, annotated as the Schema-Guided Dialogue corpus is."""
+
+    def turn(speaker: str, text: str, results: list[dict[str, str]] | None = None, **values: str) -> Turn:
+        slots = [[slot, text.index(value), text.index(value) + len(value)] for slot, value in values.items()]
+        meta: dict[str, object] = {"slots": {"Restaurants_1": slots}}
+        return Turn(speaker, text, meta | ({"results": {"Restaurants_1": results}} if results else {}))
+
+    row = {"restaurant": "Olive Yard", "city": "Reno", "time": "19:00"}
+    return Dialogue(
+        "sgd-1",
+        (
+            turn("user", "A table in Reno at 7 pm.", city="Reno", time="7 pm"),
+            turn("assistant", "Olive Yard in Reno has one.", [row], restaurant="Olive Yard", city="Reno"),
+            turn("user", "Fine."),
+            turn("assistant", "Olive Yard, Reno, 7 pm?", restaurant="Olive Yard", city="Reno", time="7 pm"),
+        ),
+    )
+
+
+def test_wrong_values_of_annotated_replies() -> None:
+    maker = SlotExamples()
+    list(maker.examples(annotated_chat(), random.Random(0)))
+    for slot, value in (("city", "Austin"), ("restaurant", "Casa Luna"), ("time", "9 pm")):
+        maker._pool[f"Restaurants/{slot}"].append(value)
+    found = [one for seed in range(8) for one in maker.examples(annotated_chat(), random.Random(seed))]
+    wrong = [one for one in found if one.targets["contradicts"] == 1.0]
+    right = [one for one in found if one.targets["contradicts"] == 0.0]
+    replies = {turn.text for turn in annotated_chat().turns}
+    assert wrong
+    assert {one.reply for one in right} <= replies
+    assert all(any(value in one.reply for value in ("Austin", "Casa Luna", "9 pm")) for one in wrong)
+    assert {one.memory[0].kind for one in wrong} == {"evidence", "user", "own"}
+    assert all(one.targets["supported"] == 0.0 for one in wrong if one.memory[0].kind == "evidence")

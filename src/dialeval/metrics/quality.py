@@ -29,7 +29,7 @@ QUALITY, PERCENTILE, STANDING = "quality", "percentile", "standing"
 EMPTY, UNHEARD = "empty reply", "the user has not answered yet"
 
 
-@metric("quality.v4")
+@metric("quality.v5")
 @dataclass(frozen=True)
 class Quality:
     """Overall quality of replies and dialogues: a weighted sum of other metrics.

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dialeval.errors import DataError, UsageError
+from dialeval.models.fault_reader import Memory
 from dialeval.models.heads import Head
 from dialeval.training.settings import TrainingSettings
 
@@ -62,6 +63,30 @@ class VectorExample:
     def digest(self) -> bytes:
         """Return bytes that differ whenever examples do."""
         return digest_of([np.ascontiguousarray(self.features, np.float32).tobytes(), labels_of(self)])
+
+
+@dataclass(frozen=True)
+class FaultExample:
+    """A reply, what is read with it, and what is known of the two.
+
+    A long reply is read in parts; `focus` are words of the part that is meant, by default the first.
+    """
+
+    memory: tuple[Memory, ...]
+    reply: str
+    targets: Targets
+    weight: float = 1.0
+    focus: str = ""
+
+    def digest(self) -> bytes:
+        """Return bytes that differ whenever examples do."""
+        texts = [part for one in self.memory for part in one]
+        return digest_of(
+            [
+                *(text.encode("utf-8", "surrogatepass") for text in (*texts, self.reply, self.focus)),
+                labels_of(self),
+            ]
+        )
 
 
 def labels_of(example: TrainingExample) -> bytes:

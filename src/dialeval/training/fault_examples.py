@@ -10,7 +10,7 @@ program.
 import random
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from importlib.resources import as_file, files
 from typing import Annotated, Literal, NamedTuple
 
@@ -22,7 +22,7 @@ from dialeval.errors import DataError
 from dialeval.models.evidence_windows import content_words, nearest_windows
 from dialeval.models.fault_features import sentences_of
 from dialeval.models.fault_reader import Memory
-from dialeval.training.examples import Targets, digest_of, labels_of
+from dialeval.training.examples import FaultExample, Targets
 from dialeval.training.fault_injections import (
     COLD,
     PLEASANTRIES,
@@ -36,19 +36,14 @@ from dialeval.training.fault_injections import (
     told_and_forgotten,
     values,
 )
+from dialeval.training.slot_examples import SlotExamples
 
 _KEPT = {
-    "fault-pairs-anli": 0.4,
-    "fault-pairs-begin": 0.6,
-    "fault-pairs-chatprotect": 0.8,
-    "fault-pairs-ci_tod": 0.6,
-    "fault-pairs-comve": 0.2,
-    "fault-pairs-decode": 0.35,
-    "fault-pairs-faithdial_audit": 0.6,
-    "fault-pairs-gu_dnli": 0.2,
-    "fault-pairs-rte": 0.5,
-    "fault-pairs-sick": 0.1,
-    "fault-pairs-snli": 0.15,
+    "fault-pairs-comve": 0.3,
+    "fault-pairs-decode": 0.6,
+    "fault-pairs-gu_dnli": 0.5,
+    "fault-pairs-sick": 0.2,
+    "fault-pairs-snli": 0.4,
     "blended-skill-talk": 0.8,
     "dailydialog": 0.03,
     "diasafety": 0.4,
@@ -58,6 +53,7 @@ _KEPT = {
     "topicalchat": 0.6,
 }
 """How much of a large source is taken, by how its ids begin, so that none drowns the others."""
+_SLOTS_KEPT = 0.5  # of the annotated dialogues that examples of wrong values are made of
 _REPLIES = 3  # of a dialogue that examples are made of
 _FINE: Targets = {"ignores": 0.0, "off-topic": 0.0, "nonsense": 0.0, "unkind": 0.0}
 _UNKIND = ("Offending User", "Toxicity Agreement", "Biased Opinion")
@@ -87,32 +83,9 @@ _SOUND: Mapping[str, Targets] = {
     "evidence": {"supported": 1.0, "contradicts": 0.0},
 }
 """What holds for a good reply that is read with an earlier turn of that kind."""
-_TIMES = 3
-_WEIGHT = 3.0  # of what was written or rated by hand in dialogues, which is scarce
-
-
-@dataclass(frozen=True)
-class FaultExample:
-    """A reply, what is read with it, and what is known of the two.
-
-    A long reply is read in parts; `focus` are words of the part that is meant, by default the first.
-    """
-
-    memory: tuple[Memory, ...]
-    reply: str
-    targets: Targets
-    weight: float = 1.0
-    focus: str = ""
-
-    def digest(self) -> bytes:
-        """Return bytes that differ whenever examples do."""
-        texts = [part for one in self.memory for part in one]
-        return digest_of(
-            [
-                *(text.encode("utf-8", "surrogatepass") for text in (*texts, self.reply, self.focus)),
-                labels_of(self),
-            ]
-        )
+_TIMES = 2  # that examples are made of a written scenario, each time with other earlier turns
+_WEIGHT = 3.0  # of what was written by hand, which is scarce
+_RATED_WEIGHT = 8.0  # of bots' replies that people rated, which are scarcer
 
 
 def fault_examples(dialogues: Iterable[Dialogue]) -> Iterator[FaultExample]:
@@ -136,8 +109,11 @@ def fault_examples(dialogues: Iterable[Dialogue]) -> Iterator[FaultExample]:
 
 def _examples(dialogues: Iterable[Dialogue]) -> Iterator[FaultExample]:
     others: deque[str] = deque(["I'd rather have the window seat.", "The museum closes at five."], maxlen=400)
+    slots = SlotExamples()
     for dialogue in dialogues:
         chance = random.Random(dialogue.id)  # noqa: S311
+        if dialogue.id.startswith("sgd") and chance.random() < _SLOTS_KEPT:
+            yield from slots.examples(dialogue, chance)
         if chance.random() > next(
             (share for name, share in _KEPT.items() if dialogue.id.startswith(name)), 1.0
         ):
@@ -334,7 +310,9 @@ def _rated(dialogue: Dialogue) -> Iterator[FaultExample]:
         if place and "label" in turn.meta:
             bad = 1.0 - float(turn.meta["label"])
             texts = [one.text for one in said[: place + 1]]
-            yield FaultExample(context(texts, place), turn.text, {"ignores": bad, "off-topic": bad}, _WEIGHT)
+            yield FaultExample(
+                context(texts, place), turn.text, {"ignores": bad, "off-topic": bad}, _RATED_WEIGHT
+            )
 
 
 def _good(said: list[str], chance: Chance, others: Sequence[str]) -> Iterator[FaultExample]:

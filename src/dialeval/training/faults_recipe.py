@@ -35,8 +35,9 @@ from dialeval.models.fault_reader import (
 from dialeval.models.fault_weights import plain_weights, weight_fields
 from dialeval.models.tensors import Storage, expand, read_tensors, shrink, write_tensors
 from dialeval.training.checkpoint import module_arrays
+from dialeval.training.examples import FaultExample
 from dialeval.training.export import ArtefactParts
-from dialeval.training.fault_examples import FaultExample, fault_examples
+from dialeval.training.fault_examples import fault_examples
 from dialeval.training.fault_weighing import weigh
 from dialeval.training.networks import Lengths, Places, head_outputs
 from dialeval.training.recipe import Recipe
@@ -68,7 +69,8 @@ class FaultNetwork:
         self.kinds = torch.nn.Embedding(len(KINDS), wide)
         torch.nn.init.zeros_(self.kinds.weight)
         self.layers = torch.nn.ModuleList(
-            _layer(self.encoder.weights(), number, shape) for number in range(LAYER, shape.layers)
+            _layer(self.encoder.weights(), number, shape, self.dropout)
+            for number in range(LAYER, shape.layers)
         )
         for name, part in (("kinds", self.kinds), ("layers", self.layers), ("heads", self.tops)):
             self.module.add_module(name, part)
@@ -113,7 +115,7 @@ class FaultNetwork:
         return ArtefactParts(KIND, config, weights)
 
 
-def _layer(weights: Mapping[str, Any], number: int, shape: Any) -> "torch.nn.Module":
+def _layer(weights: Mapping[str, Any], number: int, shape: Any, dropout: float) -> "torch.nn.Module":
     """Make a layer of the encoder whose queries are the reply's and whose keys are the memory's as well."""
     import torch
     from torch.nn import functional
@@ -145,8 +147,9 @@ def _layer(weights: Mapping[str, Any], number: int, shape: Any) -> "torch.nn.Mod
             query, key, value = (one.view(rows, -1, heads, wide // heads).transpose(1, 2) for one in parts)
             seen = functional.scaled_dot_product_attention(query, key, value, inside[:, None, None, :])
             seen = self.attended(seen.transpose(1, 2).reshape(rows, -1, wide))
-            middle = self.attended_norm(reply + seen)
-            return self.outer_norm(middle + self.outer(functional.gelu(self.inner(middle))))
+            middle = self.attended_norm(reply + functional.dropout(seen, dropout, self.training))
+            outer = self.outer(functional.gelu(self.inner(middle)))
+            return self.outer_norm(middle + functional.dropout(outer, dropout, self.training))
 
     return Layer()
 

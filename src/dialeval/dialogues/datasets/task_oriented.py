@@ -31,9 +31,10 @@ written compactly into `meta`, always by service:
 - `acts`: `{"Events_2": [["INFORM", "event_type", ["Sports"]], …]}`, act, slot, values;
 - `state` (user turns): `{"Events_2": {"intent": "FindEvents", "requested": [], "slots": {"city": ["X"]}}}`;
 - `slots`, where values are found in the text: `{"Events_2": [["city", 22, 34]]}`, slot, start, end;
-- `call` (assistant turns that ask the service): `{"Events_2": {"method": …, "parameters": {…}}}`.
+- `call` (assistant turns that ask the service): `{"Events_2": {"method": …, "parameters": {…}}}`;
+- `results` (the same turns): what the service returned, `{"Events_2": [{"city": "X", …}, …]}`.
 
-What the service answered is left out. Files are read in the order of their names, those that are there:
+Files are read in the order of their names, those that are there:
 a part of the corpus is enough to work with, but its figures are not the official ones.
 """
 
@@ -193,6 +194,7 @@ class _Frame(msgspec.Struct):
     slots: list[_Span]
     state: _SgdState | None = None
     service_call: dict[str, Any] | None = None
+    service_results: list[dict[str, Any]] | None = None
 
 
 class _Utterance(msgspec.Struct):
@@ -241,6 +243,7 @@ def _annotation_sgd(item: _Utterance) -> dict[str, Any]:
             if frame.slots
         },
         "call": {name: frame.service_call for name, frame in frames.items() if frame.service_call},
+        "results": {name: frame.service_results for name, frame in frames.items() if frame.service_results},
     }
     return {"domain": list(frames)} | {key: column for key, column in columns.items() if column}
 
