@@ -78,12 +78,12 @@ class Summary:
         totals: Counter[tuple[str, str]] = Counter()
         for row in self.rows():
             totals[row["source"], row["dimension"]] += row["n"]
-        found = {
+        warnings = {
             (source, note): f"{source}: {count} of {totals[source, dimension]} scores: {note}"
             for (source, dimension, note), count in self.score_notes.items()
             if count > totals[source, dimension] / 2
         }
-        return list(found.values())
+        return list(warnings.values())
 
     def why_silent(self, source: str) -> str:
         """Return why a source scored nothing, if there is one reason."""
@@ -104,7 +104,7 @@ class Summary:
                 "n_unscored": int(unscored),
             }
             for (source, dimension, level, system), (total, n, unscored) in sorted(
-                self._sums.items(), key=lambda one: places.get(one[0][0], len(places))
+                self._sums.items(), key=lambda item: places.get(item[0][0], len(places))
             )
         ]
 
@@ -147,10 +147,10 @@ def estimates(
         read: Opens the dialogues; None where they can be read only once.
         specs: Metrics in command-line notation, or built.
     """
-    costly = {source: made for source, made in build_all(specs).items() if hasattr(made, "estimate")}
+    costly = {source: metric for source, metric in build_all(specs).items() if hasattr(metric, "estimate")}
     if read is None:
         return [f"{source}: what it costs cannot be told before the input is read" for source in costly]
-    return [str(made.estimate(read())) for made in costly.values()]
+    return [str(metric.estimate(read())) for metric in costly.values()]
 
 
 def count_dialogues(sources: Sequence[str]) -> int | None:
@@ -185,12 +185,12 @@ def score_stream(
     A metric that has something to say about the whole input has a method `tally`: what that returns is handed
     every chunk with its scores (`add`) and asked at the end (`remarks`).
     """
-    summary.signatures = {source: signature_of(made) for source, made in metrics.items()}
-    tallies = {source: made.tally() for source, made in metrics.items() if hasattr(made, "tally")}
+    summary.signatures = {source: signature_of(metric) for source, metric in metrics.items()}
+    tallies = {source: metric.tally() for source, metric in metrics.items() if hasattr(metric, "tally")}
     needs = needs_of(metrics.values())
     for chunk in chunks(dialogues, _FIRST) if arriving is None else arriving:
         encode_ahead(chunk, needs)
-        parts = {source: made.score(chunk).renamed(source) for source, made in metrics.items()}
+        parts = {source: metric.score(chunk).renamed(source) for source, metric in metrics.items()}
         scores = Scores.concat([*parts.values(), *([rated] if len(rated := feedback_scores(chunk)) else [])])
         summary.add(chunk, scores)
         for source, tally in tallies.items():
@@ -202,7 +202,7 @@ def score_stream(
 
 
 def score_each(
-    source: str, made: Any, dialogues: Sequence[Dialogue], note: Callable[[Exception], str]
+    source: str, metric: Any, dialogues: Sequence[Dialogue], note: Callable[[Exception], str]
 ) -> list[Scores]:
     """Score dialogues with one metric; one that it fails on is unscored with a note, and the others are not.
 
@@ -210,18 +210,19 @@ def score_each(
     them cost about twenty passes.
     """
     try:
-        return [made.score(dialogues).renamed(source)] if dialogues else []
+        return [metric.score(dialogues).renamed(source)] if dialogues else []
     except MemoryError:
         raise
     except Exception as error:
         half = len(dialogues) // 2
         if half:
             parts = dialogues[:half], dialogues[half:]
-            return [table for part in parts for table in score_each(source, made, part, note)]
-        one, why = dialogues[0], note(error)
+            return [table for part in parts for table in score_each(source, metric, part, note)]
+        dialogue, reason = dialogues[0], note(error)
         return [
             Scores.of(
-                Score(one.id, None, one.system, source, dimension, None, why) for dimension in made.dimensions
+                Score(dialogue.id, None, dialogue.system, source, dimension, None, reason)
+                for dimension in metric.dimensions
             )
         ]
 
@@ -255,8 +256,8 @@ def score_to(
             `-` no dialogue waits for the next one.
     """
     metrics, summary, interruption = build_all(specs), Summary(), Interruption()
-    found = {source: non_commercial(made) for source, made in metrics.items()}
-    summary.licences = {source: models for source, models in found.items() if models}
+    licences = {source: non_commercial(metric) for source, metric in metrics.items()}
+    summary.licences = {source: models for source, models in licences.items() if models}
     writing.check_place(out, name)
     if explain:
         writing.check_explaining(metrics, out)

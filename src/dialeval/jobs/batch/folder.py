@@ -160,15 +160,17 @@ def input_files(inputs: Sequence[str], without: str = "") -> list[str]:
         inputs: Files, folders, patterns, run folders, or addresses (`s3://…`) of any of these.
         without: A folder whose files are not meant: where the scores go.
     """
-    for one in inputs:
-        if one == "-" or public_part(one):
-            raise UsageError(f"{one}: a batch reads files; make one, dialeval convert {one} -o chats.jsonl")
-    found = [absolute(one) for one in source_files(inputs)]
+    for source in inputs:
+        if source == "-" or public_part(source):
+            raise UsageError(
+                f"{source}: a batch reads files; make one, dialeval convert {source} -o chats.jsonl"
+            )
+    paths = [absolute(source) for source in source_files(inputs)]
     place = without.partition("?")[0].rstrip("/") + "/"
-    kept = [one for one in dict.fromkeys(found) if not without or not one.startswith(place)]
-    if not kept:
+    remaining = [path for path in dict.fromkeys(paths) if not without or not path.startswith(place)]
+    if not remaining:
         raise DataError(f"no dialogues in {', '.join(inputs)}", fix="only the folder of the scores is there")
-    return kept
+    return remaining
 
 
 def absolute(place: str) -> str:
