@@ -126,9 +126,7 @@ def annotate_acts(
     report.model, report.by_model = labeller.name, labeller.count
     if report.votes:
         report.agreement = agreement(report.votes)
-        differing = sum(
-            vote.act is not None and vote.decided not in (None, vote.act) for vote in report.votes
-        )
+        differing = sum(v.act is not None and v.decided not in (None, v.act) for v in report.votes)
         report.notes += [f"segments with another act than their majority: {differing}"] if differing else []
     if sample:
         report.expert, missing = sample.compare(report.votes)
@@ -142,7 +140,7 @@ def _check_out(chats: Sequence[str], out: str | None) -> None:
     if Path(out).suffix.lower() not in (".json", *ENDINGS):
         raise UsageError(f"cannot write {out}: use one of .json (segments), {', '.join(ENDINGS)}")
     if is_one_of(out, chats):
-        raise UsageError(f"{out} is what is read: choose another name to write")
+        raise UsageError(f"{out} is also the input: choose another output")
 
 
 def _read(chats: Sequence[str], format: str | None, columns: str | None, part: str | None) -> Parts:
@@ -250,7 +248,7 @@ def _wants_act(segment: Annotation) -> bool:
 
 
 class _Sample:
-    """An expert's acts for some segments, and what others said about the same."""
+    """An expert's acts for a sample of segments, to compare with those in the dialogues."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

@@ -76,9 +76,8 @@ def compare(
         rereading.said(version.name, version.scores, version.dialogues, partners.get(version.name, {}))
         for version in read
     ]
-    scale, turns = (
-        rereading.turns_to_read(reviewed) if all(version.dialogues for version in read) else (None, ())
-    )
+    all_read = all(version.dialogues for version in read)
+    scale, turns = rereading.turns_to_read(reviewed) if all_read else (None, ())
     named = tuple(
         replace(version, partners=pairings.get(version.name, "")) for version in comparison.versions
     )
@@ -86,7 +85,7 @@ def compare(
 
 
 def default_metrics() -> list[str]:
-    """Return what versions are compared by if nothing is said."""
+    """Return the metrics that versions are compared by by default."""
     return [*DEFAULT_METRICS, *(name for name in FAULT_SOURCES if name in metric_names())]
 
 
@@ -128,7 +127,7 @@ def _open(item: Any) -> tuple[Scores | None, tuple[Dialogue, ...]]:
 
 
 def is_table(path: str | Path) -> bool:
-    """Whether a file is a table of scores in our own columns, and no dialogues."""
+    """Return whether a file is a table of scores in our own columns."""
     if not Path(path).is_file():
         return False
     if Path(path).suffix.lower() == ".parquet":

@@ -174,7 +174,7 @@ def contrast_systems(
     metrics, summary = build_all(specs), Summary()
     read = [system_replies(path, logged) for path in systems]
     if len({system.system for system in read} | {REFERENCE}) <= len(read):
-        raise UsageError("two systems of one name: give files of different names, none called reference")
+        raise UsageError("two systems have the same name: rename a file; none may be called reference")
     true, asked = _by_turn(score_stream(logged, metrics, summary, watch)), _questions(logged)
     rows = [{"system": REFERENCE, **_gap(column, true[column], None, draws)} for column in true]
     for system in read:
@@ -227,8 +227,8 @@ def _gap(
 ) -> dict[str, Any]:
     """Return the mean of a column and its mean difference to the true replies, turn by turn.
 
-    The difference is also told of the turns at which both replies ask something or neither does, and of those
-    at which one does and the other does not (`unlike`): what the user said next answers the logged reply.
+    The difference is also given for the turns at which both replies ask something or neither does, and for
+    those at which only one does (`unlike`): what the user said next answers the logged reply.
     """
     both = [unit for unit in values if true and unit in true]
     subsets = {
@@ -251,7 +251,7 @@ def _notes(replies: SystemReplies) -> Iterator[str]:
         (replies.missing, "dialogues missing"),
         (replies.unknown, "dialogues that are not among the logged ones"),
         (replies.short, "replies missing"),
-        (replies.extra, "replies too many"),
+        (replies.extra, "surplus replies"),
     )
     counts = [f"{count} {problem}" for count, problem in problems if count]
     if counts:

@@ -1,4 +1,4 @@
-"""Does a corpus surround the dialogues that are judged by it?
+"""Coverage: how well a corpus surrounds the dialogues that are scored by it.
 
 A metric that judges a dialogue by its nearest neighbours in a corpus can only be as good as those neighbours
 are near. Here the features of test dialogues are laid over those of the corpus: a picture in two dimensions,
@@ -57,14 +57,10 @@ def _described(part: str, layer: str) -> Maker:
         from dialeval.models.encoder import DEFAULT
 
         described = (Description(**{"encoder": encoder or DEFAULT, layer: n}) for n in range(_LAYERS))  # type: ignore[arg-type]
-        description = next(
-            (candidate for candidate in described if candidate.names[part] in index.columns), None
-        )
-        if description is None:
+        chosen = next((each for each in described if each.names[part] in index.columns), None)
+        if chosen is None:
             raise UsageError(f"{index.folder}: its column {part!r} was made by other models; build it again")
-        return description.names[part], lambda dialogues: np.asarray(
-            getattr(description.describe(dialogues), part)
-        )
+        return chosen.names[part], lambda dialogues: np.asarray(getattr(chosen.describe(dialogues), part))
 
     return make
 
@@ -187,7 +183,7 @@ def _column(
     available = f"this index has: {', '.join(dense) or 'none'}"
     supported = [name for name in MAKERS if any(_is_kind(column, name) for column in dense)]
     if requested is None and (features or not supported):
-        raise UsageError(f"say which column of vectors to show; {available}")
+        raise UsageError(f"name a column of vectors; {available}")
     asked = requested or supported[0]
     if asked not in (*dense, *supported):
         raise UsageError(f"no column of vectors called {asked!r}; {available}")
@@ -197,8 +193,8 @@ def _column(
     if kind is None:
         choices = ", ".join(MAKERS)
         raise UsageError(
-            f"nobody knows how to make {asked!r} for new dialogues; known: {choices}. "
-            "From Python, give cover() a function that does"
+            f"the column {asked!r} cannot be computed for new dialogues; supported: {choices}. "
+            "From Python, pass cover() a function that computes it"
         )
     return MAKERS[kind](index, encoder)
 

@@ -72,7 +72,7 @@ def export(folder: str | Path, to: str, name: str | None = None) -> str:
         message = " ".join(str(error).split())[:300] or "no reason given"
         fix = f"check {_SETTINGS.get(to, 'its address and your key for it')}"
         raise DataError(
-            f"{to} did not take it: {type(error).__name__}: {message}", file=folder, fix=fix
+            f"export to {to} failed: {type(error).__name__}: {message}", file=folder, fix=fix
         ) from None
 
 
@@ -96,7 +96,7 @@ def _library(name: str) -> Any:
     try:
         return importlib.import_module(name)
     except ImportError:
-        raise UsageError(f"this needs a library that is not here: pip install {name}") from None
+        raise UsageError(f"this needs a library that is not installed: pip install {name}") from None
 
 
 def _to_mlflow(run: Run, name: str) -> str:

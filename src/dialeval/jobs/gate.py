@@ -26,7 +26,7 @@ def assert_no_drop(
 
     Args:
         new: A run folder or a table of scores.
-        against: The one to hold it against.
+        against: The run to compare with.
         fail_on_unscored: Whether a significant rise of the share of unscored rows fails as well.
         **options: `source`, `dimension`, `level` (turn or dialogue), `alpha`, `resamples`, `seed`.
 

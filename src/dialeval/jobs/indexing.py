@@ -27,7 +27,7 @@ def index_to(
     overwrite: bool = False,
     watch: Callable[[int], None] | None = None,
 ) -> dict[str, Any]:
-    """Write an index and say what is in it.
+    """Write an index and return a summary of its contents.
 
     Args:
         dialogues: Any stream of dialogues; one that says the same as an earlier one is left out.

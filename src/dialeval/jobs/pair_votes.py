@@ -57,7 +57,7 @@ def rank_pairs(
         **options: Those of `bradley_terry`.
 
     Returns:
-        The ranking, and what a person should know.
+        The ranking, and notes for the user.
     """
     votes, notes = read_votes(path, columns)
     covariates: dict[str, Any] = {}
@@ -101,7 +101,7 @@ def read_votes(path: Path, columns: str | None = None) -> tuple[list[PairVote], 
         votes.append(PairVote(item, first, second, outcome, _conversation_styles(row)))
     if not votes:
         raise DataError("no row is a vote", file=path, field=named["winner"], fix="model_a, model_b or tie")
-    return votes, [f"{unknown} rows are no votes and left out"] if unknown else []
+    return votes, [f"{unknown} rows without a vote were left out"] if unknown else []
 
 
 def _rows(path: Path) -> Iterable[dict[str, Any]]:
@@ -126,7 +126,7 @@ def _rows(path: Path) -> Iterable[dict[str, Any]]:
         except (ValueError, RecursionError) as error:
             raise DataError(f"not JSON: {error}", file=path, line=number) from None
         if row is not None and not isinstance(row, dict):
-            raise DataError("a vote is an object", file=path, line=number)
+            raise DataError("a vote must be an object", file=path, line=number)
         rows += [row] if row else []
     return rows
 
@@ -144,7 +144,7 @@ def _named(path: Path, row: Mapping[str, Any], columns: str | None) -> dict[str,
             raise DataError(
                 f"no column {resolved[name] or name!r}; the file has: {', '.join(row)}",
                 file=path,
-                fix="say which column holds what: --columns item=…,first=…,second=…,winner=…",
+                fix="name the columns: --columns item=…,first=…,second=…,winner=…",
             )
     return resolved
 
@@ -190,15 +190,8 @@ def _conversation_styles(row: Mapping[str, Any]) -> tuple[dict[str, float], dict
         conversation = row.get(name)
         if not isinstance(conversation, list):
             return None
-        styles.append(
-            _style(
-                [
-                    str(message.get("content") or "")
-                    for message in conversation
-                    if message.get("role") == "assistant"
-                ]
-            )
-        )
+        replies = [message for message in conversation if message.get("role") == "assistant"]
+        styles.append(_style([str(reply.get("content") or "") for reply in replies]))
     return styles[0], styles[1]
 
 
@@ -210,12 +203,12 @@ def _styles(
         return styles_by_reply[item, vote.first], styles_by_reply[item, vote.second]
     except KeyError:
         raise UsageError(
-            f"--style: nothing is known of what {vote.first} and {vote.second} said in {item!r}; give --chats"
+            f"--style needs the replies of {vote.first} and {vote.second} in {item!r}: give --chats"
         ) from None
 
 
 def _swaps(votes: Sequence[PairVote]) -> list[str]:
-    """Say how often a vote turned when the two stood the other way round."""
+    """Count how often the vote on a pair changed when its order was swapped."""
     met: dict[tuple[str, str, str], list[float]] = defaultdict(list)
     for vote in votes:
         met[vote.item, vote.first, vote.second].append(vote.outcome)
@@ -227,4 +220,4 @@ def _swaps(votes: Sequence[PairVote]) -> list[str]:
     if not pairs:
         return []
     turned = sum((a > 0.5) != (b > 0.5) or (a < 0.5) != (b < 0.5) for a, b in pairs)
-    return [f"{len(pairs)} pairs were seen in both orders: {turned} verdicts turned with the order"]
+    return [f"{len(pairs)} pairs were seen in both orders: {turned} verdicts changed with the order"]

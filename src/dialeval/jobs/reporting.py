@@ -1,4 +1,4 @@
-"""Reports from end to end: read what was said once, then draw what the study found."""
+"""Reports from end to end: read the dialogues once, then draw the findings of the study."""
 
 from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
@@ -61,7 +61,7 @@ def report_run(
         path: A run folder.
         out: The files to write; by default `report.html` in the folder.
         title: The heading; by default it names the input.
-        say: Called with what a person should know.
+        say: Called with notes for the user.
 
     Returns:
         The files that were written.
@@ -72,7 +72,7 @@ def report_run(
     scores = run.scores()
     findings = run.study() or run.with_languages(study(scores), scores)
     parts, gone = run.together(findings)
-    notes = [f"the run folder {folder} has gone: its dialogues are not shown" for folder in gone]
+    notes = [f"the run folder {folder} is missing: its dialogues are not shown" for folder in gone]
     for note in notes if say else ():
         say(note)  # type: ignore[misc]
     findings = replace(findings, notes=(*findings.notes, *notes))

@@ -170,7 +170,7 @@ def _computed(row: PaperRow, figures: PaperFigures) -> tuple[Estimate, str]:
 
 
 def _marked(row: PaperRow, ours: Estimate, signature: str) -> Reproduced:
-    """Say how a figure stands to the published one."""
+    """Return a row with the mark that compares our figure with the published one."""
     if row.mark is not None:
         mark = row.mark
     elif ours.value is None:

@@ -2,12 +2,12 @@
 
 run/
   dialogues.jsonl     what was scored, in canonical form
-  scores.parquet      what the metrics said
+  scores.parquet      scores of the metrics
   run.json            input, signatures, counts
-  explanations.jsonl  why, if `score --explain` was asked for
+  explanations.jsonl  explanations of the scores, with `score --explain`
   joined.parquet      ratings and foreign columns that `study` joined
-  study.json          what `study` found, and the run folders it was made of
-  trust.json          how far the scores can be trusted, as `trust` found
+  study.json          findings of `study`, and its run folders
+  trust.json          findings of `trust`
   report.html         the report
   SHA256SUMS          the hash of each of these but the report; a file is compared with it when it is read
 
@@ -95,7 +95,7 @@ class Run:
         return Scores.concat([*remaining, new])
 
     def info(self) -> dict[str, Any]:
-        """Return what `run.json` says."""
+        """Return the contents of `run.json`."""
         try:
             with files.open_binary(self.checked(RUN)) as file:
                 info: dict[str, Any] = json.load(file)
@@ -130,7 +130,7 @@ class Run:
         return [self, *(Run(path) for path in paths if is_run(path))], [p for p in paths if not is_run(p)]
 
     def replies(self, beside: Sequence[str]) -> "Replies":
-        """Return what was said in this run and those beside it, by dialogue, turn and system."""
+        """Return the texts of this run and those beside it, by dialogue, turn and system."""
         paths = dict.fromkeys([self.path, *filter(is_run, map(self._beside, beside))])
         return {
             (dialogue.id, number, dialogue.system): turn.text
@@ -174,12 +174,12 @@ class Run:
 
 
 def is_run(path: str | Path) -> bool:
-    """Whether a path is a run folder."""
+    """Return whether a path is a run folder."""
     return (Path(path) / RUN).is_file() and ((Path(path) / SCORES).is_file() or is_batch(path))
 
 
 def is_batch(path: str | Path) -> bool:
-    """Whether a path is the folder of a batch, finished or not."""
+    """Return whether a path is the folder of a batch, finished or not."""
     return (Path(path) / RUN).is_file() and (Path(path) / PARTS).is_dir()
 
 

@@ -17,7 +17,7 @@ from dialeval.jobs import writing
 from dialeval.jobs.arrivals import Interruption, arrivals
 from dialeval.jobs.writing import Stream
 from dialeval.metrics import DEFAULT_METRICS, build, chunks, needs_of, parse_spec, signature_of
-from dialeval.metrics import explanation as why
+from dialeval.metrics.explanation import Explanation
 from dialeval.metrics.registry import CHUNK_DIALOGUES
 from dialeval.metrics.training_data import non_commercial
 from dialeval.models.needs import encode_ahead
@@ -40,7 +40,7 @@ class Summary:
     remarks: dict[str, list[str]] = field(default_factory=dict)
     licences: dict[str, dict[str, str]] = field(default_factory=dict)
     """By source, the models whose licence is non-commercial."""
-    explanations: list[why.Explanation] = field(default_factory=list)
+    explanations: list[Explanation] = field(default_factory=list)
     score_notes: Counter[tuple[str, str, str]] = field(default_factory=Counter)
     unscored_notes: Counter[tuple[str, str]] = field(default_factory=Counter)
     _sums: dict[tuple[Any, ...], list[float]] = field(
@@ -48,7 +48,7 @@ class Summary:
     )
 
     def add(self, dialogues: Sequence[Dialogue], scores: Scores) -> None:
-        """Take in one more chunk."""
+        """Add one chunk."""
         self.dialogues += len(dialogues)
         for dialogue in dialogues:
             self.turns += len(dialogue.turns)
@@ -66,7 +66,7 @@ class Summary:
         self.add_means(scores.summary())
 
     def add_means(self, rows: Iterable[dict[str, Any]]) -> None:
-        """Take in means of other dialogues, as `Scores.summary` and `rows` give them."""
+        """Add means of other dialogues, as `Scores.summary` and `rows` give them."""
         for row in rows:
             total = self._sums[row["source"], row["dimension"], row["level"], row["system"]]
             total[0] += (row["mean"] or 0.0) * row["n"]
@@ -149,7 +149,7 @@ def estimates(
     """
     costly = {source: metric for source, metric in build_all(specs).items() if hasattr(metric, "estimate")}
     if read is None:
-        return [f"{source}: what it costs cannot be told before the input is read" for source in costly]
+        return [f"{source}: its cost is unknown until the input is read" for source in costly]
     return [str(metric.estimate(read())) for metric in costly.values()]
 
 
@@ -250,7 +250,7 @@ def score_to(
         name: Where the dialogues came from, for the record.
         overwrite: Whether an existing run folder may be replaced.
         watch: Called with the number of dialogues after each chunk.
-        explain: Whether to say why: in a run folder for every dialogue, else in the summary.
+        explain: Whether to explain scores: in a run folder for every dialogue, else in the summary.
         most: How many dialogues, the first ones, to explain in the summary; None for all.
         live: Whether the stream may have no end: then Ctrl-C ends it and what was scored is written, and with
             `-` no dialogue waits for the next one.

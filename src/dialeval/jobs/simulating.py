@@ -1,4 +1,4 @@
-"""Conversations of simulated users with a system, and how like people those users are."""
+"""Conversations of simulated users with a system, and how closely those users resemble people."""
 
 import re
 from collections.abc import Callable, Iterable, Sequence
@@ -57,21 +57,13 @@ def simulate(
         name, scenario, run = task
         words = speaker_of(user, scenario, **asked)
         person = SimulatedUser(name, scenario, scenarios.mood, seed + run, words)
-        conversation = _talk(person, system, turns or scenarios.turns)
-        meta = {
-            **conversation.meta,
-            "scenario": name,
-            "mood": scenario.mood,
-            "user": user,
-            "seed": seed + run,
-        }
+        talk = _talk(person, system, turns or scenarios.turns)
+        meta = {**talk.meta, "scenario": name, "mood": scenario.mood, "user": user, "seed": seed + run}
         if scenario.expect is not None:
             meta["goal"] = msgspec.to_builtins(scenario.expect)
         if watch:
             watch(1)
-        return Dialogue(
-            name if repeats == 1 else f"{name}-{run + 1}", conversation.turns, conversation.system, {}, meta
-        )
+        return Dialogue(name if repeats == 1 else f"{name}-{run + 1}", talk.turns, talk.system, {}, meta)
 
     tasks = [(name, task, run) for name, task in scenarios.scenario.items() for run in range(repeats)]
     with ThreadPoolExecutor(max(1, system.at_once)) as pool:

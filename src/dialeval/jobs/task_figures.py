@@ -204,6 +204,6 @@ def _corpus_bleu(
         for reply, reference in zip(replies, references.get(canonical_id(dialogue.id), ()), strict=False):
             hypotheses.append(reader.text(reply))
             targets.append(reader.text(reference))
-    return (float(_bleu()[0].corpus_score(hypotheses, [targets]).score) if hypotheses else None), len(
-        hypotheses
-    )
+    if not hypotheses:
+        return None, 0
+    return float(_bleu()[0].corpus_score(hypotheses, [targets]).score), len(hypotheses)

@@ -162,7 +162,7 @@ def _check_names(encoder: str | None, out: str | Path) -> None:
         raise UsageError(f"-o {out}: name a new folder")
     plainly_a_path = encoder and (encoder.startswith((".", "/", "~")) or encoder.endswith("/"))
     if encoder and plainly_a_path and not Path(encoder).is_dir():
-        raise DataError("no such folder, so no encoder", file=encoder, fix="check the path")
+        raise DataError("no such encoder folder", file=encoder, fix="check the path")
 
 
 def settings_of(recipes: TrainingSettings, changes: Mapping[str, str]) -> TrainingSettings:

@@ -36,12 +36,12 @@ def trust_run(
     watch: Callable[[int], None] | None = None,
     **options: Any,
 ) -> tuple[Trust, Run | None]:
-    """Say how far the scores of a run can be trusted, and keep what was found in it.
+    """Estimate how far the scores of a run can be trusted, and keep the findings in its folder.
 
     Args:
         paths: Run folders and tables of scores or ratings.
         maps: Foreign columns in `--map` notation.
-        kind: A field of the dialogues' meta that tells kinds apart.
+        kind: A field of the dialogues' meta that names their kind.
         against: An older run or table of the same dialogues: drift.
         repeats: Sources that are runs of one judge.
         stress: Metrics to score changed copies with.
@@ -59,7 +59,7 @@ def trust_run(
             chosen = {name: value for name, value in options.items() if name != "epsilon"}
             predict_ratings(scores, **chosen).write(intervals)
     else:
-        findings = Trust(notes=("no labels: only whether the scores are stable",))
+        findings = Trust(notes=("no labels: only the stability of the scores was tested",))
     confidence = options.get("confidence", 0.95)
     all_changes = list(findings.changes)
     if against is not None:
@@ -77,7 +77,7 @@ def trust_run(
 
 
 def traits_of(run: Run, kind: str | None = None) -> Traits:
-    """Read what a score might follow beside quality: words, messages, place in the file, a kind."""
+    """Return traits that may bias a score: words, messages, place in the file, a kind."""
     traits: dict[str, dict[Key, float | str]] = {"words": {}, "messages": {}, "place in the file": {}}
     if kind:
         traits[kind] = {}
@@ -87,9 +87,8 @@ def traits_of(run: Run, kind: str | None = None) -> Traits:
         traits["messages"][key] = float(len(dialogue.turns))
         traits["place in the file"][key] = float(place)
         for turn in scored_turns(dialogue):
-            traits["words"][Key(dialogue.id, dialogue.system, turn)] = float(
-                len(dialogue.turns[turn].text.split())
-            )
+            key = Key(dialogue.id, dialogue.system, turn)
+            traits["words"][key] = float(len(dialogue.turns[turn].text.split()))
         if kind and kind in dialogue.meta:
             keys = (Key(dialogue.id, dialogue.system, turn) for turn in (None, *scored_turns(dialogue)))
             traits[kind] |= dict.fromkeys(keys, str(dialogue.meta[kind]))

@@ -147,7 +147,7 @@ def paper_systems(folder: Path) -> list[System]:
 
 @dataclass(frozen=True)
 class WizardStudy:
-    """What a study of replies and one of systems found, and the scores of both."""
+    """The findings of a study of replies and of one of systems, and the scores of both."""
 
     replies: Study
     systems: Study
@@ -156,9 +156,7 @@ class WizardStudy:
     def correlation(self, source: str, level: str) -> Estimate:
         """Return Pearson's r of a source with the ratings, over replies or systems."""
         findings = self.systems if level == "system" else self.replies
-        return next(
-            correlation.pearson for correlation in findings.correlations if correlation.source == source
-        )
+        return next(row.pearson for row in findings.correlations if row.source == source)
 
     def line(self, figure: str) -> Estimate:
         """Return the intercept, slope, p of the slope, variance explained or n of the fitted line."""
@@ -170,9 +168,8 @@ class WizardStudy:
 
     def mean(self, system: str, source: str, dimension: str) -> Estimate:
         """Return the mean of a system's replies."""
-        rows = ((row.system, row.source, row.dimension) for row in self.systems.systems)
-        keyed = zip(rows, self.systems.systems, strict=True)
-        return next(row.mean for key, row in keyed if key == (system, source, dimension))
+        key = (system, source, dimension)
+        return next(r.mean for r in self.systems.systems if (r.system, r.source, r.dimension) == key)
 
     def by_votes(self, votes: int, dimension: str) -> Estimate:
         """Return what a dimension of the measures is, on average, for replies with so many votes."""

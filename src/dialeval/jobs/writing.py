@@ -18,8 +18,9 @@ from dialeval.dialogues.formats.writing import to_json
 from dialeval.errors import UsageError
 from dialeval.jobs import runs
 from dialeval.manifests import write_sums
-from dialeval.metrics import explanation as why
 from dialeval.metrics import signature_of
+from dialeval.metrics.explanation import Explains, Explanation, explaining_names
+from dialeval.metrics.explanation import to_json as explanation_json
 from dialeval.scores import SCHEMA, Scores, columns
 from dialeval.scores.table import metadata
 
@@ -35,7 +36,7 @@ Stream = Iterator[tuple[list[Dialogue], Scores]]
 def explain_stream(
     stream: Stream,
     metrics: dict[str, Any],
-    keep: Callable[[why.Explanation], object],
+    keep: Callable[[Explanation], object],
     most: int | None = None,
 ) -> Stream:
     """Pass a stream on, handing over why its dialogues got their scores: dialogue by dialogue, in order.
@@ -53,7 +54,7 @@ def explain_stream(
         explanations = [
             replace(explanation, source=source)
             for source, metric in metrics.items()
-            if asked and isinstance(metric, why.Explains)
+            if asked and isinstance(metric, Explains)
             for explanation in metric.explain(asked)
         ]
         places = {dialogue.id: place for place, dialogue in enumerate(asked)}
@@ -103,16 +104,16 @@ def _by_dialogue(chunk: Sequence[Dialogue], scores: Scores) -> Scores:
 def check_place(out: str | Path | None, name: str) -> None:
     """Refuse early what could not be written."""
     if out is not None and name and Path(out).is_file() and Path(name).exists() and Path(out).samefile(name):
-        raise UsageError(f"{out} is what is read: choose another name to write")
+        raise UsageError(f"{out} is also the input: choose another output")
     if out is not None and Path(out).suffix.lower() in _NOT_FOLDERS:
         raise UsageError(f"cannot write {out}: use a folder, .parquet, .jsonl or .csv")
 
 
 def check_explaining(metrics: dict[str, Any], out: str | Path | None) -> None:
     """Refuse early what could not be explained, or not be kept."""
-    if not any(isinstance(metric, why.Explains) for metric in metrics.values()):
-        able = ", ".join(why.explaining_names()) or "none"
-        raise UsageError(f"{', '.join(metrics)} cannot say why; metrics that can: {able}")
+    if not any(isinstance(metric, Explains) for metric in metrics.values()):
+        able = ", ".join(explaining_names()) or "none"
+        raise UsageError(f"{', '.join(metrics)} cannot explain scores; metrics that can: {able}")
     if out is not None and (str(out) == "-" or Path(out).suffix.lower() in _TABLES):
         raise UsageError(f"explanations do not fit into a table ({out}): write a run folder, or leave -o out")
 
@@ -157,7 +158,7 @@ def _write_run(
             if reasons is not None:
                 write = reasons.write
                 stream = explain_stream(
-                    stream, metrics, lambda explanation: write(why.to_json(explanation) + b"\n")
+                    stream, metrics, lambda reason: write(explanation_json(reason) + b"\n")
                 )
             digest = _write_parquet(file, stream, metrics, copy)
         info = summary.to_dict(input=name, dialogues_sha256=digest)

@@ -1,4 +1,4 @@
-"""Any metric that needs references, without any: dialogues of a corpus stand in for them.
+"""The metric `consensus`: a reference-based metric with similar corpus dialogues as references.
 
 Two parts of a score that spread differently cannot be weighed as they are: the one that spreads more decides
 alone; and either depends on how long a dialogue is. So a corpus has a `Scale`: its own dialogues, each left
@@ -118,7 +118,7 @@ class Consensus(OpensModels):
 
 
 def _as_reply(chat: Dialogue, references: list[Dialogue], name: str) -> Dialogue:
-    """Put all that was said into one turn, and all that was said in each reference into one text.
+    """Return a dialogue as one turn with all its text, and each reference as one text.
 
     The name is a new one: two dialogues may have one id.
     """
@@ -128,7 +128,7 @@ def _as_reply(chat: Dialogue, references: list[Dialogue], name: str) -> Dialogue
 
 @dataclass(frozen=True)
 class LengthTrend:
-    """What corpus dialogues of some length get: a line in the logarithm of their tokens, and the spread."""
+    """Regression of corpus scores on the logarithm of the number of tokens, and the residual spread."""
 
     level: float
     slope: float
@@ -175,12 +175,12 @@ class Scale:
 
 
 def corpus_scale(corpus: Corpus, size: int, settings: str, compare: Compare) -> Scale:
-    """Compare a fixed sample of a corpus with the rest of it; what was found is kept for other processes.
+    """Fit the scale of a corpus by comparing a fixed sample with the rest; the result is cached on disk.
 
     Args:
         corpus: An open corpus.
         size: How many dialogues; all if there are fewer.
-        made: The settings that the values depend on, beside the corpus and how it is described.
+        settings: The settings that the values depend on, beside the corpus and how it is described.
         compare: The references of dialogues, and the two parts for each; no dialogue is its own reference.
     """
     key = "|".join([corpus.index.sha, *corpus.names.values(), str(size), settings])

@@ -1,4 +1,4 @@
-"""Whether replies fit what was said before and after them: `dialoguescore` and `coherence`.
+"""The metrics `dialoguescore` and `coherence`: whether replies fit the turns around them.
 
 Nobody has to label anything to train either. A true reply is told from replies that were given elsewhere;
 where those come from is what the two differ in: `dialoguescore` is for task-oriented dialogue, `coherence`
@@ -120,7 +120,7 @@ def coherence_scorer(name: str | Path) -> CoherenceScorer | PairCoherence:
     if artefact.kind == "pair-scorer.v1":
         heads = [head.name for head in PairScorer.load(artefact.folder).heads]
         return PairCoherence(dict.fromkeys([figure for figure in FIGURES if figure in heads], artefact))
-    raise DataError(f"this is {artefact.kind}, no scorer of coherence", file=artefact.folder)
+    raise DataError(f"expected a coherence scorer, found {artefact.kind}", file=artefact.folder)
 
 
 class _JudgesFit(OpensModels):
@@ -193,11 +193,9 @@ class DialogueScore(_JudgesFit):
 
     def read(self, dialogues: list[Dialogue]) -> list[Dialogue]:
         """Return what is read of dialogues: their replies without values, if so asked."""
-        return (
-            [delexicalised(dialogue, self.speaker) for dialogue in dialogues]
-            if self.delexicalise
-            else dialogues
-        )
+        if not self.delexicalise:
+            return dialogues
+        return [delexicalised(dialogue, self.speaker) for dialogue in dialogues]
 
     def needs(self) -> list[Need]:
         """Open the model; return what it reads of an encoder, unless it is made anew from the text."""
@@ -233,7 +231,7 @@ class OpenCoherence(_JudgesFit):
 
 
 def _absent(name: str, figures: tuple[str, ...]) -> str | None:
-    """Say what a model lacks for a figure, or for the mean of five."""
+    """Return a note if a model lacks a figure, or one of the five of a mean."""
     needed = [f"{name}{history}" for history in HISTORIES] if name in DIRECTIONS else [name]
     return None if set(needed) <= set(figures) else f"the model has {', '.join(figures)} only"
 

@@ -121,7 +121,7 @@ def _finite(value: float | None) -> float | None:
 
 @runtime_checkable
 class Explains(Protocol):
-    """A metric that can say why."""
+    """A metric that can explain its scores."""
 
     def explain(self, dialogues: Sequence[Dialogue]) -> list[Explanation]:
         """Return one explanation for each dialogue that has one."""
@@ -139,8 +139,8 @@ def align(own: Sequence[str | None], reference: Sequence[str | None]) -> tuple[t
     """Pair the labels of two sequences: as many equal pairs as can be had in order, the earliest first.
 
     A longest common subsequence, exact. A row of its table is one integer with a bit for each label of
-    `other`, so two sequences of 10,000 take a fraction of a second. Labels beyond `LONGEST` stay alone, and
-    so does None.
+    `reference`, so two sequences of 10,000 take a fraction of a second. Labels beyond `LONGEST` stay
+    alone, and so does None.
 
     >>> align(["greeting", "question", "inform"], ["greeting", "inform", "question", "inform"])
     ((0, 0), (1, 2), (2, 3))
@@ -155,14 +155,14 @@ def align(own: Sequence[str | None], reference: Sequence[str | None]) -> tuple[t
             pairs.append((i, j))
             i, j = i + 1, j + 1
         elif rows[len(own) - i - 1] >> (len(reference) - j - 1) & 1:
-            j += 1  # without other[j], what is left has as many pairs
+            j += 1  # without reference[j], what is left has as many pairs
         else:
             i += 1
     return tuple(pairs)
 
 
 def _lengths(own: Sequence[str | None], reference: Sequence[str | None]) -> list[int]:
-    """Return a row for each label of `one`; a bit is 0 where one more label of `other` adds to the match."""
+    """Return a row for each label of `own`; a bit is 0 where a label of `reference` adds to the match."""
     places: dict[str | None, int] = {}
     for place, label in enumerate(reference):
         places[label] = places.get(label, 0) | 1 << place

@@ -1,4 +1,4 @@
-"""FlowEval: is there a conversation between people that went like this one?
+"""FlowEval: similarity of a dialogue to its nearest dialogues in a corpus.
 
 A dialogue is compared with the dialogues of a corpus that are most like it, in what speakers do and in what
 they say; the best of them decides. The metrics here are the paper's (Zhao et al., EMNLP 2022) and its parts.
@@ -129,7 +129,7 @@ class FlowEval(OpensModels):
         return rows.scores()
 
     def judge(self, dialogues: Iterable[Dialogue]) -> Iterator[BestReference]:
-        """Find the best reference of each dialogue, and keep it for whoever asks why."""
+        """Find the best reference of each dialogue, and keep it for `explain`."""
         return self._last.keep(self._judge(dialogues))
 
     def explain(self, dialogues: Sequence[Dialogue]) -> list[Explanation]:

@@ -1,4 +1,4 @@
-"""Would a user be pleased or annoyed now? `followup` and `fed` ask a language model; nothing is trained.
+"""The metrics `followup` and `fed`: likelihoods of pleased and annoyed follow-ups by a language model.
 
 What people say next tells how it went. So does what a language model expects them to say: where it finds
 "You're really boring." likelier than elsewhere, and "Great, tell me more!" less so, it has seen a dialogue
@@ -190,7 +190,7 @@ class _AsksModel:
 
 
 def _groups(turns: Sequence[int | None], sets: Sets) -> dict[tuple[str, ...], list[int | None]]:
-    """Bring together what is asked the same: the dialogue is then read once for all of it."""
+    """Group turns that are asked the same texts, so that the dialogue is read once for each group."""
     groups: dict[tuple[str, ...], list[int | None]] = {}
     for turn in turns:
         asked = [reactions for reactions in sets.values() if reactions.counts_at(turn)]
@@ -200,11 +200,8 @@ def _groups(turns: Sequence[int | None], sets: Sets) -> dict[tuple[str, ...], li
 
 
 def _unasked(sets: Sets, turn: int | None) -> str | None:
-    return (
-        None
-        if any(reactions.counts_at(turn) for reactions in sets.values())
-        else next(iter(sets.values())).elsewhere
-    )
+    is_asked = any(reactions.counts_at(turn) for reactions in sets.values())
+    return None if is_asked else next(iter(sets.values())).elsewhere
 
 
 @metric("followup.v1")

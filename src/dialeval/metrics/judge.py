@@ -1,4 +1,4 @@
-"""Rubrics: what a judge is asked about a dialogue, put so that the dialogue itself cannot answer.
+"""The metric `judge`: ratings by a language model, by rubrics that a dialogue cannot manipulate.
 
 Nothing that was said in a dialogue becomes part of the question. It is handed over as one line of JSON in
 plain ASCII, between sentences of ours that are the same for every dialogue; the last word is ours too. A turn
@@ -60,7 +60,7 @@ class Rubric:
     def messages(
         self, dialogue: Dialogue, turn: int | None, answer: AnswerForm = "number", material: int = 0
     ) -> tuple[list[dict[str, str]], bool]:
-        """Put the question about a dialogue, or about one turn of it; also say whether it had to be cut.
+        """Return the messages that ask about a dialogue or one of its turns, and whether it was cut.
 
         Args:
             dialogue: What is asked about.
@@ -106,7 +106,7 @@ def encoded(dialogue: Dialogue, turn: int | None) -> tuple[str, bool]:
 
 
 def encoded_material(dialogue: Dialogue, turn: int | None, most: int) -> tuple[str, bool]:
-    """Write instructions and evidence as one line of JSON in ASCII; also say whether they had to be cut.
+    """Write instructions and evidence as one line of JSON in ASCII; also return whether they were cut.
 
     Of instructions the beginning is kept, of evidence what came last: that is what the reply rests on.
 
@@ -134,10 +134,8 @@ def encoded_material(dialogue: Dialogue, turn: int | None, most: int) -> tuple[s
 def _all_evidence(dialogue: Dialogue) -> list[Passage]:
     """Return all that any reply could rest on, each passage once."""
     replies = range(len(dialogue.turns))
-    passages = [passage for turn in replies for passage in evidence_before(dialogue, turn)] or list(
-        dialogue.evidence
-    )
-    return list(dict.fromkeys(passages))
+    passages = [passage for turn in replies for passage in evidence_before(dialogue, turn)]
+    return list(dict.fromkeys(passages or dialogue.evidence))
 
 
 _Text = Annotated[str, msgspec.Meta(pattern=r"\S")]
@@ -204,11 +202,8 @@ class _RubricDimensions:
 
     def __get__(self, instance: Any, cls: type) -> tuple[str, ...]:
         try:
-            rubrics = (
-                load_rubrics(instance.rubrics, instance.aspects)
-                if instance
-                else load_rubrics(SHIPPED, "quality")
-            )
+            names = (instance.rubrics, instance.aspects) if instance else (SHIPPED, "quality")
+            rubrics = load_rubrics(*names)
         except DialevalError:
             return ("quality", "quality" + SPREAD)
         return tuple(name for rubric in rubrics for name in (rubric.aspect, rubric.aspect + SPREAD))
@@ -338,7 +333,7 @@ class Judge:
 
 
 class Bench:
-    """Who is asked, how often that may still be, and what was answered before."""
+    """The endpoint, its budget of calls, and the stored answers."""
 
     def __init__(
         self,
@@ -389,7 +384,7 @@ class Bench:
 
 
 def _together(runs: Sequence[tuple[float | None, str]]) -> tuple[float | None, float | None, str | None]:
-    """Bring runs to a mean and a spread; a run that said nothing usable is left out, and that is noted."""
+    """Return mean, spread and note of the runs; a run without a usable answer is left out and noted."""
     values = [value for value, _ in runs if value is not None]
     if not values:
         return None, None, runs[0][1]

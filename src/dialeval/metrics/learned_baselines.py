@@ -42,7 +42,7 @@ def _trained(name: str) -> Any:
 
 @dataclass(frozen=True)
 class _Learned(OpensModels):
-    """What all of them have: a model, and whose turns are scored."""
+    """The fields of all learned baselines: a model, and the speaker whose turns are scored."""
 
     model: str = _trained("")
     speaker: str | None = None
@@ -264,7 +264,7 @@ class FlowScore(_Learned):
 
 
 def blended(values: Sequence[float], method: Blend) -> float:
-    """Bring the parts of a score to one.
+    """Blend the parts of a score into one.
 
     >>> [round(blended([0.2, 0.8], how), 2) for how in ("min", "max", "mean", "geometric")]
     [0.2, 0.8, 0.5, 0.4]

@@ -1,4 +1,4 @@
-"""Inform and Success: did a task-oriented bot find what its user was sent out for?"""
+"""The metric `multiwoz`: Inform and Success of task-oriented dialogues by their goals."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -17,6 +17,7 @@ from dialeval.scores import Scores
 
 INFORM, SUCCESS = "inform", "success"
 _NAMED = 5  # dialogues that a remark names
+_RULES = ("venues", "offers", "times", "booked")
 
 
 @metric("multiwoz.v1")
@@ -52,13 +53,9 @@ class MultiWoz:
         """Judge each dialogue by its goal."""
         rows = Rows(self)
         for outcome in self.judged(dialogues):
-            is_judged = bool(outcome.verdicts)
-            rows.add(
-                outcome.dialogue, None, INFORM, float(outcome.inform) if is_judged else None, outcome.note
-            )
-            rows.add(
-                outcome.dialogue, None, SUCCESS, float(outcome.success) if is_judged else None, outcome.note
-            )
+            for dimension in self.dimensions:
+                value = float(getattr(outcome, dimension)) if outcome.verdicts else None
+                rows.add(outcome.dialogue, None, dimension, value, outcome.note)
         return rows.scores()
 
     def provenance(self) -> dict[str, str]:
@@ -66,19 +63,15 @@ class MultiWoz:
         try:
             schema, _, sha = open_schema(self.schema)
             named = {"schema": f"{schema.name}@{sha}"}
-            rules = {key: getattr(schema.rules, key) for key in self._rules() if getattr(self, key) is None}
+            rules = {key: getattr(schema.rules, key) for key in _RULES if getattr(self, key) is None}
             return named | rules | {"data": self.task().sha}
         except (DialevalError, OSError, ValueError):  # what is not there keeps its name: nothing is scored
             return {}
 
     def task(self) -> Task:
         """Open the task that the fields name."""
-        rules = {key: str(value) for key in self._rules() if (value := getattr(self, key)) is not None}
+        rules = {key: str(value) for key in _RULES if (value := getattr(self, key)) is not None}
         return open_task(self.schema, self.data, self.goals, rules)
-
-    @staticmethod
-    def _rules() -> tuple[str, ...]:
-        return ("venues", "offers", "times", "booked")
 
     def judged(self, dialogues: Iterable[Dialogue]) -> Iterator[DialogueOutcome]:
         """Return the verdicts behind the scores, domain by domain."""
@@ -96,8 +89,10 @@ class MultiWoz:
     def explain(self, dialogues: Sequence[Dialogue]) -> list[Explanation]:
         """Return for every domain of the goal what was reached, and what not."""
         judged = [outcome for outcome in self.judged(dialogues) if outcome.verdicts]
-        reader = TaskReader(self.task()) if judged else None
-        return [_explained(outcome, reader) for outcome in judged if reader]
+        if not judged:
+            return []
+        reader = TaskReader(self.task())
+        return [_explained(outcome, reader) for outcome in judged]
 
     def tally(self) -> "Tally":
         """Return what counts the oddities of a whole file, and finds the dialogues that it lacks."""
@@ -123,7 +118,7 @@ def _explained(outcome: DialogueOutcome, reader: TaskReader) -> Explanation:
 
 
 def _labelled(text: str, reader: TaskReader) -> tuple[Piece, ...]:
-    """Take a turn as one piece, labelled by what it gives."""
+    """Return a turn as one piece, labelled by the slots that it gives."""
     slots = sorted(reader.placeholders(text, Counter()))
     return (Piece(text, ", ".join(slots) or None),) if text.strip() else ()
 
@@ -141,7 +136,7 @@ class Tally:
         self._what: dict[str, Counter[str]] = {}
 
     def add(self, dialogues: Sequence[Dialogue], scores: Scores) -> None:
-        """Take in what was scored next."""
+        """Add the next scored dialogues."""
         self._missing.difference_update(canonical_id(dialogue.id) for dialogue in dialogues)
         for row in scores.where(dimension=INFORM):
             for part in (row.note or "").split("; ") if row.note else ():

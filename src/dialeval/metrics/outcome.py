@@ -103,7 +103,7 @@ def features(dialogue: Dialogue, moods: Sequence[float], speaker: str = "assista
 
 
 def _finished(user: Sequence[Turn], texts: Sequence[str], calls: Iterable[Call]) -> bool:
-    """Whether the user ended the dialogue, by a parting word or as the log says, and was not handed over."""
+    """Return whether the user ended the dialogue, by a parting word or by the log, without a hand-over."""
     if not texts or any(call.kind == "hand-over" for call in calls):
         return False
     return ends_here(user[-1]) or found(_PARTING, texts[-1])
@@ -181,7 +181,7 @@ def rows_of(
 
 
 def stacked(rows: Sequence[Mapping[str, float]], names: Sequence[str]) -> npt.NDArray[np.float32]:
-    """Put features into a table, a column for each name."""
+    """Return features as an array with a column for each name."""
     return np.array([[row[name] for name in names] for row in rows], np.float32).reshape(-1, len(names))
 
 

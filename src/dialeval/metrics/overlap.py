@@ -51,7 +51,7 @@ def sequence_bleu(
 
 
 def _combined(precisions: Sequence[float], length: int, closest: int) -> float:
-    """Take the geometric mean, less the brevity penalty."""
+    """Return the geometric mean times the brevity penalty."""
     if min(precisions) == 0:
         return 0.0
     brevity = 1.0 if length > closest else math.exp(1 - closest / length)
@@ -165,10 +165,7 @@ class Bleu:
 
             smoothing = self.smoothing
             return lambda text, references: (
-                100
-                * sequence_bleu(
-                    split(text), [split(reference) for reference in references], self.order, smoothing
-                )
+                100 * sequence_bleu(split(text), list(map(split, references)), self.order, smoothing)
             )
         bleu = BLEU(
             max_ngram_order=self.order,

@@ -188,7 +188,7 @@ def _watched(
 
 
 def _check_directions(name: str, cls: type[Any]) -> None:
-    """Refuse a direction for a dimension that is not there: it would be lost without a word."""
+    """Refuse a direction for a dimension that is not there: it would be lost silently."""
     better = getattr(cls, "better", "higher")
     for dimension in better if isinstance(better, Mapping) else ():
         if dimension not in cls.dimensions:
@@ -428,7 +428,7 @@ Aggregate = Literal["mean", "min", "last", "length"]
 
 
 def aggregate(values: Sequence[float], lengths: Sequence[int], method: Aggregate) -> float:
-    """Bring the scores of turns to one; `length` weighs each turn by its words.
+    """Aggregate the scores of turns; `length` weighs each turn by its words.
 
     >>> [aggregate([1.0, 4.0], [3, 1], how) for how in ("mean", "min", "last", "length")]
     [2.5, 1.0, 4.0, 1.75]

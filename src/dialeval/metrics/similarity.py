@@ -1,4 +1,4 @@
-"""How close in meaning a reply is to what was said before it, or to what people would have said.
+"""The metrics `similarity` and `bertscore`: similarity of a reply to its context or to references.
 
 `similarity`, to the context, is the baseline that a learned metric must beat. `bertscore` compares with
 references, word by word.

@@ -1,4 +1,4 @@
-"""Did the user get what the goal asked for? The judge behind `multiwoz`, for any declared task."""
+"""Inform and Success by the goals of any declared task: the judge behind `multiwoz`."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -20,7 +20,7 @@ _SHOWN = 5  # unknown names that a note lists
 
 
 class GoalOutcome(NamedTuple):
-    """How a dialogue did in one domain of its goal: informed, or `why` not; what was asked for in vain."""
+    """The outcome in one domain of a goal: informed, or `why` not, and the requested slots not given."""
 
     informed: bool
     missing: tuple[str, ...]
@@ -28,7 +28,7 @@ class GoalOutcome(NamedTuple):
 
     @property
     def success(self) -> bool:
-        """Whether a right venue was offered and all that was asked for was told."""
+        """Whether a right venue was offered and every requested slot was given."""
         return self.informed and not self.missing
 
 

@@ -66,7 +66,7 @@ def _opened(folder: str) -> DialogueScorer | _PairTurns:
     """Open a model of either kind, a head over turn vectors or a cross-encoder; once in a process."""
     artefact = load(folder)
     if artefact.kind not in ("dialogue-scorer.v1", "pair-scorer.v1"):
-        raise DataError(f"this is {artefact.kind}, no scorer of turns", file=artefact.folder)
+        raise DataError(f"expected a turn scorer, found {artefact.kind}", file=artefact.folder)
     if artefact.kind == "dialogue-scorer.v1":
         scorer: DialogueScorer | _PairTurns = DialogueScorer.load(folder)
     else:

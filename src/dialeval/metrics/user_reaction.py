@@ -1,4 +1,4 @@
-"""How users took each reply: the metric `user-reaction`, for finished logs."""
+"""The metric `user-reaction`: how users react to each reply of a finished log."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass

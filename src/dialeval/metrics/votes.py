@@ -1,4 +1,4 @@
-"""How many wizards chose a reply: what Weak Agreement and Voted Appropriateness are made of.
+"""Weak Agreement and Voted Appropriateness, from the number of wizards who chose a reply.
 
 Generated replies seldom equal a wizard's choice to the letter, so there are four ways for two to be the same:
 `exact`, `normalised` (letters and digits, whatever the case and the punctuation), `encoder` (vectors with a
@@ -170,7 +170,7 @@ class _CountsVotes:
         return {**named, "encoder": mark(self.encoder), "acts": mark(self.acts, load)}
 
     def counted(self, dialogues: Iterable[Dialogue]) -> Iterator[VoteCount]:
-        """Count, for every scored turn in order, the wizards who chose what was said there."""
+        """Count, for every scored turn in order, the wizards who chose the reply."""
         if not 0 < self.threshold <= 1:
             raise UsageError(f"threshold {self.threshold}: a cosine above 0 and up to 1 is expected")
         cast = None if self.votes is None else _by_place(load_votes(self.votes))

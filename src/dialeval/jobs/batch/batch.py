@@ -85,7 +85,7 @@ class Batch:
         return outcome
 
     def summed(self) -> Summary:
-        """Add up what is known of all shards that are done."""
+        """Return the sum of the records of all finished shards."""
         summary = Summary()
         summary.signatures = {source: Signature.parse(text) for source, text in self.plan.signatures.items()}
         for _, done in sorted(self.done.items()):
@@ -99,7 +99,7 @@ class Batch:
         return summary
 
     def summary(self, run: dict[str, Any] | None = None) -> dict[str, Any]:
-        """Return what `summary.json` says: counts, means, what was not scored and why, and how fast it was.
+        """Return the contents of `summary.json`: counts, means, reasons for unscored rows, and speed.
 
         Args:
             run: Turns and seconds of this run, by the clock; shards of earlier runs are not in them.
@@ -191,9 +191,8 @@ def _check_folder(folder: BatchFolder) -> None:
     root = Path(str(folder))
     if root.exists() and not root.is_dir():
         raise UsageError(f"{root} is a file: name a folder")
-    names = (
-        {path.name for path in root.iterdir() if not path.name.startswith(".")} if root.is_dir() else set()
-    )
+    paths = root.iterdir() if root.is_dir() else ()
+    names = {path.name for path in paths if not path.name.startswith(".")}
     if names and runs.PARTS not in names and not names <= {runs.RUN, LOG, SUMS}:
         raise UsageError(f"{root} holds something else: name a new folder")
 

@@ -43,7 +43,7 @@ def part_name(number: int) -> str:
 
 
 def done_name(number: int) -> str:
-    """Name what is known of a finished shard."""
+    """Name the record of a finished shard."""
     return f"{runs.DONE}/part-{number:05d}.json"
 
 
@@ -97,14 +97,14 @@ class BatchFolder:
         return {path.relative_to(root).as_posix() for path in root.rglob("*") if path.is_file()}
 
     def finished(self, number: int) -> dict[str, Any] | None:
-        """Return what is known of a shard if its scores are there, to the byte, and None if not."""
+        """Return the record of a shard whose scores are intact, else None."""
         try:
             return self.check(number)
         except DataError:
             return None
 
     def check(self, number: int) -> dict[str, Any]:
-        """Return what is known of a finished shard, whose scores must be as they were written.
+        """Return the record of a finished shard after checking its scores against it.
 
         Raises:
             DataError: The shard is not finished, or its scores are missing or damaged; names the file.
@@ -122,7 +122,7 @@ class BatchFolder:
         return done
 
     def clean(self) -> None:
-        """Remove what kills left behind: weights that workers shared, files that were never renamed."""
+        """Remove leftovers of killed processes: weights shared by workers, temporary files."""
         if self.stored:
             return
         for old in Path(self.place).glob(".models-*"):

@@ -275,7 +275,7 @@ def check_plan(
     columns: TurnColumns | None = None,
     place: object = None,
 ) -> None:
-    """Refuse to go on with a plan that was made for something else, and say what has changed."""
+    """Raise an error that lists the changes if a plan does not fit the current call."""
     changes = [
         f"metric {source}: planned {plan.signatures.get(source, 'without it')}, "
         f"now {signatures.get(source, 'without it')}"
@@ -286,11 +286,11 @@ def check_plan(
         changes.append(f"turns per shard: planned {plan.turns_per_shard}, now {turns_per_shard}")
     read = {(planned.layout.format, planned.layout.columns) for planned in plan.inputs}
     if read != {(format, columns)}:
-        changes.append("--format or --columns: another one than was planned")
+        changes.append("--format or --columns: not as planned")
     changes += _changed_inputs(plan, paths)
     if changes:
         raise DataError(
-            f"this batch was begun with something else; {'; '.join(changes[:5])}",
+            f"this batch was planned differently; {'; '.join(changes[:5])}",
             file=place,
             fix="write to another folder, or delete this one to begin again",
         )

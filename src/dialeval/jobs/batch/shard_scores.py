@@ -30,7 +30,7 @@ Metrics = dict[str, Any]
 
 
 def score_shard(folder: str, number: int) -> dict[str, Any]:
-    """Score one shard of a planned batch and write it; return what is known of it now.
+    """Score one shard of a planned batch and write it; return its record.
 
     A dialogue that a metric fails on gets a row without a value for each dimension, whose note names the
     exception; the others are scored as if it were not there.
@@ -54,7 +54,7 @@ def score_shard(folder: str, number: int) -> dict[str, Any]:
     for source, signature in signatures.items():
         if str(signature) != (planned := plan.signatures.get(source)):
             raise DataError(
-                f"metric {source} is another one here: planned {planned}, here {signature}",
+                f"metric {source} differs here: planned {planned}, here {signature}",
                 file=folder,
                 fix="use the same version and models everywhere",
             )

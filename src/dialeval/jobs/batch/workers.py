@@ -66,7 +66,7 @@ class Crew(Protocol):
 
 @dataclass
 class BatchOutcome:
-    """How the work went."""
+    """Counts, failures, and why the work stopped."""
 
     done: int = 0
     turns: int = 0
@@ -76,7 +76,7 @@ class BatchOutcome:
 
 
 def report_on(folder: str, number: int) -> ShardReport:
-    """Score a shard and say how that went; never raises but for what ends a process."""
+    """Score a shard and return a report; an exception becomes a report too."""
     try:
         done = score_shard(folder, number)
     except DialevalError as error:
@@ -122,7 +122,7 @@ def work_off(
             if report.shard is None:
                 absent = absent + 1 if report.error else 0
                 if absent >= _HOPELESS:
-                    outcome.stopped = f"no worker stays: {report.error}"
+                    outcome.stopped = f"workers keep failing: {report.error}"
                 continue
             busy -= 1
             reason = {"why": report.error} if report.error else {}
@@ -218,7 +218,7 @@ class LocalCrew:
 
 
 def _end(worker: "subprocess.Popen[bytes]") -> None:
-    """Wait for a worker that was told to end, and not for ever."""
+    """Wait for a terminated worker, and kill it after a timeout."""
     try:
         worker.wait(_PATIENCE)
     except subprocess.TimeoutExpired:
@@ -229,7 +229,7 @@ def _end(worker: "subprocess.Popen[bytes]") -> None:
 
 
 def serve() -> None:
-    """Be a worker: score the shards whose numbers come in, until no more can come."""
+    """Run a worker: score the shards whose numbers arrive on standard input, until it closes."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the driver's to answer
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     requests, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
@@ -290,7 +290,7 @@ class RayCrew:
         except (ConnectionError, ValueError, RuntimeError) as error:
             raise DataError(
                 f"no Ray at {address or 'this machine'}: {str(error).splitlines()[0]}",
-                fix="is it there, of this version, and its token in RAY_AUTH_TOKEN if it asks for one?",
+                fix="check that it runs this version of Ray, and set RAY_AUTH_TOKEN if it needs a token",
             ) from None
         placing: dict[str, Any] = {"num_cpus": 1}
         if address is not None:
