@@ -86,7 +86,7 @@ def test_json_holds_all_of_them(folder: Path) -> None:
 
 def test_who_cannot_explain_says_who_can(folder: Path) -> None:
     done = run("score", "chats.jsonl", "-m", "length", "--explain", cwd=folder, code=2)
-    assert "length cannot say why; metrics that can: " in done.stderr and "toyflow" in done.stderr
+    assert "length cannot explain scores; metrics that can: " in done.stderr and "toyflow" in done.stderr
     done = run("score", "chats.jsonl", "-m", "toyflow", "--explain", "-o", "a.csv", cwd=folder, code=2)
     assert "run folder" in done.stderr and not (folder / "a.csv").exists()
 

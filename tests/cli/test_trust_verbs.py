@@ -140,7 +140,7 @@ def test_pairs_from_arena_votes(folder: Path) -> None:
     done = here("pairs", "votes.jsonl", "--style", "--position", "--resamples", "100", cwd=folder)
     assert done.stdout.splitlines()[1].startswith("alpha")
     assert "words" in done.stdout and "standing first" in done.stdout
-    assert "1 rows are no votes" in done.stderr and "80 pairs were seen in both orders" in done.stderr
+    assert "1 rows without a vote" in done.stderr and "80 pairs were seen in both orders" in done.stderr
     found = json.loads(here("pairs", "votes.jsonl", "--resamples", "100", "--json", cwd=folder).stdout)
     assert found["n"] == 160 and found["standings"][0]["ties"] == 80
 

@@ -191,9 +191,9 @@ def test_columns_of_a_consensus_corpus(tmp_path: Path, column: str) -> None:
 
 def test_refusals(circle: Path, tmp_path: Path) -> None:
     tests = [said("t", 1)]
-    with pytest.raises(UsageError, match="say which column of vectors to show; this index has: at"):
+    with pytest.raises(UsageError, match="name a column of vectors; this index has: at"):
         cover(tests, circle)
-    with pytest.raises(UsageError, match="nobody knows how to make 'at'"):
+    with pytest.raises(UsageError, match="the column 'at' cannot be computed"):
         cover(tests, circle, "at")
     for name in ("words", "none"):
         with pytest.raises(UsageError, match=f"no column of vectors called '{name}'; this index has: at"):

@@ -73,7 +73,9 @@ def test_what_cannot_be_explained_or_kept_is_refused_before_work(tmp_path: Path)
         raise AssertionError("nothing should be read")
         yield talk("d", None)
 
-    with pytest.raises(UsageError, match=r"length, turns cannot say why; metrics that can: .*\btoyflow"):
+    with pytest.raises(
+        UsageError, match=r"length, turns cannot explain scores; metrics that can: .*\btoyflow"
+    ):
         score_to(never(), ("length", "turns"), explain=True)
     for out in ("-", tmp_path / "a.csv", tmp_path / "a.JSONL", tmp_path / "a.parquet"):
         with pytest.raises(UsageError, match="do not fit into a table"):

@@ -228,7 +228,7 @@ def test_an_address_that_is_no_store_of_mlflow_is_one_line(run: Path, tmp_path: 
         "try: export('run', 'mlflow')\nexcept DialevalError as error: print(error)"
     )
     printed = in_own_process(code, tmp_path, MLFLOW_TRACKING_URI="gopher://here", **QUIET)
-    assert printed.startswith("run: mlflow did not take it: ")
+    assert printed.startswith("run: export to mlflow failed: ")
     assert printed.endswith("(check MLFLOW_TRACKING_URI, the address of your server)\n")
     assert printed.count("\n") == 1
 

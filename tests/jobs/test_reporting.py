@@ -88,9 +88,9 @@ def test_the_folders_may_move_together_and_one_may_go(folder: Path) -> None:
     assert here("report", "run-a", cwd=moved).stderr == "written: run-a/report.html\n"
     shutil.rmtree(moved / "run-c")
     told = here("report", "run-a", cwd=moved).stderr
-    assert told.startswith("the run folder run-c has gone: its dialogues are not shown\n")
+    assert told.startswith("the run folder run-c is missing: its dialogues are not shown\n")
     page = (moved / "run-a" / "report.html").read_text(encoding="utf-8")
-    assert "the run folder run-c has gone" in page
+    assert "the run folder run-c is missing" in page
     assert set(re.findall(r'<span class="of"><bdi>(\w)</bdi>', page)) == {"a", "b"}
 
 

@@ -261,7 +261,7 @@ def test_folders_that_cannot_be_written(place: Path) -> None:
 
 def test_encoders_that_are_not_there(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
-    with pytest.raises(DataError, match="no such folder, so no encoder"):
+    with pytest.raises(DataError, match="no such encoder folder"):
         train_to("toy", ["nowhere.jsonl"], "out", encoder="./nowhere")  # refused before data are looked at
     (place / "empty").mkdir()
     for encoder in ("empty", "no-such/encoder"):

@@ -281,5 +281,5 @@ def test_a_scorer_for_some_figures_is_used_for_those(encoder: Path, tmp_path: Pa
 
 
 def test_a_model_of_another_kind_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="no scorer of coherence"):
+    with pytest.raises(DataError, match="expected a coherence scorer"):
         DialogueScore(model="dialeval-user-reaction").score([chat(4)])

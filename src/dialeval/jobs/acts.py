@@ -53,7 +53,7 @@ class ActReport:
     @property
     def undecided(self) -> list[str]:
         """The indices of the segments that need another round."""
-        return [one.index for one in self.votes if one.decided is None]
+        return [vote.index for vote in self.votes if vote.decided is None]
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain values."""
@@ -63,9 +63,9 @@ class ActReport:
             votes = {**asdict(self.agreement), "decided": decided, "needs_another_round": self.undecided}
         return {
             **self.whole.to_dict(),
-            "parts": {name: one.to_dict() for name, one in self.parts.items()},
+            "parts": {name: statistics.to_dict() for name, statistics in self.parts.items()},
             "votes": votes,
-            "expert": {who: asdict(found) for who, found in self.expert.items()} or None,
+            "expert": {who: asdict(estimate) for who, estimate in self.expert.items()} or None,
             "model": self.model,
             "labelled_by_model": self.by_model,
             "notes": self.notes,
@@ -103,7 +103,7 @@ def annotate_acts(
     if splitter not in SPLITTERS:
         raise UsageError(f"no splitter {splitter!r}; known: {', '.join(SPLITTERS)}")
     _check_out(chats, out)
-    found, labeller = ActReport(), _Labeller(model, splitter)
+    report, labeller = ActReport(), _Labeller(model, splitter)
     sample = _Sample(expert) if expert else None
 
     def stream() -> Iterator[Dialogue]:
@@ -111,8 +111,8 @@ def annotate_acts(
         while block := list(islice(parts, _BLOCK)):
             labelled = labeller.label([dialogue for _, dialogue in block])
             for (name, _), dialogue in zip(block, labelled, strict=True):
-                found.parts[name] = found.parts.get(name, ActStatistics()) + count_acts([dialogue])
-                found.votes.extend(voted([dialogue]))
+                report.parts[name] = report.parts.get(name, ActStatistics()) + count_acts([dialogue])
+                report.votes.extend(voted([dialogue]))
                 if sample:
                     sample.look_at(dialogue)
                 yield dialogue
@@ -120,18 +120,18 @@ def annotate_acts(
                 watch(len(block))
 
     try:
-        found.notes += _write(stream(), out)
+        report.notes += _write(stream(), out)
     except DataError as error:
         raise error if error.file is not None else DataError(str(error), file=", ".join(chats)) from None
-    found.model, found.by_model = labeller.name, labeller.count
-    if found.votes:
-        found.agreement = agreement(found.votes)
-        differing = sum(one.act is not None and one.decided not in (None, one.act) for one in found.votes)
-        found.notes += [f"segments with another act than their majority: {differing}"] if differing else []
+    report.model, report.by_model = labeller.name, labeller.count
+    if report.votes:
+        report.agreement = agreement(report.votes)
+        differing = sum(v.act is not None and v.decided not in (None, v.act) for v in report.votes)
+        report.notes += [f"segments with another act than their majority: {differing}"] if differing else []
     if sample:
-        found.expert, missing = sample.compare(found.votes)
-        found.notes += [f"segments of the expert that are not among these: {missing}"] if missing else []
-    return found
+        report.expert, missing = sample.compare(report.votes)
+        report.notes += [f"segments of the expert that are not among these: {missing}"] if missing else []
+    return report
 
 
 def _check_out(chats: Sequence[str], out: str | None) -> None:
@@ -140,21 +140,21 @@ def _check_out(chats: Sequence[str], out: str | None) -> None:
     if Path(out).suffix.lower() not in (".json", *ENDINGS):
         raise UsageError(f"cannot write {out}: use one of .json (segments), {', '.join(ENDINGS)}")
     if is_one_of(out, chats):
-        raise UsageError(f"{out} is what is read: choose another name to write")
+        raise UsageError(f"{out} is also the input: choose another output")
 
 
 def _read(chats: Sequence[str], format: str | None, columns: str | None, part: str | None) -> Parts:
     """Yield dialogues with the part they belong to: of a public set, or of ActDial by their names."""
-    public = {one: found for one in chats if (found := formats.public_part(one))}
+    public = {source: named for source in chats if (named := formats.public_part(source))}
     if part and not public:
         raise UsageError("--part needs a public set")
     for name, own in public.values():
         yield from _read_public(name, own or part or "all")
-    others = [one for one in chats if one not in public]
+    paths = [source for source in chats if source not in public]
     segments = format == "actdial" or (
-        format is None and "-" not in others and all(map(actdial.holds_segments, source_files(others)))
+        format is None and "-" not in paths and all(map(actdial.holds_segments, source_files(paths)))
     )
-    for dialogue in formats.read(others, format, columns):
+    for dialogue in formats.read(paths, format, columns):
         yield (actdial.part_of(dialogue.id) if segments else None) or "all", dialogue
 
 
@@ -165,11 +165,11 @@ def _read_public(name: str, part: str) -> Parts:
     chosen = datasets.public_set(name)
     missing: MissingPartError | None = None
     empty = True
-    for one in chosen.parts:
+    for part_name in chosen.parts:
         try:
-            for dialogue in chosen.dialogues(one):
+            for dialogue in chosen.dialogues(part_name):
                 empty = False
-                yield one, dialogue
+                yield part_name, dialogue
         except MissingPartError as error:
             missing = error
     if empty and missing:
@@ -185,11 +185,11 @@ def _write(dialogues: Iterator[Dialogue], out: str | None) -> list[str]:
         formats.write(dialogues, out)
         return []
     done = actdial.write_segments(out, dialogues)
-    said = {
+    counts = {
         "dialogues in which somebody has two turns in a row, so that a number is skipped": done.skipping,
         "turns left out, system prompts or tools' answers": done.left_out,
     }
-    return [f"{what}: {count}" for what, count in said.items() if count]
+    return [f"{message}: {count}" for message, count in counts.items() if count]
 
 
 class _Labeller:
@@ -217,13 +217,13 @@ class _Labeller:
     def _filled(self, dialogue: Dialogue, answer: Dialogue) -> Dialogue:
         """Take the classifier's acts where there are none, and nothing else: votes and blanks stay."""
         turns = []
-        for turn, said in zip(dialogue.turns, answer.turns, strict=True):
-            given, acts = turn.meta.get("segments"), said.meta.get("segments")
-            if acts is not None and given is None:
+        for turn, labelled in zip(dialogue.turns, answer.turns, strict=True):
+            segments, acts = turn.meta.get("segments"), labelled.meta.get("segments")
+            if acts is not None and segments is None:
                 self.count += len(acts)
-            elif given is not None:
+            elif segments is not None:
                 rest = iter(acts or ())
-                acts = [self._answered(raw, rest) for raw in given]
+                acts = [self._answered(raw, rest) for raw in segments]
             changed = {} if acts is None else {"segments": acts}
             turns.append(msgspec.structs.replace(turn, meta={**turn.meta, **changed}))
         return msgspec.structs.replace(dialogue, turns=tuple(turns))
@@ -239,16 +239,16 @@ class _Labeller:
 def _is_open(turn: Turn) -> bool:
     if not takes_part(turn):
         return False
-    found = annotations(turn)
-    return bool(turn.text.strip()) if found is None else any(map(_wants_act, found))
+    segments = annotations(turn)
+    return bool(turn.text.strip()) if segments is None else any(map(_wants_act, segments))
 
 
-def _wants_act(one: Annotation) -> bool:
-    return one.act is None and not one.votes and bool(one.text.strip())
+def _wants_act(segment: Annotation) -> bool:
+    return segment.act is None and not segment.votes and bool(segment.text.strip())
 
 
 class _Sample:
-    """An expert's acts for some segments, and what others said about the same."""
+    """An expert's acts for a sample of segments, to compare with those in the dialogues."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -266,28 +266,31 @@ class _Sample:
             raise DataError("no segment with an act in it", file=path)
 
     def look_at(self, dialogue: Dialogue) -> None:
-        for index, one in actdial.indexed(dialogue):
+        for index, segment in actdial.indexed(dialogue):
             if index in self.acts:
-                if one.text.strip() != self.texts[index].strip():
+                if segment.text.strip() != self.texts[index].strip():
                     raise DataError(
-                        f"{index} is {self.texts[index][:60]!r} here and {one.text[:60]!r} there",
+                        f"{index} is {self.texts[index][:60]!r} here and {segment.text[:60]!r} there",
                         file=self.path,
                         fix="the expert's segments must be cut from the same dialogues in the same way",
                     )
-                self.said[index] = one.act
+                self.said[index] = segment.act
 
     def compare(self, votes: Sequence[Voted]) -> tuple[dict[str, Estimate], int]:
-        found = {"acts": accuracy(self.said, self.acts), **(accuracies(votes, self.acts) if votes else {})}
-        return found, len(self.acts) - len(self.said)
+        estimates = {
+            "acts": accuracy(self.said, self.acts),
+            **(accuracies(votes, self.acts) if votes else {}),
+        }
+        return estimates, len(self.acts) - len(self.said)
 
 
 def _expert_rows(path: Path) -> Iterator[tuple[str, str, str | None]]:
     if actdial.holds_segments(path):
         for utterances in actdial.read_segments(path).values():
             for segments in utterances.values():
-                for one in segments:
-                    yield one.index, one.fs_text or "", one.annotation
+                for segment in segments:
+                    yield segment.index, segment.fs_text or "", segment.annotation
         return
     for dialogue in formats.read(path):
-        for index, found in actdial.indexed(dialogue):
-            yield index, found.text, found.act
+        for index, annotation in actdial.indexed(dialogue):
+            yield index, annotation.text, annotation.act

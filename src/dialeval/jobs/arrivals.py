@@ -1,4 +1,4 @@
-"""Chunks of what has arrived: a fast input in large ones, a live one dialogue by dialogue, as they come.
+"""Chunks of a stream as it arrives: full ones from a fast input, small ones from a live input.
 
 A thread reads ahead, into a queue of bounded length. A chunk ends when it is full or, where somebody waits
 for the scores, when nothing more has come for a moment: while one chunk is scored the next one gathers, so a
@@ -45,9 +45,9 @@ class Interruption:
 def arrivals(
     items: Iterator[T], most: int, interruption: Interruption | None = None, *, patient: bool = False
 ) -> Iterator[list[T]]:
-    """Yield what `items` gives in chunks of at most `most`, none of which waits for an item to come.
+    """Yield items in chunks of at most `most`; no chunk waits for an item that has not arrived.
 
-    What goes wrong with the input is raised after everything before it was yielded. With `patient` all chunks
+    An error of the input is raised after all items before it were yielded. With `patient` all chunks
     but the last are full, whatever the input's pace.
 
     >>> list(arrivals(iter("abcde"), 2))
@@ -98,7 +98,7 @@ def _read(items: Iterator[Any], waiting: "queue.Queue[Any]", gone: threading.Eve
 
 
 def _put(waiting: "queue.Queue[Any]", item: Any, gone: threading.Event) -> bool:
-    """Put an item into the queue when there is room; False if nobody wants it any more."""
+    """Put an item into the queue when there is room; return False if the consumer has stopped."""
     while not gone.is_set():
         with contextlib.suppress(queue.Full):
             waiting.put(item, timeout=_LOOK)

@@ -49,7 +49,7 @@ class Benchmark:
         """
         table = self.study.matrix
         marks = {source: str(mark) for source, mark in self.scores.signatures.items()}
-        found = []
+        agreements = []
         for row, ours in enumerate(table.labels):
             source, _, dimension = ours.partition("/")
             named = marks.get(source, "").partition(".v")[0]
@@ -57,8 +57,8 @@ class Benchmark:
             for column, peer in enumerate(table.labels):
                 if peer.startswith(AUTHORS.get(named, ("\0",))):
                     both = [table.correlations[method][row][column] for method in ("pearson", "spearman")]
-                    found.append((ours, peer, tuple(one.scaled(sign) for one in both)))
-        return found
+                    agreements.append((ours, peer, tuple(estimate.scaled(sign) for estimate in both)))
+        return agreements
 
 
 def benchmark(
@@ -118,17 +118,17 @@ def benchmark(
     else:
         own = Scores.concat(scores for _, scores in score_stream(dialogues, metrics, Summary(), watch))
     scores = Scores.concat([own, rest])
-    found = study(scores, level=level, dimension=dimension, **settings)
+    findings = study(scores, level=level, dimension=dimension, **settings)
     if out is not None:
-        found = runs.Run(out).add(found, rest)
-    seen = {source: seen_sets(made, name, part) for source, made in metrics.items()}
-    return Benchmark(found, scores, _published(name, level, dimension), seen)
+        findings = runs.Run(out).add(findings, rest)
+    seen = {source: seen_sets(metric, name, part) for source, metric in metrics.items()}
+    return Benchmark(findings, scores, _published(name, level, dimension), seen)
 
 
 def _gold(chosen: PublicSet, level: Level | None, dimension: str | None) -> tuple[Level, str]:
     """Fill in what was not named from the set's gold; a system figure comes from dialogues."""
     at = "turn" if level == "turn" else None if level is None else "dialogue"
-    gold = next((one for one in chosen.golds if at in (None, one.level)), chosen.golds[0])
+    gold = next((candidate for candidate in chosen.golds if at in (None, candidate.level)), chosen.golds[0])
     return level or gold.level, dimension or gold.dimension
 
 
@@ -186,17 +186,17 @@ def seen_sets(metric: Any, name: str, part: str = "test") -> str:
             notes.append(f"of {name} another part than the {part} portion")
         else:
             seen |= shared
-    told = ", ".join(sorted({one for model in models for one in model.names})) or "none"
+    data_sets = ", ".join(sorted({set_name for model in models for set_name in model.names})) or "none"
     if not all(model.recorded for model in models):
-        told += "; a model does not record its data"
+        data_sets += "; a model does not record its data"
     if seen:
-        return f"{told}; HAS SEEN {', '.join(sorted(seen))}"
-    return "; ".join([told, *dict.fromkeys(notes)])
+        return f"{data_sets}; HAS SEEN {', '.join(sorted(seen))}"
+    return "; ".join([data_sets, *dict.fromkeys(notes)])
 
 
 def _published(name: str, level: str, dimension: str) -> list[dict[str, Any]]:
     """Return figures that papers report for a set, usually for the whole of it."""
     text = (files("dialeval.jobs") / "published.toml").read_text(encoding="utf-8")
-    wanted = {"set": name, "level": level, "dimension": dimension}
+    selection = {"set": name, "level": level, "dimension": dimension}
     rows = tomllib.loads(text)["figure"]
-    return [row for row in rows if all(row[key] == value for key, value in wanted.items())]
+    return [row for row in rows if all(row[key] == value for key, value in selection.items())]

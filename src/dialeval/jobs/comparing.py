@@ -62,24 +62,32 @@ def compare(
         `dialeval.reports.write_comparison`.
     """
     read = _versions(versions, names, metrics, watch)
-    partners, how = _partners(read)
+    partners, pairings = _partners(read)
     options: dict[str, Any] = {"source": source, "dimension": dimension, "level": level}
-    found = compare_scores(
-        {one.name: one.scores for one in read},
+    comparison = compare_scores(
+        {version.name: version.scores for version in read},
         **options,
         alpha=alpha,
         partners=partners,
         resamples=resamples,
         seed=seed,
     )
-    scored = [rereading.ScoredVersion(v.name, v.scores, v.dialogues, partners.get(v.name, {})) for v in read]
-    scale, turns = rereading.turns_to_read(scored) if all(v.dialogues for v in read) else (None, ())
-    named = tuple(replace(one, partners=how.get(one.name, "")) for one in found.versions)
-    return replace(found, versions=named, turns=turns, scale=scale)
+    scored = [
+        rereading.ScoredVersion(
+            version.name, version.scores, version.dialogues, partners.get(version.name, {})
+        )
+        for version in read
+    ]
+    all_read = all(version.dialogues for version in read)
+    scale, turns = rereading.turns_to_read(scored) if all_read else (None, ())
+    named = tuple(
+        replace(version, partners=pairings.get(version.name, "")) for version in comparison.versions
+    )
+    return replace(comparison, versions=named, turns=turns, scale=scale)
 
 
 def default_metrics() -> list[str]:
-    """Return what versions are compared by if nothing is said."""
+    """Return the metrics that versions are compared by by default."""
     return [*DEFAULT_METRICS, *(name for name in FAULT_SOURCES if name in metric_names())]
 
 
@@ -89,14 +97,14 @@ def read_scores(path: str | Path) -> Scores:
 
 
 def _versions(
-    given: Sequence[Any], names: Sequence[str], metrics: Sequence[str], watch: Watch | None
+    inputs: Sequence[Any], names: Sequence[str], metrics: Sequence[str], watch: Watch | None
 ) -> list[Version]:
-    if names and len(names) != len(given):
-        raise UsageError(f"{len(given)} versions and {len(names)} names")
+    if names and len(names) != len(inputs):
+        raise UsageError(f"{len(inputs)} versions and {len(names)} names")
     specs, read = build_all(tuple(metrics) or default_metrics()), list[Version]()
-    for place, one in enumerate(given):
-        name = (names[place] if names else "") or _name(one, place, given)
-        scores, dialogues = _open(one)
+    for place, item in enumerate(inputs):
+        name = (names[place] if names else "") or _name(item, place, inputs)
+        scores, dialogues = _open(item)
         if scores is None:
             stream = score_stream(iter(dialogues), specs, Summary(), watch)
             scores = Scores.concat([part for _, part in stream])
@@ -108,20 +116,20 @@ def _versions(
     return read
 
 
-def _open(one: Any) -> tuple[Scores | None, tuple[Dialogue, ...]]:
+def _open(item: Any) -> tuple[Scores | None, tuple[Dialogue, ...]]:
     """Open a version: its scores if there are any, and its dialogues."""
-    if isinstance(one, Scores):
-        return one, ()
-    if isinstance(one, str | Path):
-        if is_run(one):
-            return Run(one).scores(), tuple(Run(one).dialogues())
-        if is_table(one):
-            return Scores.read(one), ()
-    return None, tuple(formats.read(one))
+    if isinstance(item, Scores):
+        return item, ()
+    if isinstance(item, str | Path):
+        if is_run(item):
+            return Run(item).scores(), tuple(Run(item).dialogues())
+        if is_table(item):
+            return Scores.read(item), ()
+    return None, tuple(formats.read(item))
 
 
 def is_table(path: str | Path) -> bool:
-    """Whether a file is a table of scores in our own columns, and no dialogues."""
+    """Return whether a file is a table of scores in our own columns."""
     if not Path(path).is_file():
         return False
     if Path(path).suffix.lower() == ".parquet":
@@ -141,19 +149,19 @@ def is_table(path: str | Path) -> bool:
     return isinstance(record, dict) and {"dialogue_id", "source", "value"} <= record.keys()
 
 
-def _name(one: Any, place: int, given: Sequence[Any]) -> str:
-    paths = [Path(other) for other in given if isinstance(other, str | Path)]
-    if not isinstance(one, str | Path):
-        return ("old", "new")[place] if len(given) == 2 else f"version {place + 1}"
-    alone = sum(path.stem == Path(one).stem for path in paths) == 1
-    return Path(one).stem if alone else str(one)
+def _name(item: Any, place: int, inputs: Sequence[Any]) -> str:
+    paths = [Path(entry) for entry in inputs if isinstance(entry, str | Path)]
+    if not isinstance(item, str | Path):
+        return ("old", "new")[place] if len(inputs) == 2 else f"version {place + 1}"
+    alone = sum(path.stem == Path(item).stem for path in paths) == 1
+    return Path(item).stem if alone else str(item)
 
 
 def _by_system(version: Version) -> Iterator[Version]:
     """Cut one input into its systems, in the order in which they come."""
-    found = version.scores.table["system"].drop_null().unique().to_pylist()
-    for name in found if len(found) > 1 else ():
-        own = tuple(one for one in version.dialogues if one.system == name)
+    systems = version.scores.table["system"].drop_null().unique().to_pylist()
+    for name in systems if len(systems) > 1 else ():
+        own = tuple(dialogue for dialogue in version.dialogues if dialogue.system == name)
         yield Version(name, version.scores.where(system=name), own)
 
 
@@ -164,21 +172,23 @@ def _partners(versions: Sequence[Version]) -> tuple[dict[str, dict[str, str]], d
         For each new version the id of the first version's dialogue that one of its own belongs to, and how
         many were found by what.
     """
-    first, *others = versions
+    first, *rest = versions
     ids, opened = _ids(first), {words: name for name, words in _openings(first.dialogues).items()}
-    partners, how = dict[str, dict[str, str]](), dict[str, str]()
-    for one in others:
-        own = _ids(one)
+    partners, pairings = dict[str, dict[str, str]](), dict[str, str]()
+    for version in rest:
+        own = _ids(version)
         shared, enough = len(ids & own), min(len(ids), len(own)) / 2
-        found = {name: opened[words] for name, words in _openings(one.dialogues).items() if words in opened}
+        matches = {
+            name: opened[words] for name, words in _openings(version.dialogues).items() if words in opened
+        }
         if shared and shared >= enough:
-            how[one.name] = f"{shared} by id"
-        elif found and len(found) >= enough:
-            partners[one.name] = found
-            how[one.name] = f"{len(found)} by first user turn"
+            pairings[version.name] = f"{shared} by id"
+        elif matches and len(matches) >= enough:
+            partners[version.name] = matches
+            pairings[version.name] = f"{len(matches)} by first user turn"
         else:
-            how[one.name] = "none: another test, which needs more dialogues"
-    return partners, how
+            pairings[version.name] = "none: another test, which needs more dialogues"
+    return partners, pairings
 
 
 def _ids(version: Version) -> set[str]:
@@ -187,11 +197,11 @@ def _ids(version: Version) -> set[str]:
 
 def _openings(dialogues: Iterable[Dialogue]) -> dict[str, str]:
     """Name dialogues by what the user says first; the second with the same words is another one."""
-    seen, found = Counter[str](), dict[str, str]()
-    for one in dialogues:
-        said = next((turn.text for turn in one.turns if turn.speaker == "user"), "")
-        words = " ".join(said.casefold().split())
+    seen, openings = Counter[str](), dict[str, str]()
+    for dialogue in dialogues:
+        text = next((turn.text for turn in dialogue.turns if turn.speaker == "user"), "")
+        words = " ".join(text.casefold().split())
         if words:
             seen[words] += 1
-            found[one.id] = f"{words} ({seen[words]})"
-    return found
+            openings[dialogue.id] = f"{words} ({seen[words]})"
+    return openings

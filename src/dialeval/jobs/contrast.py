@@ -65,18 +65,21 @@ def contrast_negatives(
         raise UsageError(f"no negatives of the kind {unknown[0]!r}; known: {', '.join(KINDS)}")
     metrics, drawn, summary = build_all(specs), Negatives(dialogues, draws.get("seed", 0)), Summary()
     places = [ReplyPlace(n, turn) for n, turns in enumerate(drawn.replies) for turn in turns]
-    places.sort(key=lambda one: hashlib.sha256(f"{dialogues[one[0]].id}|{one[1]}".encode()).digest())
+    places.sort(key=lambda place: hashlib.sha256(f"{dialogues[place[0]].id}|{place[1]}".encode()).digest())
     places = places[:sample]
     true = _scored([_placed(drawn, place, place) for place in places], metrics, summary, watch)
     rows, notes = list[dict[str, Any]](), list[str]()
     for kind in kinds:
-        pairs = [(place, other) for place in places if (other := drawn.draw(place, kind))]
+        pairs = [(place, negative) for place in places if (negative := drawn.draw(place, kind))]
         if not pairs:
             notes.append(f"no {kind} negatives can be drawn from these dialogues")
             continue
         false = _scored([_placed(drawn, *pair) for pair in pairs], metrics, summary, watch)
         units = {_key(place): dialogues[place.dialogue].id for place, _ in pairs}
-        rows += [{"negatives": kind, **_told(one, true[one], false[one], units, draws)} for one in true]
+        rows += [
+            {"negatives": kind, **_pair_figures(column, true[column], false[column], units, draws)}
+            for column in true
+        ]
     return ContrastResult(rows, summary.signatures, notes)
 
 
@@ -97,10 +100,10 @@ def _placed(drawn: Negatives, place: ReplyPlace, chosen: ReplyPlace) -> Dialogue
     own = drawn.dialogues[place.dialogue]
     put = drawn.dialogues[chosen.dialogue].turns[chosen.turn]
     first = max(0, place.turn - _WINDOW)
-    said = [*own.turns[first : place.turn], put, *own.turns[place.turn + 1 : place.turn + 2]]
+    turns = [*own.turns[first : place.turn], put, *own.turns[place.turn + 1 : place.turn + 2]]
     meta = {"turn": place.turn - first}
     return msgspec.structs.replace(
-        own, id=_key(place), turns=tuple(said), references={}, meta=meta, system=None
+        own, id=_key(place), turns=tuple(turns), references={}, meta=meta, system=None
     )
 
 
@@ -109,29 +112,29 @@ Unit = tuple[str, int]
 
 
 def _scored(
-    made: list[Dialogue], metrics: dict[str, Any], summary: Summary, watch: Watch | None
+    dialogues: list[Dialogue], metrics: dict[str, Any], summary: Summary, watch: Watch | None
 ) -> dict[Column, dict[str, float]]:
     """Score dialogues and keep the scores of the turn that each is about."""
-    found: dict[Column, dict[str, float]] = {}
-    for chunk, scores in score_stream(made, metrics, summary, watch):
+    columns: dict[Column, dict[str, float]] = {}
+    for chunk, scores in score_stream(dialogues, metrics, summary, watch):
         about = {dialogue.id: dialogue.meta["turn"] for dialogue in chunk}
         for row in scores:
             if row.turn is None or row.turn != about[row.dialogue_id]:
                 continue
-            column = found.setdefault((row.source, row.dimension), {})
+            column = columns.setdefault((row.source, row.dimension), {})
             short = row.dimension[-1:].isdigit() and _SHORT in (row.note or "")
             if row.value is not None and not short:
                 column[row.dialogue_id] = row.value
-    return found
+    return columns
 
 
-def _told(
+def _pair_figures(
     column: Column, true: dict[str, float], false: dict[str, float], units: dict[str, str], draws: Draws
 ) -> dict[str, Any]:
     """Return the share of pairs in which the true reply is above the negative, of those with both scores."""
     both = [unit for unit in units if unit in true and unit in false]
     names = [units[unit] for unit in both]
-    good, bad = (np.array([some[unit] for unit in both], np.float64) for some in (true, false))
+    good, bad = (np.array([scores[unit] for unit in both], np.float64) for scores in (true, false))
     values = np.concatenate([good, bad])
     shares = bool(len(values)) and 0 <= values.min() <= values.max() <= 1
     right = ((good >= 0.5).astype(float) + (bad < 0.5)) / 2 if shares else np.zeros(0)
@@ -170,43 +173,48 @@ def contrast_systems(
         raise UsageError("name a metric: -m dialoguescore:delexicalise=true")
     metrics, summary = build_all(specs), Summary()
     read = [system_replies(path, logged) for path in systems]
-    if len({one.system for one in read} | {REFERENCE}) <= len(read):
-        raise UsageError("two systems of one name: give files of different names, none called reference")
+    if len({system.system for system in read} | {REFERENCE}) <= len(read):
+        raise UsageError("two systems have the same name: rename a file; none may be called reference")
     true, asked = _by_turn(score_stream(logged, metrics, summary, watch)), _questions(logged)
-    rows = [{"system": REFERENCE, **_gap(one, true[one], None, draws)} for one in true]
+    rows = [{"system": REFERENCE, **_gap(column, true[column], None, draws)} for column in true]
     for system in read:
-        said = _by_turn(score_stream(system.dialogues, metrics, summary, watch))
+        scored = _by_turn(score_stream(system.dialogues, metrics, summary, watch))
         unlike = asked ^ _questions(system.dialogues)
         rows += [
-            {"system": system.system, **_gap(one, said[one], true.get(one), draws, unlike)} for one in said
+            {"system": system.system, **_gap(column, scored[column], true.get(column), draws, unlike)}
+            for column in scored
         ]
     if out is not None:
         score_to(_together(logged, read), metrics, out, name=REFERENCE, overwrite=overwrite, watch=watch)
-    return ContrastResult(rows, summary.signatures, [note for one in read for note in _notes(one)])
+    return ContrastResult(rows, summary.signatures, [note for system in read for note in _notes(system)])
 
 
 def _together(logged: Iterable[Dialogue], read: Sequence[SystemReplies]) -> Iterator[Dialogue]:
     """Yield the dialogues of all, each with the system in its id."""
     for dialogue in logged:
         yield msgspec.structs.replace(dialogue, id=f"{REFERENCE}/{dialogue.id}", system=REFERENCE)
-    for one in read:
-        for dialogue in one.dialogues:
-            yield msgspec.structs.replace(dialogue, id=f"{one.system}/{dialogue.id}")
+    for system in read:
+        for dialogue in system.dialogues:
+            yield msgspec.structs.replace(dialogue, id=f"{system.system}/{dialogue.id}")
 
 
 def _by_turn(stream: Iterable[tuple[list[Dialogue], Scores]]) -> dict[Column, dict[Unit, float]]:
-    found: dict[Column, dict[Unit, float]] = {}
+    columns: dict[Column, dict[Unit, float]] = {}
     for _, scores in stream:
         for row in scores:
             if row.turn is not None and row.value is not None:
-                column = found.setdefault((row.source, row.dimension), {})
+                column = columns.setdefault((row.source, row.dimension), {})
                 column[row.dialogue_id, row.turn] = row.value
-    return found
+    return columns
 
 
 def _questions(dialogues: Iterable[Dialogue]) -> set[Unit]:
     """Return the turns that ask something."""
-    turns = ((one.id, number, turn.text) for one in dialogues for number, turn in enumerate(one.turns))
+    turns = (
+        (dialogue.id, number, turn.text)
+        for dialogue in dialogues
+        for number, turn in enumerate(dialogue.turns)
+    )
     return {(name, number) for name, number, text in turns if "?" in text}
 
 
@@ -219,11 +227,11 @@ def _gap(
 ) -> dict[str, Any]:
     """Return the mean of a column and its mean difference to the true replies, turn by turn.
 
-    The difference is also told of the turns at which both replies ask something or neither does, and of those
-    at which one does and the other does not (`unlike`): what the user said next answers the logged reply.
+    The difference is also given for the turns at which both replies ask something or neither does, and for
+    those at which only one does (`unlike`): what the user said next answers the logged reply.
     """
     both = [unit for unit in values if true and unit in true]
-    some = {
+    subsets = {
         "gap": both,
         "gap_alike": [unit for unit in both if unit not in unlike],
         "gap_unlike": [unit for unit in both if unit in unlike],
@@ -232,22 +240,22 @@ def _gap(
         name: _mean(draws, [values[unit] - true[unit] for unit in units], [unit[0] for unit in units])
         if true
         else None
-        for name, units in some.items()
+        for name, units in subsets.items()
     }
     mean = _mean(draws, list(values.values()), [name for name, _ in values])
     return {"source": column[0], "dimension": column[1], "n": len(values), "mean": mean, **gaps}
 
 
-def _notes(one: SystemReplies) -> Iterator[str]:
-    told = (
-        (one.missing, "dialogues missing"),
-        (one.unknown, "dialogues that are not among the logged ones"),
-        (one.short, "replies missing"),
-        (one.extra, "replies too many"),
+def _notes(replies: SystemReplies) -> Iterator[str]:
+    problems = (
+        (replies.missing, "dialogues missing"),
+        (replies.unknown, "dialogues that are not among the logged ones"),
+        (replies.short, "replies missing"),
+        (replies.extra, "surplus replies"),
     )
-    counts = [f"{count} {what}" for count, what in told if count]
+    counts = [f"{count} {problem}" for count, problem in problems if count]
     if counts:
-        yield f"{one.system}: {', '.join(counts)}"
+        yield f"{replies.system}: {', '.join(counts)}"
 
 
 def combined(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
@@ -257,13 +265,13 @@ def combined(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
         `combined`, that of each system, and `spearman`, the rank correlation by dimension; both empty where
         the published figures are not at hand.
     """
-    figures = {name: one["combined"] for name, one in published_figures().items() if "combined" in one}
+    figures = {name: entry["combined"] for name, entry in published_figures().items() if "combined" in entry}
     columns: dict[Column, list[tuple[float, float]]] = {}
     for row in rows:
         if row["system"] in figures and row["mean"]["value"] is not None:
             pairs = columns.setdefault((row["source"], row["dimension"]), [])
             pairs.append((row["mean"]["value"], figures[row["system"]]))
-    found = [
+    correlations = [
         {
             "source": c[0],
             "dimension": c[1],
@@ -271,4 +279,4 @@ def combined(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
         }
         for c, pairs in columns.items()
     ]
-    return {"combined": figures, "spearman": found}
+    return {"combined": figures, "spearman": correlations}

@@ -1,4 +1,4 @@
-"""Does a corpus surround the dialogues that are judged by it?
+"""Coverage: how well a corpus surrounds the dialogues that are scored by it.
 
 A metric that judges a dialogue by its nearest neighbours in a corpus can only be as good as those neighbours
 are near. Here the features of test dialogues are laid over those of the corpus: a picture in two dimensions,
@@ -57,10 +57,10 @@ def _described(part: str, layer: str) -> Maker:
         from dialeval.models.encoder import DEFAULT
 
         described = (Description(**{"encoder": encoder or DEFAULT, layer: n}) for n in range(_LAYERS))  # type: ignore[arg-type]
-        how = next((one for one in described if one.names[part] in index.columns), None)
-        if how is None:
+        chosen = next((each for each in described if each.names[part] in index.columns), None)
+        if chosen is None:
             raise UsageError(f"{index.folder}: its column {part!r} was made by other models; build it again")
-        return how.names[part], lambda dialogues: np.asarray(getattr(how.describe(dialogues), part))
+        return chosen.names[part], lambda dialogues: np.asarray(getattr(chosen.describe(dialogues), part))
 
     return make
 
@@ -145,26 +145,30 @@ def cover(
     index = Index.open(named if not Path(corpus).exists() and named.is_dir() else corpus)
     column, make = _column(index, column, encoder, features)
     stored = index.vectors(column)
-    ids, said, vectors = _placed(dialogues, make, column, stored.shape[1])
-    kept, equal, notes = _kept(index, stored, said)
-    there = np.flatnonzero(vectors.any(axis=1))
-    if len(kept) < 2 or not len(there):
-        what = "no test dialogue has" if len(kept) > 1 else "fewer than two dialogues of the corpus have"
+    ids, fingerprints, vectors = _placed(dialogues, make, column, stored.shape[1])
+    corpus_rows, equal, notes = _corpus_rows(index, stored, fingerprints)
+    with_features = np.flatnonzero(vectors.any(axis=1))
+    if len(corpus_rows) < 2 or not len(with_features):
+        reason = (
+            "no test dialogue has" if len(corpus_rows) > 1 else "fewer than two dialogues of the corpus have"
+        )
         left = f"{equal} of {len(index)} dialogues say the same as a test dialogue and were left out"
-        raise DataError(f"{what} features in the column {column!r}", file=corpus, fix=left if equal else None)
-    drawn, queries = _sample(kept, SAMPLE, seed), vectors[there]
-    limit = float(np.median(nearest(stored, kept, stored[drawn], own=drawn)[0]))
-    distances, rows = nearest(stored, kept, queries)
+        raise DataError(
+            f"{reason} features in the column {column!r}", file=corpus, fix=left if equal else None
+        )
+    drawn, queries = _sample(corpus_rows, SAMPLE, seed), vectors[with_features]
+    limit = float(np.median(nearest(stored, corpus_rows, stored[drawn], own=drawn)[0]))
+    distances, rows = nearest(stored, corpus_rows, queries)
     near = distances <= limit + _ROUNDING
-    project, explained = principal_axes(stored, kept, queries)
-    covered = share(int(near.sum()), len(there), confidence)
+    project, explained = principal_axes(stored, corpus_rows, queries)
+    covered = share(int(near.sum()), len(with_features), confidence)
     spots, names = project(queries), index.ids
     places = [
         CoveragePoint(ids[at], names[int(row)], float(gap), bool(is_near), float(x), float(y))
-        for at, row, gap, is_near, (x, y) in zip(there, rows, distances, near, spots, strict=True)
+        for at, row, gap, is_near, (x, y) in zip(with_features, rows, distances, near, spots, strict=True)
     ]
-    shown = [(float(x), float(y)) for x, y in project(stored[_sample(kept, SHOWN, seed)])]
-    counts = (len(kept), equal, len(drawn), len(ids), len(ids) - len(there))
+    shown = [(float(x), float(y)) for x, y in project(stored[_sample(corpus_rows, SHOWN, seed)])]
+    counts = (len(corpus_rows), equal, len(drawn), len(ids), len(ids) - len(with_features))
     median = float(np.median(distances))
     return Coverage(
         column, index.sha, *counts, limit, median, covered, confidence, explained, places, shown, notes
@@ -172,25 +176,25 @@ def cover(
 
 
 def _column(
-    index: Index, wanted: str | None, encoder: str | None, features: Features | None
+    index: Index, requested: str | None, encoder: str | None, features: Features | None
 ) -> tuple[str, Features]:
     """Return the name of a column as the index has it, and what makes it for new dialogues."""
     dense = [name for name, kind in index.columns.items() if kind == "dense"]
-    there = f"this index has: {', '.join(dense) or 'none'}"
-    made = [name for name in MAKERS if any(_is_kind(one, name) for one in dense)]
-    if wanted is None and (features or not made):
-        raise UsageError(f"say which column of vectors to show; {there}")
-    asked = wanted or made[0]
-    if asked not in (*dense, *made):
-        raise UsageError(f"no column of vectors called {asked!r}; {there}")
+    available = f"this index has: {', '.join(dense) or 'none'}"
+    supported = [name for name in MAKERS if any(_is_kind(column, name) for column in dense)]
+    if requested is None and (features or not supported):
+        raise UsageError(f"name a column of vectors; {available}")
+    asked = requested or supported[0]
+    if asked not in (*dense, *supported):
+        raise UsageError(f"no column of vectors called {asked!r}; {available}")
     if features is not None:
         return asked, features
-    kind = next((name for name in made if _is_kind(asked, name)), None)
+    kind = next((name for name in supported if _is_kind(asked, name)), None)
     if kind is None:
-        known = ", ".join(MAKERS)
+        choices = ", ".join(MAKERS)
         raise UsageError(
-            f"nobody knows how to make {asked!r} for new dialogues; known: {known}. "
-            "From Python, give cover() a function that does"
+            f"the column {asked!r} cannot be computed for new dialogues; supported: {choices}. "
+            "From Python, pass cover() a function that computes it"
         )
     return MAKERS[kind](index, encoder)
 
@@ -204,15 +208,15 @@ def _placed(
 ) -> tuple[list[str], set[str], Floats]:
     """Return the ids of test dialogues, what they say, and their vectors: of length 1, or zeros."""
     stream, ids, parts = iter(dialogues), [], [np.empty((0, width))]
-    said: set[str] = set()
-    while some := list(islice(stream, _DIALOGUES)):
-        ids += [one.id for one in some]
-        said |= {fingerprint(one) for one in some}
-        parts.append(unit(make(some), width, column))
-    return ids, said, np.concatenate(parts).astype(np.float32)
+    fingerprints: set[str] = set()
+    while chunk := list(islice(stream, _DIALOGUES)):
+        ids += [dialogue.id for dialogue in chunk]
+        fingerprints |= {fingerprint(dialogue) for dialogue in chunk}
+        parts.append(unit(make(chunk), width, column))
+    return ids, fingerprints, np.concatenate(parts).astype(np.float32)
 
 
-def _kept(index: Index, stored: Floats, said: set[str]) -> tuple[RowNumbers, int, list[str]]:
+def _corpus_rows(index: Index, stored: Floats, fingerprints: set[str]) -> tuple[RowNumbers, int, list[str]]:
     """Return the rows of a corpus to compare with, how many were equal to a test dialogue, and notes.
 
     A dialogue without features (nothing was said) is near to nothing and far from nothing: it has no say.
@@ -224,7 +228,7 @@ def _kept(index: Index, stored: Floats, said: set[str]) -> tuple[RowNumbers, int
         if readable:
             try:
                 chats = index.dialogues(ids[start : start + _DIALOGUES])
-                same = np.array([fingerprint(one) in said for one in chats], bool)
+                same = np.array([fingerprint(dialogue) in fingerprints for dialogue in chats], bool)
                 keep, equal = keep & ~same, equal + int(same.sum())
             except UsageError:
                 readable = False
@@ -262,21 +266,21 @@ def nearest(
     [[0.4, 0.2, 0.2], [1, 2, 1]]
     """
     best: NDArray[np.float64] = np.full(len(queries), -np.inf)
-    found = np.zeros(len(queries), np.intp)
+    neighbours = np.zeros(len(queries), np.intp)
     for start in range(0, len(rows), _ROWS):
-        these = rows[start : start + _ROWS]
-        block = stored[these]
+        block_rows = rows[start : start + _ROWS]
+        block = stored[block_rows]
         for first in range(0, len(queries), _QUERIES):
             part = slice(first, first + _QUERIES)
             cosines = queries[part] @ block.T
             if own is not None:
-                cosines[own[part, None] == these[None]] = -np.inf
+                cosines[own[part, None] == block_rows[None]] = -np.inf
             place = cosines.argmax(axis=1)
             top = cosines[np.arange(len(place)), place].astype(np.float64)
             better = top > best[part]
             best[part] = np.where(better, top, best[part])
-            found[part] = np.where(better, these[place], found[part])
-    return np.maximum(0, np.round(1 - best, 7)), found
+            neighbours[part] = np.where(better, block_rows[place], neighbours[part])
+    return np.maximum(0, np.round(1 - best, 7)), neighbours
 
 
 def principal_axes(

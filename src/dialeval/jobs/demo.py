@@ -54,8 +54,8 @@ def example_ratings() -> Scores:
     """Return the invented ratings that go with them: illustrations, not measurements."""
     with as_file(resources("dialeval.dialogues") / "examples" / "ratings.csv") as path:
         ratings = Scores.read(path)
-    made = Signature.of("ratings.v1", {"set": "examples", "illustrative": True, "dialeval": __version__})
-    return Scores(ratings.table, dict.fromkeys(ratings.sources, made))
+    signature = Signature.of("ratings.v1", {"set": "examples", "illustrative": True, "dialeval": __version__})
+    return Scores(ratings.table, dict.fromkeys(ratings.sources, signature))
 
 
 def run_demo(out: str | Path, watch: Callable[[str], None] | None = None) -> Study:
@@ -73,11 +73,11 @@ def run_demo(out: str | Path, watch: Callable[[str], None] | None = None) -> Stu
     run, ratings = runs.Run(out), example_ratings()
     ratings.write(run.path / "ratings.csv")
     say("studying")
-    found = study(Scores.concat([run.own_scores(), ratings]), by="system")
-    found = run.add(found, ratings)
+    findings = study(Scores.concat([run.own_scores(), ratings]), by="system")
+    findings = run.add(findings, ratings)
     say("reporting")
     report_run(out, title=TITLE)
-    return found
+    return findings
 
 
 DECIMALS = 4
@@ -124,20 +124,20 @@ def golden_path() -> Path:
     return Path(str(resources("dialeval.jobs") / "golden.json"))
 
 
-def recompute(known: Container[str] = ()) -> Golden:
+def recompute(skip: Container[str] = ()) -> Golden:
     """Score the bundled examples with every shipped metric at its defaults that is not known already."""
     dialogues = example_dialogues()
-    metrics = {name: build(spec) for spec in ALL if (name := _golden_name(spec)) not in known}
-    found: Golden = {}
-    for name, made in metrics.items():
+    metrics = {name: build(spec) for spec in ALL if (name := _golden_name(spec)) not in skip}
+    scores: Golden = {}
+    for name, metric in metrics.items():
         more = example_predictions() if name.startswith("multiwoz") else []
-        found[name] = {
+        scores[name] = {
             f"{row.dialogue_id}/{'-' if row.turn is None else row.turn}/{row.dimension}": row.note
             if row.value is None
             else round(row.value, DECIMALS)
-            for row in made.score([*dialogues, *more])
+            for row in metric.score([*dialogues, *more])
         }
-    return found
+    return scores
 
 
 def _golden_name(spec: str) -> str:
@@ -159,10 +159,10 @@ def verify() -> list[dict[str, Any]]:
         raise DataError(
             f"golden scores cannot be read: {error}", file=golden_path(), fix="install again"
         ) from None
-    found = recompute()
+    recomputed = recompute()
     rows = []
-    for name in sorted({*golden, *found}):
-        expected, actual = golden.get(name, {}), found.get(name, {})
+    for name in sorted({*golden, *recomputed}):
+        expected, actual = golden.get(name, {}), recomputed.get(name, {})
         wrong = [unit for unit in {**expected, **actual} if not _close(expected.get(unit), actual.get(unit))]
         gaps = [abs(a - b) for a, b in _pairs(expected, actual)]
         rows.append(
@@ -192,7 +192,7 @@ def accept() -> list[str]:
     """Add golden scores of new metrics or versions; those of an existing version are never changed."""
     path = golden_path()
     golden: Golden = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
-    new = recompute(known=golden)
+    new = recompute(skip=golden)
     text = json.dumps({**golden, **new}, ensure_ascii=False, sort_keys=True, indent=0, allow_nan=False)
     files.write_text(path, text + "\n")
     return sorted(new)

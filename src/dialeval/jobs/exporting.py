@@ -62,17 +62,17 @@ def export(folder: str | Path, to: str, name: str | None = None) -> str:
     """
     if to not in exporter_names():
         raise UsageError(f"no exporter {to!r}; known: {', '.join(exporter_names())}")
-    others = plugins("exporters", _EXPORTERS)
-    send = _EXPORTERS.get(to) or cast(Exporter, load_plugin(others[to], object))
+    external = plugins("exporters", _EXPORTERS)
+    send = _EXPORTERS.get(to) or cast(Exporter, load_plugin(external[to], object))
     try:
         return send(Run(folder), name or "dialeval")
     except DialevalError:
         raise
     except Exception as error:  # each library has many kinds of its own
-        said = " ".join(str(error).split())[:300] or "no reason given"
+        message = " ".join(str(error).split())[:300] or "no reason given"
         fix = f"check {_SETTINGS.get(to, 'its address and your key for it')}"
         raise DataError(
-            f"{to} did not take it: {type(error).__name__}: {said}", file=folder, fix=fix
+            f"export to {to} failed: {type(error).__name__}: {message}", file=folder, fix=fix
         ) from None
 
 
@@ -89,25 +89,25 @@ _KEYS = ("source", "dimension", "level", "system")
 
 
 def _signatures(run: Run) -> dict[str, str]:
-    return {source: str(one) for source, one in run.own_scores().signatures.items()}
+    return {source: str(signature) for source, signature in run.own_scores().signatures.items()}
 
 
 def _library(name: str) -> Any:
     try:
         return importlib.import_module(name)
     except ImportError:
-        raise UsageError(f"this needs a library that is not here: pip install {name}") from None
+        raise UsageError(f"this needs a library that is not installed: pip install {name}") from None
 
 
 def _to_mlflow(run: Run, name: str) -> str:
     """Make a run of an experiment at `MLFLOW_TRACKING_URI`: means, signatures as tags, table of scores."""
     mlflow = _library("mlflow")
     mlflow.set_experiment(name)
-    with mlflow.start_run(run_name=run.path.name) as made, tempfile.TemporaryDirectory() as folder:
+    with mlflow.start_run(run_name=run.path.name) as active_run, tempfile.TemporaryDirectory() as folder:
         mlflow.log_metrics(figures(run))
         mlflow.set_tags({f"signature.{source}": text for source, text in _signatures(run).items()})
         mlflow.log_artifact(str(_table(run, folder)))
-    return f"{mlflow.get_tracking_uri()}: experiment {name}, run {made.info.run_id}"
+    return f"{mlflow.get_tracking_uri()}: experiment {name}, run {active_run.info.run_id}"
 
 
 def _to_wandb(run: Run, name: str) -> str:
@@ -116,13 +116,13 @@ def _to_wandb(run: Run, name: str) -> str:
     settings = {"signatures": _signatures(run), "dialeval": __version__}
     with (
         tempfile.TemporaryDirectory() as folder,
-        wandb.init(project=name, name=run.path.name, config=settings) as made,
+        wandb.init(project=name, name=run.path.name, config=settings) as active_run,
     ):
-        made.summary.update(figures(run))
+        active_run.summary.update(figures(run))
         table = wandb.Artifact("scores", "dialeval-scores")
         table.add_file(str(_table(run, folder)))
-        made.log_artifact(table)
-        return f"{made.url or made.dir}: project {name}, run {made.id}"
+        active_run.log_artifact(table)
+        return f"{active_run.url or active_run.dir}: project {name}, run {active_run.id}"
 
 
 def _to_hub(run: Run, name: str) -> str:
@@ -134,9 +134,9 @@ def _to_hub(run: Run, name: str) -> str:
     with tempfile.TemporaryDirectory() as folder:
         _table(run, folder)
         rows = [f"| {key} | {mean:.4g} |" for key, mean in figures(run).items()]
-        made = [f"- `{text}`" for text in _signatures(run).values()]
+        signature_lines = [f"- `{text}`" for text in _signatures(run).values()]
         lines = ["---", "tags: [dialeval]", "---", f"# Scores of {run.path.name}", "", "| score | mean |"]
-        card = [*lines, "|---|---|", *rows, "", "How they were made:", "", *made, ""]
+        card = [*lines, "|---|---|", *rows, "", "How they were made:", "", *signature_lines, ""]
         Path(folder, "README.md").write_text("\n".join(card), encoding="utf-8")
         return push_dataset(folder, name)
 
@@ -189,12 +189,14 @@ def _to_langfuse(run: Run, name: str) -> str:
 def _to_otel(run: Run, name: str) -> str:
     """Send each score as an event `gen_ai.evaluation.result` to a collector, over HTTP in JSON."""
     address = os.environ.get("OTEL_EXPORTER_OTLP_ENDPOINT") or "http://localhost:4318"
-    pairs = [one.partition("=") for one in os.environ.get("OTEL_EXPORTER_OTLP_HEADERS", "").split(",") if one]
+    pairs = [
+        pair.partition("=") for pair in os.environ.get("OTEL_EXPORTER_OTLP_HEADERS", "").split(",") if pair
+    ]
     headers = tuple((key.strip(), unquote(value.strip())) for key, _, value in pairs)
     server, signatures = _Receiver(address, own_headers=headers), _signatures(run)
     now, events = str(time.time_ns()), []
     for row, trace in _with_traces(run):
-        told = {
+        attributes = {
             "gen_ai.evaluation.name": f"{row.source}/{row.dimension}",
             "gen_ai.evaluation.score.value": row.value,
             "gen_ai.evaluation.explanation": row.note,
@@ -206,7 +208,7 @@ def _to_otel(run: Run, name: str) -> str:
         event = {
             "timeUnixNano": now,
             "eventName": "gen_ai.evaluation.result",
-            "attributes": _attributes(told),
+            "attributes": _attributes(attributes),
         }
         events.append(event | ({"traceId": trace} if trace and _TRACE.fullmatch(trace) else {}))
     scope = {"name": "dialeval", "version": __version__}
@@ -217,13 +219,13 @@ def _to_otel(run: Run, name: str) -> str:
     return f"{address}: {len(events)} events of service {name}"
 
 
-def _attributes(told: dict[str, Any]) -> list[dict[str, Any]]:
+def _attributes(attributes: dict[str, Any]) -> list[dict[str, Any]]:
     """Write attributes as OTLP has them; whole numbers are text there."""
     kinds = {str: "stringValue", float: "doubleValue", int: "intValue"}
     return [
-        {"key": key, "value": {kinds[type(one)]: str(one) if isinstance(one, int) else one}}
-        for key, one in told.items()
-        if one is not None
+        {"key": key, "value": {kinds[type(value)]: str(value) if isinstance(value, int) else value}}
+        for key, value in attributes.items()
+        if value is not None
     ]
 
 

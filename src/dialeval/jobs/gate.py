@@ -26,7 +26,7 @@ def assert_no_drop(
 
     Args:
         new: A run folder or a table of scores.
-        against: The one to hold it against.
+        against: The run to compare with.
         fail_on_unscored: Whether a significant rise of the share of unscored rows fails as well.
         **options: `source`, `dimension`, `level` (turn or dialogue), `alpha`, `resamples`, `seed`.
 
@@ -52,27 +52,27 @@ def describe(verdict: Comparison) -> list[str]:
     The p-values are Holm-corrected over the columns.
     """
     return [
-        f"{'DROP' if one.verdict == 'worse' else 'ok':4} {one.label}: {_figure(one.old.value)} → "
-        f"{_figure(one.new.value)}, difference {_figure(one.difference.value)}, "
-        f"p={_figure(one.p_holm)} ({_sample(one)}, {verdict.level} level)"
-        for one in verdict.columns
+        f"{'DROP' if column.verdict == 'worse' else 'ok':4} {column.label}: {_figure(column.old.value)} → "
+        f"{_figure(column.new.value)}, difference {_figure(column.difference.value)}, "
+        f"p={_figure(column.p_holm)} ({_sample(column)}, {verdict.level} level)"
+        for column in verdict.columns
     ] + describe_unscored(verdict)
 
 
 def describe_unscored(verdict: Comparison) -> list[str]:
     """Return a line for each column whose share of unscored rows rose significantly."""
     return [
-        f"WARN {one.label}: unscored rows {one.old.value:.1%} → {one.new.value:.1%}, "
-        f"p={_figure(one.p_holm)} ({_sample(one)} rows)"
-        for one in verdict.unscored
-        if one.verdict == "worse"
+        f"WARN {column.label}: unscored rows {column.old.value:.1%} → {column.new.value:.1%}, "
+        f"p={_figure(column.p_holm)} ({_sample(column)} rows)"
+        for column in verdict.unscored
+        if column.verdict == "worse"
     ]
 
 
-def _sample(one: ComparedColumn) -> str:
+def _sample(column: ComparedColumn) -> str:
     """Return whether items are paired, and how many there are on each side."""
-    n = f"n={one.new.n}" if one.new.n == one.old.n else f"n={one.old.n} and {one.new.n}"
-    return f"{'paired' if one.paired else 'unpaired'}, {n}"
+    n = f"n={column.new.n}" if column.new.n == column.old.n else f"n={column.old.n} and {column.new.n}"
+    return f"{'paired' if column.paired else 'unpaired'}, {n}"
 
 
 def _figure(value: float | None) -> str:

@@ -27,7 +27,7 @@ def index_to(
     overwrite: bool = False,
     watch: Callable[[int], None] | None = None,
 ) -> dict[str, Any]:
-    """Write an index and say what is in it.
+    """Write an index and return a summary of its contents.
 
     Args:
         dialogues: Any stream of dialogues; one that says the same as an earlier one is left out.
@@ -48,7 +48,7 @@ def index_to(
         raise UsageError(f"{out} exists: --add adds to it, --overwrite replaces it")
     chosen, done = Encoder.load(encoder or DEFAULT), 0
     usual = Description(encoder=encoder or DEFAULT)
-    how = replace(
+    description = replace(
         usual,
         l=usual.l if layer is None else layer,
         h=usual.h if acts_layer is None else acts_layer,
@@ -65,28 +65,28 @@ def index_to(
         done = total
 
     if add:
-        made = Index.open(out, encoder=chosen)
-        if set(made.columns) == {"text", "words"}:
-            made.add_dialogues(different, chosen, progress=tell)
+        index = Index.open(out, encoder=chosen)
+        if set(index.columns) == {"text", "words"}:
+            index.add_dialogues(different, chosen, progress=tell)
         else:
-            made.add_from(corpus_blocks(different, how, tell))
+            index.add_from(corpus_blocks(different, description, tell))
     elif plain:
-        made = Index.of_dialogues(out, different, chosen, progress=tell)
+        index = Index.of_dialogues(out, different, chosen, progress=tell)
     else:
-        made = Index.build_from(out, corpus_blocks(different, how, tell), encoder=chosen)
+        index = Index.build_from(out, corpus_blocks(different, description, tell), encoder=chosen)
     search = {
-        name: found.method
-        if found.recall_at_50 is None
-        else f"{found.method}, recall@50 {found.recall_at_50:.3f}"
-        for name, found in made.approximate.items()
+        name: settings.method
+        if settings.recall_at_50 is None
+        else f"{settings.method}, recall@50 {settings.recall_at_50:.3f}"
+        for name, settings in index.approximate.items()
     }
     return {
         "folder": str(out),
-        "dialogues": len(made),
-        "columns": made.columns,
-        "encoder": None if made.encoder is None else f"{made.encoder.name} {made.encoder.sha[:12]}",
+        "dialogues": len(index),
+        "columns": index.columns,
+        "encoder": None if index.encoder is None else f"{index.encoder.name} {index.encoder.sha[:12]}",
         "search": search or "exact",
-        "sha": made.sha[:12],
+        "sha": index.sha[:12],
         "copies_left_out": len(left_out),
     }
 
@@ -95,9 +95,9 @@ def _different(dialogues: Iterable[Dialogue], left_out: list[str]) -> Iterator[D
     """Yield each dialogue once, by what is said in it; ids of copies are noted."""
     seen: set[str] = set()
     for dialogue in dialogues:
-        said = fingerprint(dialogue)
-        if said in seen:
+        content = fingerprint(dialogue)
+        if content in seen:
             left_out.append(dialogue.id)
         else:
-            seen.add(said)
+            seen.add(content)
             yield dialogue

@@ -57,13 +57,15 @@ def rank_pairs(
         **options: Those of `bradley_terry`.
 
     Returns:
-        The ranking, and what a person should know.
+        The ranking, and notes for the user.
     """
     votes, notes = read_votes(path, columns)
     covariates: dict[str, Any] = {}
     if style:
-        known = {(c.id, c.system): _style([c.turns[turn].text for turn in scored_turns(c)]) for c in chats}
-        styles = [one.styles or _styles(one, known) for one in votes]
+        styles_by_reply = {
+            (c.id, c.system): _style([c.turns[turn].text for turn in scored_turns(c)]) for c in chats
+        }
+        styles = [vote.styles or _styles(vote, styles_by_reply) for vote in votes]
         for name in ("words", "Markdown"):
             gaps = np.array([first[name] - second[name] for first, second in styles])
             if np.ptp(gaps) > 0:
@@ -72,10 +74,10 @@ def rank_pairs(
                 notes.append(f"{name}: no difference in any pair, left out")
     if position:
         covariates["standing first"] = np.ones(len(votes))
-    first, second, outcomes = ([one[place] for one in votes] for place in (1, 2, 3))
-    items = np.unique([one.item for one in votes], return_inverse=True)[1]
-    found = bradley_terry(first, second, outcomes, items, covariates, **options)  # type: ignore[arg-type]
-    return found, notes + _swaps(votes)
+    first, second, outcomes = ([vote[place] for vote in votes] for place in (1, 2, 3))
+    items = np.unique([vote.item for vote in votes], return_inverse=True)[1]
+    ranking = bradley_terry(first, second, outcomes, items, covariates, **options)  # type: ignore[arg-type]
+    return ranking, notes + _swaps(votes)
 
 
 def read_votes(path: Path, columns: str | None = None) -> tuple[list[PairVote], list[str]]:
@@ -88,18 +90,18 @@ def read_votes(path: Path, columns: str | None = None) -> tuple[list[PairVote], 
     named = _named(path, rows[0], columns)
     votes, unknown = [], 0
     for number, row in enumerate(rows, 1):
-        said = str(row.get(named["winner"]) or "").strip().lower()
+        answer = str(row.get(named["winner"]) or "").strip().lower()
         first, second = (str(row.get(named[side]) or "") for side in ("first", "second"))
-        known = {first.lower(): 1.0, second.lower(): 0.0} | dict.fromkeys(_FIRST, 1.0)
-        outcome = (known | dict.fromkeys(_SECOND, 0.0) | dict.fromkeys(_TIE, 0.5)).get(said)
+        outcomes = {first.lower(): 1.0, second.lower(): 0.0} | dict.fromkeys(_FIRST, 1.0)
+        outcome = (outcomes | dict.fromkeys(_SECOND, 0.0) | dict.fromkeys(_TIE, 0.5)).get(answer)
         if outcome is None or not first or not second:
             unknown += 1
             continue
         item = str(row[named["item"]]) if named["item"] else f"row {number}"
-        votes.append(PairVote(item, first, second, outcome, _told(row)))
+        votes.append(PairVote(item, first, second, outcome, _conversation_styles(row)))
     if not votes:
         raise DataError("no row is a vote", file=path, field=named["winner"], fix="model_a, model_b or tie")
-    return votes, [f"{unknown} rows are no votes and left out"] if unknown else []
+    return votes, [f"{unknown} rows without a vote were left out"] if unknown else []
 
 
 def _rows(path: Path) -> Iterable[dict[str, Any]]:
@@ -117,34 +119,34 @@ def _rows(path: Path) -> Iterable[dict[str, Any]]:
             return list(csv.DictReader(text.splitlines()))
         except csv.Error as error:
             raise DataError(f"not a table: {error}", file=path) from None
-    made = []
+    rows = []
     for number, line in enumerate(text.splitlines(), 1):
         try:
             row = json.loads(line) if line.strip() else None
         except (ValueError, RecursionError) as error:
             raise DataError(f"not JSON: {error}", file=path, line=number) from None
         if row is not None and not isinstance(row, dict):
-            raise DataError("a vote is an object", file=path, line=number)
-        made += [row] if row else []
-    return made
+            raise DataError("a vote must be an object", file=path, line=number)
+        rows += [row] if row else []
+    return rows
 
 
 def _named(path: Path, row: Mapping[str, Any], columns: str | None) -> dict[str, str]:
-    given = dict(part.partition("=")[::2] for part in (columns or "").split(",") if part)
-    if unknown := given.keys() - COLUMNS.keys():
+    chosen = dict(part.partition("=")[::2] for part in (columns or "").split(",") if part)
+    if unknown := chosen.keys() - COLUMNS.keys():
         raise UsageError(f"--columns: no {min(unknown)!r}; known: {', '.join(COLUMNS)}")
-    found = {}
+    resolved = {}
     for name, usual in COLUMNS.items():
-        found[name] = given.get(name) or next((one for one in usual if one in row), "")
-        if (found[name] and found[name] not in row) or (
-            not found[name] and name in ("first", "second", "winner")
+        resolved[name] = chosen.get(name) or next((alias for alias in usual if alias in row), "")
+        if (resolved[name] and resolved[name] not in row) or (
+            not resolved[name] and name in ("first", "second", "winner")
         ):
             raise DataError(
-                f"no column {found[name] or name!r}; the file has: {', '.join(row)}",
+                f"no column {resolved[name] or name!r}; the file has: {', '.join(row)}",
                 file=path,
-                fix="say which column holds what: --columns item=…,first=…,second=…,winner=…",
+                fix="name the columns: --columns item=…,first=…,second=…,winner=…",
             )
-    return found
+    return resolved
 
 
 def _from_scores(scores: Scores) -> list[PairVote]:
@@ -152,12 +154,12 @@ def _from_scores(scores: Scores) -> list[PairVote]:
     sides: dict[tuple[Any, ...], list[Score]] = defaultdict(list)
     votes = []
     for row in scores:
-        name, _, other = row.dimension.partition(".")
+        name, _, opponent = row.dimension.partition(".")
         if row.value not in (0, 0.5, 1) or row.system is None or not name.startswith("preference"):
             continue
-        if other and row.system < other:
-            votes.append(PairVote(_item(row), row.system, other, row.value))
-        elif not other:
+        if opponent and row.system < opponent:
+            votes.append(PairVote(_item(row), row.system, opponent, row.value))
+        elif not opponent:
             sides[row.dialogue_id, row.turn, row.source].append(row)
     for pair in sides.values():
         if len(pair) == 2:
@@ -181,40 +183,41 @@ def _style(texts: Sequence[str]) -> dict[str, float]:
     return {"words": float(np.log1p(sum(len(text.split()) for text in texts))), "Markdown": float(marks)}
 
 
-def _told(row: Mapping[str, Any]) -> tuple[dict[str, float], dict[str, float]] | None:
+def _conversation_styles(row: Mapping[str, Any]) -> tuple[dict[str, float], dict[str, float]] | None:
     """Return the styles of Arena's `conversation_a` and `conversation_b`, if the vote holds them."""
-    made = []
+    styles = []
     for name in ("conversation_a", "conversation_b"):
-        said = row.get(name)
-        if not isinstance(said, list):
+        conversation = row.get(name)
+        if not isinstance(conversation, list):
             return None
-        made.append(_style([str(one.get("content") or "") for one in said if one.get("role") == "assistant"]))
-    return made[0], made[1]
+        replies = [message for message in conversation if message.get("role") == "assistant"]
+        styles.append(_style([str(reply.get("content") or "") for reply in replies]))
+    return styles[0], styles[1]
 
 
 def _styles(
-    vote: PairVote, known: Mapping[tuple[str, str | None], Mapping[str, float]]
+    vote: PairVote, styles_by_reply: Mapping[tuple[str, str | None], Mapping[str, float]]
 ) -> tuple[Mapping[str, float], Mapping[str, float]]:
     item = vote.item.partition(", turn ")[0]
     try:
-        return known[item, vote.first], known[item, vote.second]
+        return styles_by_reply[item, vote.first], styles_by_reply[item, vote.second]
     except KeyError:
         raise UsageError(
-            f"--style: nothing is known of what {vote.first} and {vote.second} said in {item!r}; give --chats"
+            f"--style needs the replies of {vote.first} and {vote.second} in {item!r}: give --chats"
         ) from None
 
 
 def _swaps(votes: Sequence[PairVote]) -> list[str]:
-    """Say how often a vote turned when the two stood the other way round."""
+    """Count how often the vote on a pair changed when its order was swapped."""
     met: dict[tuple[str, str, str], list[float]] = defaultdict(list)
-    for one in votes:
-        met[one.item, one.first, one.second].append(one.outcome)
+    for vote in votes:
+        met[vote.item, vote.first, vote.second].append(vote.outcome)
     pairs = [
-        (np.mean(said), 1 - np.mean(met[item, second, first]))
-        for (item, first, second), said in met.items()
+        (np.mean(outcomes), 1 - np.mean(met[item, second, first]))
+        for (item, first, second), outcomes in met.items()
         if first < second and (item, second, first) in met
     ]
     if not pairs:
         return []
     turned = sum((a > 0.5) != (b > 0.5) or (a < 0.5) != (b < 0.5) for a, b in pairs)
-    return [f"{len(pairs)} pairs were seen in both orders: {turned} verdicts turned with the order"]
+    return [f"{len(pairs)} pairs were seen in both orders: {turned} verdicts changed with the order"]

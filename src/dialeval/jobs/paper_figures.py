@@ -37,42 +37,50 @@ class PaperFigures:
         self._contrasts: dict[str, ContrastResult] = {}
         self._tables: dict[str, Any] = {}
 
-    def compute(self, how: Mapping[str, Any]) -> Figure:
+    def compute(self, fields: Mapping[str, Any]) -> Figure:
         """Compute a row by its `way`; its other fields are the way's own."""
-        return WAYS[how["way"]](self, how)
+        return WAYS[fields["way"]](self, fields)
 
-    def correlation(self, how: Mapping[str, Any]) -> Figure:
+    def correlation(self, fields: Mapping[str, Any]) -> Figure:
         """Correlate a source with people, or with `other`, on a public set; several sources are averaged."""
-        sources = [how["source"]] if isinstance(how["source"], str) else list(how["source"])
-        if "recipe" in how:
-            sources = [one.format(model=self._trained(how["recipe"], how["learned_from"])) for one in sources]
-        level, other = how.get("level", "dialogue"), how.get("other")
-        every = [*sources, *([other] if other else [])]
-        columns, gold, clusters, signature = self._columns(how, every, level)
+        sources = [fields["source"]] if isinstance(fields["source"], str) else list(fields["source"])
+        if "recipe" in fields:
+            sources = [
+                source.format(model=self._trained(fields["recipe"], fields["learned_from"]))
+                for source in sources
+            ]
+        level, other_source = fields.get("level", "dialogue"), fields.get("other")
+        all_sources = [*sources, *([other_source] if other_source else [])]
+        columns, gold, clusters, signature = self._columns(fields, all_sources, level)
         data = columns[: len(sources)]
-        made = data[0] if len(data) == 1 else np.mean([zscore(one) for one in data], axis=0)
-        target = columns[-1] if other else gold
-        found = statistics.bootstrap_correlations(
-            [made], target, clusters, methods=[how["method"]], resamples=self.resamples
+        predictor = data[0] if len(data) == 1 else np.mean([zscore(column) for column in data], axis=0)
+        target = columns[-1] if other_source else gold
+        correlations = statistics.bootstrap_correlations(
+            [predictor], target, clusters, methods=[fields["method"]], resamples=self.resamples
         )
-        return found[how["method"]][0], signature
+        return correlations[fields["method"]][0], signature
 
     def _columns(
-        self, how: Mapping[str, Any], sources: list[str], level: Level
+        self, fields: Mapping[str, Any], sources: list[str], level: Level
     ) -> tuple[list[Any], Any, Any, str]:
-        chosen = public_set(how["set"])
-        golds = [one for one in chosen.golds if one.level == level]
-        wanted = how.get("dimension") or (golds[0].dimension if golds else chosen.golds[0].dimension)
-        asked = [self._scores(how["set"], source, how.get("part")) for source in sources]
-        units = align(Scores.concat([_ratings(how), *asked]), level)
-        gold = mean_over(units, human_columns(units, wanted))
+        chosen = public_set(fields["set"])
+        golds = [candidate for candidate in chosen.golds if candidate.level == level]
+        dimension = fields.get("dimension") or (golds[0].dimension if golds else chosen.golds[0].dimension)
+        asked = [self._scores(fields["set"], source, fields.get("part")) for source in sources]
+        units = align(Scores.concat([_ratings(fields), *asked]), level)
+        gold = mean_over(units, human_columns(units, dimension))
         columns, marks = [], []
         for source, scores in zip(sources, asked, strict=True):
             own = scores.dimensions[0] if source.startswith("peer:") else source.rpartition("/")[2]
             columns.append(_turned(units.columns[Column(scores.sources[0], own)], scores, own))
             marks.append(str(scores.signatures[scores.sources[0]]))
-        kept = ~np.isnan(gold) & ~np.isnan(np.vstack(columns)).any(axis=0)
-        return [one[kept] for one in columns], gold[kept], units.clusters[kept], " + ".join(marks)
+        complete = ~np.isnan(gold) & ~np.isnan(np.vstack(columns)).any(axis=0)
+        return (
+            [column[complete] for column in columns],
+            gold[complete],
+            units.clusters[complete],
+            " + ".join(marks),
+        )
 
     def _trained(self, recipe: str, sources: list[str]) -> Path:
         """Return the folder of a model that is trained by a recipe, once."""
@@ -100,120 +108,121 @@ class PaperFigures:
         dialogues = selected(name, [part]) if part else portion(name, "test")
         if not part and not split_of(name).test:
             dialogues = chosen.dialogues()
-        found = Scores.concat(
+        table = Scores.concat(
             scores for _, scores in score_stream(list(dialogues), build_all([spec]), Summary(), None)
         )
         self.folder.mkdir(parents=True, exist_ok=True)
-        found.write(path)
-        return found
+        table.write(path)
+        return table
 
-    def rating(self, how: Mapping[str, Any]) -> Figure:
+    def rating(self, fields: Mapping[str, Any]) -> Figure:
         """Return the mean rating of a system's dialogues, or turns, in one dimension."""
-        rows = public_set(how["set"]).ratings().where(dimension=how["dimension"])
-        if "source" in how:
-            rows = rows.where(source=how["source"], level=how["level"])
-        systems = {one.id: one.system for one in public_set(how["set"]).dialogues()}
-        known = [
+        rows = public_set(fields["set"]).ratings().where(dimension=fields["dimension"])
+        if "source" in fields:
+            rows = rows.where(source=fields["source"], level=fields["level"])
+        systems = {dialogue.id: dialogue.system for dialogue in public_set(fields["set"]).dialogues()}
+        rated = [
             (row.value, row.dialogue_id)
             for row in rows
-            if row.value is not None and how.get("system") in (None, systems.get(row.dialogue_id))
+            if row.value is not None and fields.get("system") in (None, systems.get(row.dialogue_id))
         ]
-        if not known:
-            raise DataError(f"nobody rated {how['dimension']} of {how.get('system')}")
-        values, clusters = zip(*known, strict=True)
-        shares = how.get("equals")
+        if not rated:
+            raise DataError(f"nobody rated {fields['dimension']} of {fields.get('system')}")
+        values, clusters = zip(*rated, strict=True)
+        shares = fields.get("equals")
         numbers = np.array(values, float) if shares is None else np.array(values, float) == shares
-        found = statistics.bootstrap_means(numbers, np.array(clusters), resamples=self.resamples)
-        return found, f"ratings of {how['set']}"
+        mean = statistics.bootstrap_means(numbers, np.array(clusters), resamples=self.resamples)
+        return mean, f"ratings of {fields['set']}"
 
-    def turn_ratings(self, how: Mapping[str, Any]) -> Figure:
+    def turn_ratings(self, fields: Mapping[str, Any]) -> Figure:
         """Correlate the mean rating of a dialogue's turns with ratings of the dialogue."""
-        rated = public_set(how["set"]).ratings()
+        rated = public_set(fields["set"]).ratings()
         turns, whole = dict[str, list[float]](), dict[str, list[float]]()
         for row in rated:
-            if row.value is not None and row.turn is not None and row.source == how["gold"]:
+            if row.value is not None and row.turn is not None and row.source == fields["gold"]:
                 turns.setdefault(row.dialogue_id, []).append(row.value)
-            elif row.value is not None and row.turn is None and row.dimension == how["dimension"]:
+            elif row.value is not None and row.turn is None and row.dimension == fields["dimension"]:
                 whole.setdefault(row.dialogue_id, []).append(row.value)
         both = sorted(turns.keys() & whole.keys())
-        pair = [[float(np.mean(some[name])) for name in both] for some in (turns, whole)]
-        found = statistics.bootstrap_correlations(
-            [pair[0]], pair[1], methods=[how["method"]], resamples=self.resamples
+        pair = [[float(np.mean(ratings[name])) for name in both] for ratings in (turns, whole)]
+        correlations = statistics.bootstrap_correlations(
+            [pair[0]], pair[1], methods=[fields["method"]], resamples=self.resamples
         )
-        return found[how["method"]][0], f"ratings of {how['set']}"
+        return correlations[fields["method"]][0], f"ratings of {fields['set']}"
 
-    def act_share(self, how: Mapping[str, Any]) -> Figure:
+    def act_share(self, fields: Mapping[str, Any]) -> Figure:
         """Return the share of an act among the labelled segments of a set."""
         acts = [
-            one.act
-            for dialogue in public_set(how["set"]).dialogues()
-            for one in segments_of(dialogue)
-            if one.act is not None
+            segment.act
+            for dialogue in public_set(fields["set"]).dialogues()
+            for segment in segments_of(dialogue)
+            if segment.act is not None
         ]
-        if how["act"] not in ACTS:
-            raise UsageError(f"no act {how['act']!r}")
-        return statistics.share(acts.count(how["act"]), len(acts)), f"acts of {how['set']}"
+        if fields["act"] not in ACTS:
+            raise UsageError(f"no act {fields['act']!r}")
+        return statistics.share(acts.count(fields["act"]), len(acts)), f"acts of {fields['set']}"
 
-    def recorded(self, how: Mapping[str, Any]) -> Figure:
+    def recorded(self, fields: Mapping[str, Any]) -> Figure:
         """Return the dev figure that a model's artefact records."""
-        made = artefact.load(artefact.resolve(how["model"]))
-        training = made.config.get("training", {})
+        model = artefact.load(artefact.resolve(fields["model"]))
+        training = model.config.get("training", {})
         value = training.get("dev", {}).get("value")
         if value is None:
-            raise DataError(f"{how['model']} records no dev figure")
+            raise DataError(f"{fields['model']} records no dev figure")
         return Estimate(
             float(value), int(training.get("rows", {}).get("dev", 0))
-        ), f"{how['model']} {made.sha[:12]}"
+        ), f"{fields['model']} {model.sha[:12]}"
 
-    def size(self, how: Mapping[str, Any]) -> Figure:
+    def size(self, fields: Mapping[str, Any]) -> Figure:
         """Count the dialogues of a set, or the turns of a dialogue on average."""
-        dialogues = list(public_set(how["set"]).dialogues(how.get("part", "all")))
-        if how.get("of", "dialogues") == "dialogues":
-            return Estimate(float(len(dialogues)), len(dialogues)), how["set"]
-        replies = [sum(turn.speaker != "user" for turn in one.turns) for one in dialogues]
-        return Estimate(float(np.mean(replies)), len(dialogues)), how["set"]
+        dialogues = list(public_set(fields["set"]).dialogues(fields.get("part", "all")))
+        if fields.get("of", "dialogues") == "dialogues":
+            return Estimate(float(len(dialogues)), len(dialogues)), fields["set"]
+        replies = [sum(turn.speaker != "user" for turn in dialogue.turns) for dialogue in dialogues]
+        return Estimate(float(np.mean(replies)), len(dialogues)), fields["set"]
 
-    def systems(self, how: Mapping[str, Any]) -> Figure:
+    def systems(self, fields: Mapping[str, Any]) -> Figure:
         """Return DialogueScore of a system's replies, or their gap to the log's, on a sample of MultiWOZ."""
-        spec = how.get("metric", "dialoguescore:delexicalise=true")
-        if "recipe" in how:
-            spec = spec.format(model=self._trained(how["recipe"], how["learned_from"]))
+        spec = fields.get("metric", "dialoguescore:delexicalise=true")
+        if "recipe" in fields:
+            spec = spec.format(model=self._trained(fields["recipe"], fields["learned_from"]))
         if spec not in self._contrasts:
             logged = sorted(
-                portion("multiwoz", "test"), key=lambda one: hashlib.sha256(one.id.encode()).digest()
+                portion("multiwoz", "test"),
+                key=lambda dialogue: hashlib.sha256(dialogue.id.encode()).digest(),
             )[: self.sample]
             folder = data_folder() / "multiwoz" / "predictions"
             paths = [path for path in sorted(folder.iterdir()) if path.name.partition(".")[0] in _SYSTEMS]
             self._contrasts[spec] = contrast_systems(logged, paths, [spec], resamples=self.resamples)
-        found = self._contrasts[spec]
-        for row in found.rows:
-            if (row["system"], row["dimension"]) == (how["system"], how["dimension"]):
-                told = row[how.get("figure", "mean")]
-                return Estimate(**told), " + ".join(map(str, found.signatures.values()))
-        raise DataError(f"no {how['dimension']} of {how['system']}")
+        contrast = self._contrasts[spec]
+        for row in contrast.rows:
+            if (row["system"], row["dimension"]) == (fields["system"], fields["dimension"]):
+                figure = row[fields.get("figure", "mean")]
+                return Estimate(**figure), " + ".join(map(str, contrast.signatures.values()))
+        raise DataError(f"no {fields['dimension']} of {fields['system']}")
 
-    def task(self, how: Mapping[str, Any]) -> Figure:
+    def task(self, fields: Mapping[str, Any]) -> Figure:
         """Return Inform, Success, BLEU or Combined of a system on MultiWOZ."""
         from dialeval.jobs.task_figures import task_table
 
         if "task" not in self._tables:
             self._tables["task"] = task_table("multiwoz")
         table = self._tables["task"]
-        row = next((one for one in table.systems if one.system == how["system"]), None)
+        row = next((system for system in table.systems if system.system == fields["system"]), None)
         if row is None:
-            raise DataError(f"no predictions of {how['system']}")
-        value = getattr(row, how["figure"])
-        found = value if isinstance(value, Estimate) else Estimate(value, row.n)
-        return found, table.signature
+            raise DataError(f"no predictions of {fields['system']}")
+        value = getattr(row, fields["figure"])
+        estimate = value if isinstance(value, Estimate) else Estimate(value, row.n)
+        return estimate, table.signature
 
-    def wizards(self, how: Mapping[str, Any]) -> Figure:
+    def wizards(self, fields: Mapping[str, Any]) -> Figure:
         """Return a figure of the study with scripted wizards and judges, which is left beside the page."""
         from dialeval.jobs.wizard_study import wizard_study
 
         if "wizards" not in self._tables:
             self._tables["wizards"] = wizard_study(self.folder.parent / "wizard-study", self.resamples)
-        ask = getattr(self._tables["wizards"], how["figure"])
-        return ask(*how["of"]), "scripted wizards and judges on bundled dialogues"
+        ask = getattr(self._tables["wizards"], fields["figure"])
+        return ask(*fields["of"]), "scripted wizards and judges on bundled dialogues"
 
 
 _SYSTEMS = ("pptod", "ubar")
@@ -230,10 +239,10 @@ WAYS: dict[str, Callable[[PaperFigures, Mapping[str, Any]], Figure]] = {
 }
 
 
-def _ratings(how: Mapping[str, Any]) -> Scores:
+def _ratings(fields: Mapping[str, Any]) -> Scores:
     """Return what people said, of one rater where the row names one."""
-    rated = public_set(how["set"]).ratings()
-    return rated.where(source=how["gold"]) if "gold" in how else rated
+    rated = public_set(fields["set"]).ratings()
+    return rated.where(source=fields["gold"]) if "gold" in fields else rated
 
 
 def _turned(values: Any, scores: Scores, dimension: str) -> Any:

@@ -1,4 +1,4 @@
-"""Reports from end to end: read what was said once, then draw what the study found."""
+"""Reports from end to end: read the dialogues once, then draw the findings of the study."""
 
 from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
@@ -43,9 +43,9 @@ def write_report(
         UsageError: If the name has another ending.
     """
     _refuse_endings([Path(path)])
-    found = inspect(study, scores, dialogues, Rules().score)
-    why = reports.explain(explanations, scores)
-    reports.write_report(study, found, path, title=title, illustrative=illustrative, why=why)
+    inspection = inspect(study, scores, dialogues, Rules().score)
+    explained = reports.explain(explanations, scores)
+    reports.write_report(study, inspection, path, title=title, illustrative=illustrative, why=explained)
 
 
 def report_run(
@@ -61,7 +61,7 @@ def report_run(
         path: A run folder.
         out: The files to write; by default `report.html` in the folder.
         title: The heading; by default it names the input.
-        say: Called with what a person should know.
+        say: Called with notes for the user.
 
     Returns:
         The files that were written.
@@ -70,25 +70,31 @@ def report_run(
     run = runs.Run(path)
     written = list(out) or [run.path / runs.REPORT]
     scores = run.scores()
-    found = run.study() or run.with_languages(study(scores), scores)
-    parts, gone = run.together(found)
-    notes = [f"the run folder {one} has gone: its dialogues are not shown" for one in gone]
+    findings = run.study() or run.with_languages(study(scores), scores)
+    parts, gone = run.together(findings)
+    notes = [f"the run folder {folder} is missing: its dialogues are not shown" for folder in gone]
     for note in notes if say else ():
         say(note)  # type: ignore[misc]
-    found = replace(found, notes=(*found.notes, *notes))
+    findings = replace(findings, notes=(*findings.notes, *notes))
     dialogues = chain.from_iterable(part.dialogues() for part in parts)
-    inspection = inspect(found, scores, dialogues, Rules().score)
-    why = reports.explain(chain.from_iterable(part.explanations() for part in parts), scores)
+    inspection = inspect(findings, scores, dialogues, Rules().score)
+    explained = reports.explain(chain.from_iterable(part.explanations() for part in parts), scores)
     title = title or f"dialeval report: {run.info().get('input') or run.path.name}"
-    for one in written:
+    for file in written:
         reports.write_report(
-            found, inspection, one, title=title, illustrative=found.illustrative, why=why, trust=run.trust()
+            findings,
+            inspection,
+            file,
+            title=title,
+            illustrative=findings.illustrative,
+            why=explained,
+            trust=run.trust(),
         )
     return written
 
 
 def _refuse_endings(paths: Iterable[Path]) -> None:
-    known = reports.ENDINGS
-    wrong = [path for path in paths if path.suffix.lower() not in known]
+    endings = reports.ENDINGS
+    wrong = [path for path in paths if path.suffix.lower() not in endings]
     if wrong:
-        raise UsageError(f"cannot write a report to {wrong[0]}: the name must end in {', '.join(known)}")
+        raise UsageError(f"cannot write a report to {wrong[0]}: the name must end in {', '.join(endings)}")

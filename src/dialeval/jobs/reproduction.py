@@ -49,8 +49,8 @@ class PaperRow:
     @property
     def key(self) -> str:
         """Name the row by all that its figure depends on."""
-        told = json.dumps([self.what, self.published, dict(self.how), __version__], sort_keys=True)
-        return hashlib.sha256(told.encode()).hexdigest()[:16]
+        identity = json.dumps([self.what, self.published, dict(self.how), __version__], sort_keys=True)
+        return hashlib.sha256(identity.encode()).hexdigest()[:16]
 
 
 @dataclass(frozen=True)
@@ -83,25 +83,25 @@ def paper_tables(paper: str) -> tuple[str, list[PaperTable]]:
     if paper not in PAPERS:
         raise UsageError(f"no paper called {paper!r}; known: {', '.join(PAPERS)}")
     text = (resources("dialeval.jobs") / "papers" / f"{paper}.toml").read_text(encoding="utf-8")
-    told = tomllib.loads(text)
+    content = tomllib.loads(text)
     tables = [
         PaperTable(
-            one["name"],
-            one["title"],
-            (*_rows(one), *(row for grid in one.get("grid", ()) for row in _grid(one["name"], grid))),
-            one.get("note", ""),
+            table["name"],
+            table["title"],
+            (*_rows(table), *(row for grid in table.get("grid", ()) for row in _grid(table["name"], grid))),
+            table.get("note", ""),
         )
-        for one in told["table"]
+        for table in content["table"]
     ]
-    return str(told["title"]), tables
+    return str(content["title"]), tables
 
 
 def _rows(table: Mapping[str, Any]) -> Iterator[PaperRow]:
     for row in table.get("row", ()):
-        told = ("note", "near", "far", "mark")
-        how = {key: value for key, value in row.items() if key not in ("what", "published", *told)}
-        more = {key: row[key] for key in told if key in row}
-        yield PaperRow(table["name"], row["what"], row.get("published"), how, **more)
+        optional = ("note", "near", "far", "mark")
+        fields = {key: value for key, value in row.items() if key not in ("what", "published", *optional)}
+        more = {key: row[key] for key in optional if key in row}
+        yield PaperRow(table["name"], row["what"], row.get("published"), fields, **more)
 
 
 def _grid(table: str, grid: Mapping[str, Any]) -> Iterator[PaperRow]:
@@ -114,9 +114,9 @@ def _grid(table: str, grid: Mapping[str, Any]) -> Iterator[PaperRow]:
     published_by_row = grid.get("published") or {name: [None] * len(columns) for name in grid["sets"]}
     for name, figures in published_by_row.items():
         for column, published in zip(columns, figures, strict=True):
-            how = {**grid.get("how", {}), row_field: name, column_field: column}
-            what = f"{grid['what']}: {name}, {column}"
-            yield PaperRow(table, what, published, how, grid.get("note", ""))
+            fields = {**grid.get("how", {}), row_field: name, column_field: column}
+            label = f"{grid['what']}: {name}, {column}"
+            yield PaperRow(table, label, published, fields, grid.get("note", ""))
 
 
 def reproduce(
@@ -139,18 +139,18 @@ def reproduce(
     if out.exists() and not out.is_dir():
         raise UsageError(f"{out} is a file; name a folder")
     out.mkdir(parents=True, exist_ok=True)
-    kept, figures = _kept(out / "rows.jsonl"), PaperFigures(out / "scores")
+    computed, figures = _read_rows(out / "rows.jsonl"), PaperFigures(out / "scores")
     done: list[Reproduced] = []
     for table in tables:
         for row in table.rows:
-            found = kept.get(row.key)
-            if found is None:
+            figure = computed.get(row.key)
+            if figure is None:
                 if say and "way" in row.how:
                     say(f"{row.table}: {row.what}")
-                found = _computed(row, figures)
-                kept[row.key] = found
-                _write_rows(out / "rows.jsonl", kept)
-            done.append(_marked(row, *found))
+                figure = _computed(row, figures)
+                computed[row.key] = figure
+                _write_rows(out / "rows.jsonl", computed)
+            done.append(_marked(row, *figure))
             if watch:
                 watch(1)
     _write_pages(out, title, tables, done)
@@ -170,7 +170,7 @@ def _computed(row: PaperRow, figures: PaperFigures) -> tuple[Estimate, str]:
 
 
 def _marked(row: PaperRow, ours: Estimate, signature: str) -> Reproduced:
-    """Say how a figure stands to the published one."""
+    """Return a row with the mark that compares our figure with the published one."""
     if row.mark is not None:
         mark = row.mark
     elif ours.value is None:
@@ -189,33 +189,35 @@ def _agrees(row: PaperRow, published: float, ours: Estimate, value: float) -> bo
     return away <= (row.near or 0.0) or (ours.low <= published <= ours.high and away < row.far)
 
 
-def _kept(path: Path) -> dict[str, tuple[Estimate, str]]:
+def _read_rows(path: Path) -> dict[str, tuple[Estimate, str]]:
     """Return the rows that were computed before; a file that breaks off loses its last line."""
-    found: dict[str, tuple[Estimate, str]] = {}
+    computed: dict[str, tuple[Estimate, str]] = {}
     if path.is_file():
         for line in path.read_text(encoding="utf-8").splitlines():
             try:
-                told = json.loads(line)
-                found[told["key"]] = Estimate(**told["ours"]), told["signature"]
+                record = json.loads(line)
+                computed[record["key"]] = Estimate(**record["ours"]), record["signature"]
             except (ValueError, TypeError, KeyError, RecursionError):
                 continue
-    return found
+    return computed
 
 
-def _write_rows(path: Path, kept: Mapping[str, tuple[Estimate, str]]) -> None:
+def _write_rows(path: Path, computed: Mapping[str, tuple[Estimate, str]]) -> None:
     lines = [
         json.dumps({"key": key, "ours": asdict(ours), "signature": signature}, ensure_ascii=False)
-        for key, (ours, signature) in kept.items()
+        for key, (ours, signature) in computed.items()
     ]
     files.write_text(path, "".join(f"{line}\n" for line in lines))
 
 
 def _write_pages(out: Path, title: str, tables: Sequence[PaperTable], done: Sequence[Reproduced]) -> None:
-    marks = Counter(one.mark for one in done)
-    told = ", ".join(f"{marks[mark]} {mark}" for mark in MARKS if marks[mark])
-    sentences = [f"{len(done)} rows: {told}. dialeval {__version__}."]
-    made = [page_table(table, [one for one in done if one.row in table.rows]) for table in tables]
-    drawn = [table for table in (*made, _signatures(done)) if table is not None]
+    marks = Counter(result.mark for result in done)
+    counts = ", ".join(f"{marks[mark]} {mark}" for mark in MARKS if marks[mark])
+    sentences = [f"{len(done)} rows: {counts}. dialeval {__version__}."]
+    page_tables = [
+        page_table(table, [result for result in done if result.row in table.rows]) for table in tables
+    ]
+    drawn = [table for table in (*page_tables, _signatures(done)) if table is not None]
     files.write_text(out / "page.html", tables_html(title, sentences, drawn))
     files.write_text(out / "page.md", tables_markdown(title, sentences, drawn))
 
@@ -228,14 +230,14 @@ def page_table(table: PaperTable, done: Sequence[Reproduced]) -> Table | None:
         f"{table.name}. {table.title}",
         done,
         named("row", "row.what"),
-        number("published", lambda one: decimal(one.row.published)),
-        number("ours", lambda one: _ours(one.ours)),
-        number("n", lambda one: one.ours.n or None),
-        named("mark", lambda one: TableCell(one.mark, strong=one.mark == DIFFERS)),
+        number("published", lambda result: decimal(result.row.published)),
+        number("ours", lambda result: _ours(result.ours)),
+        number("n", lambda result: result.ours.n or None),
+        named("mark", lambda result: TableCell(result.mark, strong=result.mark == DIFFERS)),
         named(
             "note",
-            lambda one: TableCell(
-                one.row.note, small="" if one.ours.value is not None else one.ours.reason or ""
+            lambda result: TableCell(
+                result.row.note, small="" if result.ours.value is not None else result.ours.reason or ""
             ),
         ),
         notes=[table.note] if table.note else [],
@@ -247,5 +249,5 @@ def _ours(ours: Estimate) -> TableCell:
 
 
 def _signatures(done: Sequence[Reproduced]) -> Table | None:
-    made = sorted({one.signature for one in done if one.signature})
-    return tabulate("signatures", "How our figures were made", made, named("signature", str))
+    signatures = sorted({result.signature for result in done if result.signature})
+    return tabulate("signatures", "How our figures were made", signatures, named("signature", str))

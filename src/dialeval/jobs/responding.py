@@ -71,34 +71,34 @@ def respond_to(
     target, journal = Path(out), Path(f"{out}.part")
     if target.suffix.lower() != ".jsonl":
         raise UsageError(f"cannot write {out}: the name must end in .jsonl")
-    every = list(contexts(dialogues, speaker))
+    all_contexts = list(contexts(dialogues, speaker))
     knows = getattr(system, "knows", lambda _: True)  # wizards' votes exist for some contexts only
-    asked = [one for one in every if knows(one)]
+    asked = [context for context in all_contexts if knows(context)]
     if overwrite:
         for path in (target, journal):
             path.unlink(missing_ok=True)
     begun = time.monotonic()
     done = _earlier(asked, system, target, journal)
-    kept = {name: one for name, one in done.items() if not (retry and failure_of(one))}
-    todo = [one for one in asked if one.name not in kept]
+    replies = {name: reply for name, reply in done.items() if not (retry and failure_of(reply))}
+    todo = [context for context in asked if context.name not in replies]
     if watch:
-        watch(len(kept))
+        watch(len(replies))
     if todo or journal.is_file() or not target.is_file():
         with files.appending(journal) as file:
-            fresh = {one.id: one for one in _ask(todo, system, file, give_up, watch)}
-        formats.write((({**kept, **fresh})[one.name] for one in asked), target)
+            fresh = {reply.id: reply for reply in _ask(todo, system, file, give_up, watch)}
+        formats.write((({**replies, **fresh})[context.name] for context in asked), target)
         journal.unlink(missing_ok=True)
-        kept |= fresh
+        replies |= fresh
     failures: dict[str, int] = {}
-    for one in kept.values():
-        if why := failure_of(one):
-            failures[why] = failures.get(why, 0) + 1
+    for reply in replies.values():
+        if failure := failure_of(reply):
+            failures[failure] = failures.get(failure, 0) + 1
     failed = sum(failures.values())
     return ReplySummary(
         system=system.name,
         signature=str(system.signature),
         contexts=len(asked),
-        left_out=len(every) - len(asked),
+        left_out=len(all_contexts) - len(asked),
         answered=len(asked) - failed,
         failed=failed,
         earlier=len(asked) - len(todo),
@@ -109,19 +109,19 @@ def respond_to(
 
 def _earlier(asked: Sequence[Context], system: System, target: Path, journal: Path) -> dict[str, Dialogue]:
     """Read the replies of an earlier run, the journal last; those of another run are refused."""
-    wanted, found = {one.name: one for one in asked}, {}
+    by_name, replies = {context.name: context for context in asked}, {}
     for path in (target, journal):
-        for one in _lines(path) if path.is_file() else ():
-            context = wanted.get(one.id)
-            same = context is not None and one.turns[:-1] == context.turns and one.system == system.name
-            if not same or one.meta.get("by") != str(system.signature):
+        for reply in _lines(path) if path.is_file() else ():
+            context = by_name.get(reply.id)
+            same = context is not None and reply.turns[:-1] == context.turns and reply.system == system.name
+            if not same or reply.meta.get("by") != str(system.signature):
                 raise DataError(
-                    f"holds replies of another run ({one.id}, {one.system})",
+                    f"holds replies of another run ({reply.id}, {reply.system})",
                     file=path,
                     fix="choose another name, or --overwrite",
                 )
-            found[one.id] = one
-    return found
+            replies[reply.id] = reply
+    return replies
 
 
 def _lines(path: Path) -> Iterator[Dialogue]:
@@ -151,20 +151,20 @@ def _ask(
 
     pool = ThreadPoolExecutor(max(1, system.at_once))
     try:
-        for one in _finished(pool, ask, todo, 2 * max(1, system.at_once)):
-            journal.write(to_json(one) + b"\n")
+        for reply in _finished(pool, ask, todo, 2 * max(1, system.at_once)):
+            journal.write(to_json(reply) + b"\n")
             journal.flush()
             if time.monotonic() - synced > 1:
                 os.fsync(journal.fileno())
                 synced = time.monotonic()
-            yield one
+            yield reply
             if watch:
                 watch(1)
-            why = failure_of(one)
-            in_a_row = in_a_row + 1 if why else 0
+            failure = failure_of(reply)
+            in_a_row = in_a_row + 1 if failure else 0
             if in_a_row >= give_up:
                 raise DataError(
-                    f"{system.name} failed {in_a_row} times in a row, the last time: {why}",
+                    f"{system.name} failed {in_a_row} times in a row, the last time: {failure}",
                     fix="what was answered is kept: run the same command with --retry to go on",
                 )
     finally:
@@ -182,5 +182,5 @@ def _finished(
         if not under_way:
             return
         ended, under_way = wait(under_way, return_when=FIRST_COMPLETED)
-        for future in sorted(ended, key=lambda one: one.exception() is not None):
+        for future in sorted(ended, key=lambda finished: finished.exception() is not None):
             yield future.result()

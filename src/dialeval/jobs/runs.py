@@ -2,12 +2,12 @@
 
 run/
   dialogues.jsonl     what was scored, in canonical form
-  scores.parquet      what the metrics said
+  scores.parquet      scores of the metrics
   run.json            input, signatures, counts
-  explanations.jsonl  why, if `score --explain` was asked for
+  explanations.jsonl  explanations of the scores, with `score --explain`
   joined.parquet      ratings and foreign columns that `study` joined
-  study.json          what `study` found, and the run folders it was made of
-  trust.json          how far the scores can be trusted, as `trust` found
+  study.json          findings of `study`, and its run folders
+  trust.json          findings of `trust`
   report.html         the report
   SHA256SUMS          the hash of each of these but the report; a file is compared with it when it is read
 
@@ -91,11 +91,11 @@ class Run:
 
     def joined_with(self, new: Scores) -> Scores:
         """Return what was joined to the run before and now; a source that comes again replaces the old."""
-        kept = [old.where(source=lambda name: name not in new.sources) for old in self._joined()]
-        return Scores.concat([*kept, new])
+        remaining = [old.where(source=lambda name: name not in new.sources) for old in self._joined()]
+        return Scores.concat([*remaining, new])
 
     def info(self) -> dict[str, Any]:
-        """Return what `run.json` says."""
+        """Return the contents of `run.json`."""
         try:
             with files.open_binary(self.checked(RUN)) as file:
                 info: dict[str, Any] = json.load(file)
@@ -126,17 +126,17 @@ class Run:
 
     def together(self, study: "Study") -> tuple[list["Run"], list[Path]]:
         """Return the run folders that a study kept here was made of, this one first, and those now gone."""
-        others = [path for path in map(self._beside, study.runs) if path != self._beside(".")]
-        return [self, *(Run(path) for path in others if is_run(path))], [p for p in others if not is_run(p)]
+        paths = [path for path in map(self._beside, study.runs) if path != self._beside(".")]
+        return [self, *(Run(path) for path in paths if is_run(path))], [p for p in paths if not is_run(p)]
 
     def replies(self, beside: Sequence[str]) -> "Replies":
-        """Return what was said in this run and those beside it, by dialogue, turn and system."""
+        """Return the texts of this run and those beside it, by dialogue, turn and system."""
         paths = dict.fromkeys([self.path, *filter(is_run, map(self._beside, beside))])
         return {
-            (one.id, turn, one.system): said.text
+            (dialogue.id, number, dialogue.system): turn.text
             for path in paths
-            for one in Run(path).dialogues()
-            for turn, said in enumerate(one.turns)
+            for dialogue in Run(path).dialogues()
+            for number, turn in enumerate(dialogue.turns)
         }
 
     def _beside(self, name: str) -> Path:
@@ -159,27 +159,27 @@ class Run:
             The study as it is kept, with the languages of its dialogues.
         """
         study = self.with_languages(study, Scores.concat([self.own_scores(), joined]))
-        made = {
+        contents = {
             JOINED: joined.to_parquet() if len(joined) else None,
             STUDY: study.to_json().encode("utf-8", "replace"),
         }
-        write_listed(self.path, made)
+        write_listed(self.path, contents)
         (self.path / REPORT).unlink(missing_ok=True)
         return study
 
-    def add_trust(self, found: "Trust") -> None:
+    def add_trust(self, trust: "Trust") -> None:
         """Keep how far its scores can be trusted; an older report no longer fits and goes."""
-        write_listed(self.path, {TRUST: found.to_json()})
+        write_listed(self.path, {TRUST: trust.to_json()})
         (self.path / REPORT).unlink(missing_ok=True)
 
 
 def is_run(path: str | Path) -> bool:
-    """Whether a path is a run folder."""
+    """Return whether a path is a run folder."""
     return (Path(path) / RUN).is_file() and ((Path(path) / SCORES).is_file() or is_batch(path))
 
 
 def is_batch(path: str | Path) -> bool:
-    """Whether a path is the folder of a batch, finished or not."""
+    """Return whether a path is the folder of a batch, finished or not."""
     return (Path(path) / RUN).is_file() and (Path(path) / PARTS).is_dir()
 
 
@@ -215,13 +215,13 @@ def study_input(paths: Sequence[Path], maps: Iterable[str] = (), *, fresh: bool 
     if run is None:
         return StudyInput(load_scores(paths, maps))
     rest = [path for path in paths if path != run.path]
-    given = joined = load_scores(rest, maps)
-    others = tuple(os.path.relpath(path, run.path) for path in rest if path.is_dir())
+    new = joined = load_scores(rest, maps)
+    other_runs = tuple(os.path.relpath(path, run.path) for path in rest if path.is_dir())
     if not fresh:
-        joined = run.joined_with(given)
-        others = others or _remembered(run)
-    earlier = tuple(name for name in joined.sources if name not in given.sources)
-    runs = tuple(dict.fromkeys((".", *others)))
+        joined = run.joined_with(new)
+        other_runs = other_runs or _remembered(run)
+    earlier = tuple(name for name in joined.sources if name not in new.sources)
+    runs = tuple(dict.fromkeys((".", *other_runs)))
     return StudyInput(Scores.concat([run.own_scores(), joined]), run, joined, earlier, runs)
 
 
@@ -229,8 +229,8 @@ def _remembered(run: Run) -> tuple[str, ...]:
     """Return the run folders of the study that is there, unless another version made it."""
     run.checked(STUDY)  # damage is an error
     with contextlib.suppress(DataError):
-        found = run.study()
-        return found.runs if found else ()
+        study = run.study()
+        return study.runs if study else ()
     return ()
 
 

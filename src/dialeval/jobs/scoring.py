@@ -17,7 +17,7 @@ from dialeval.jobs import writing
 from dialeval.jobs.arrivals import Interruption, arrivals
 from dialeval.jobs.writing import Stream
 from dialeval.metrics import DEFAULT_METRICS, build, chunks, needs_of, parse_spec, signature_of
-from dialeval.metrics import explanation as why
+from dialeval.metrics.explanation import Explanation
 from dialeval.metrics.registry import CHUNK_DIALOGUES
 from dialeval.metrics.training_data import non_commercial
 from dialeval.models.needs import encode_ahead
@@ -42,7 +42,7 @@ class Summary:
     remarks: dict[str, list[str]] = field(default_factory=dict)
     licences: dict[str, dict[str, str]] = field(default_factory=dict)
     """By source, the models whose licence is non-commercial."""
-    explanations: list[why.Explanation] = field(default_factory=list)
+    explanations: list[Explanation] = field(default_factory=list)
     score_notes: Counter[tuple[str, str, str]] = field(default_factory=Counter)
     unscored_notes: Counter[tuple[str, str]] = field(default_factory=Counter)
     _sums: dict[tuple[Any, ...], list[float]] = field(
@@ -50,7 +50,7 @@ class Summary:
     )
 
     def add(self, dialogues: Sequence[Dialogue], scores: Scores) -> None:
-        """Take in one more chunk."""
+        """Add one chunk."""
         self.dialogues += len(dialogues)
         for dialogue in dialogues:
             self.turns += len(dialogue.turns)
@@ -68,7 +68,7 @@ class Summary:
         self.add_means(scores.summary())
 
     def add_means(self, rows: Iterable[dict[str, Any]]) -> None:
-        """Take in means of other dialogues, as `Scores.summary` and `rows` give them."""
+        """Add means of other dialogues, as `Scores.summary` and `rows` give them."""
         for row in rows:
             total = self._sums[row["source"], row["dimension"], row["level"], row["system"]]
             total[0] += (row["mean"] or 0.0) * row["n"]
@@ -80,12 +80,12 @@ class Summary:
         totals: Counter[tuple[str, str]] = Counter()
         for row in self.rows():
             totals[row["source"], row["dimension"]] += row["n"]
-        found = {
+        warnings = {
             (source, note): f"{source}: {count} of {totals[source, dimension]} scores: {note}"
             for (source, dimension, note), count in self.score_notes.items()
             if count > totals[source, dimension] / 2
         }
-        return list(found.values())
+        return list(warnings.values())
 
     def why_silent(self, source: str) -> str:
         """Return why a source scored nothing, if there is one reason."""
@@ -106,7 +106,7 @@ class Summary:
                 "n_unscored": int(unscored),
             }
             for (source, dimension, level, system), (total, n, unscored) in sorted(
-                self._sums.items(), key=lambda one: places.get(one[0][0], len(places))
+                self._sums.items(), key=lambda item: places.get(item[0][0], len(places))
             )
         ]
 
@@ -150,10 +150,10 @@ def estimates(
         read: Opens the dialogues; None where they can be read only once.
         specs: Metrics in command-line notation, or built.
     """
-    costly = {source: made for source, made in build_all(specs).items() if hasattr(made, "estimate")}
+    costly = {source: metric for source, metric in build_all(specs).items() if hasattr(metric, "estimate")}
     if read is None:
-        return [f"{source}: what it costs cannot be told before the input is read" for source in costly]
-    return [str(made.estimate(read())) for made in costly.values()]
+        return [f"{source}: its cost is unknown until the input is read" for source in costly]
+    return [str(metric.estimate(read())) for metric in costly.values()]
 
 
 def count_dialogues(sources: Sequence[str]) -> int | None:
@@ -188,12 +188,12 @@ def score_stream(
     A metric that has something to say about the whole input has a method `tally`: what that returns is handed
     every chunk with its scores (`add`) and asked at the end (`remarks`).
     """
-    summary.signatures = {source: signature_of(made) for source, made in metrics.items()}
-    tallies = {source: made.tally() for source, made in metrics.items() if hasattr(made, "tally")}
+    summary.signatures = {source: signature_of(metric) for source, metric in metrics.items()}
+    tallies = {source: metric.tally() for source, metric in metrics.items() if hasattr(metric, "tally")}
     needs = needs_of(metrics.values())
     for chunk in chunks(dialogues, _FIRST) if arriving is None else arriving:
         encode_ahead(chunk, needs)
-        parts = {source: made.score(chunk).renamed(source) for source, made in metrics.items()}
+        parts = {source: metric.score(chunk).renamed(source) for source, metric in metrics.items()}
         scores = Scores.concat([*parts.values(), *([rated] if len(rated := feedback_scores(chunk)) else [])])
         summary.add(chunk, scores)
         for source, tally in tallies.items():
@@ -205,7 +205,7 @@ def score_stream(
 
 
 def score_each(
-    source: str, made: Any, dialogues: Sequence[Dialogue], note: Callable[[Exception], str]
+    source: str, metric: Any, dialogues: Sequence[Dialogue], note: Callable[[Exception], str]
 ) -> list[Scores]:
     """Score dialogues with one metric; one that it fails on is unscored with a note, and the others are not.
 
@@ -213,18 +213,19 @@ def score_each(
     them cost about twenty passes.
     """
     try:
-        return [made.score(dialogues).renamed(source)] if dialogues else []
+        return [metric.score(dialogues).renamed(source)] if dialogues else []
     except MemoryError:
         raise
     except Exception as error:
         half = len(dialogues) // 2
         if half:
             parts = dialogues[:half], dialogues[half:]
-            return [table for part in parts for table in score_each(source, made, part, note)]
-        one, why = dialogues[0], note(error)
+            return [table for part in parts for table in score_each(source, metric, part, note)]
+        dialogue, reason = dialogues[0], note(error)
         return [
             Scores.of(
-                Score(one.id, None, one.system, source, dimension, None, why) for dimension in made.dimensions
+                Score(dialogue.id, None, dialogue.system, source, dimension, None, reason)
+                for dimension in metric.dimensions
             )
         ]
 
@@ -253,7 +254,7 @@ def score_to(
         name: Where the dialogues came from, for the record.
         overwrite: Whether an existing run folder may be replaced.
         watch: Called with the number of dialogues after each chunk.
-        explain: Whether to say why: in a run folder for every dialogue, else in the summary.
+        explain: Whether to explain scores: in a run folder for every dialogue, else in the summary.
         most: How many dialogues, the first ones, to explain in the summary; None for all.
         live: Whether the stream may have no end: then Ctrl-C ends it and what was scored is written, and with
             `-` no dialogue waits for the next one.
@@ -261,8 +262,8 @@ def score_to(
     """
     metrics, interruption = build_all(specs), Interruption()
     summary = Summary(reading_notes=[] if told is None else told)
-    found = {source: non_commercial(made) for source, made in metrics.items()}
-    summary.licences = {source: models for source, models in found.items() if models}
+    licences = {source: non_commercial(metric) for source, metric in metrics.items()}
+    summary.licences = {source: models for source, models in licences.items() if models}
     writing.check_place(out, name)
     if explain:
         writing.check_explaining(metrics, out)

@@ -1,4 +1,4 @@
-"""Conversations of simulated users with a system, and how like people those users are."""
+"""Conversations of simulated users with a system, and how closely those users resemble people."""
 
 import re
 from collections.abc import Callable, Iterable, Sequence
@@ -53,42 +53,42 @@ def simulate(
         raise UsageError("repeats must be at least 1")
     Conversation(system)  # refuses one that nobody can talk to
 
-    def held(one: tuple[str, Scenario, int]) -> Dialogue:
-        name, scenario, run = one
+    def converse(task: tuple[str, Scenario, int]) -> Dialogue:
+        name, scenario, run = task
         words = speaker_of(user, scenario, **asked)
         person = SimulatedUser(name, scenario, scenarios.mood, seed + run, words)
-        made = _talk(person, system, turns or scenarios.turns)
-        meta = {**made.meta, "scenario": name, "mood": scenario.mood, "user": user, "seed": seed + run}
+        talk = _talk(person, system, turns or scenarios.turns)
+        meta = {**talk.meta, "scenario": name, "mood": scenario.mood, "user": user, "seed": seed + run}
         if scenario.expect is not None:
             meta["goal"] = msgspec.to_builtins(scenario.expect)
         if watch:
             watch(1)
-        return Dialogue(name if repeats == 1 else f"{name}-{run + 1}", made.turns, made.system, {}, meta)
+        return Dialogue(name if repeats == 1 else f"{name}-{run + 1}", talk.turns, talk.system, {}, meta)
 
-    every = [(name, one, run) for name, one in scenarios.scenario.items() for run in range(repeats)]
+    tasks = [(name, task, run) for name, task in scenarios.scenario.items() for run in range(repeats)]
     with ThreadPoolExecutor(max(1, system.at_once)) as pool:
-        return list(pool.map(held, every))
+        return list(pool.map(converse, tasks))
 
 
 def _talk(user: SimulatedUser, system: System, most: int) -> Dialogue:
-    talk, why, failures = Conversation(system), "turns", 0
+    talk, ending, failures = Conversation(system), "turns", 0
     for _ in range(most):
         try:
             text, move = user.say(talk.turns)
         except DataError as error:
-            why = f"user {FAILED}: {error}"
+            ending = f"user {FAILED}: {error}"
             break
         if move in LAST:
             talk.hear(text)
-            why = "done" if move == "thanks" else "gave up"
+            ending = "done" if move == "thanks" else "gave up"
             break
         failed = str(talk.say(text).meta.get("note", "")).startswith(FAILED)
         failures = failures + 1 if failed else 0
         if failures >= _FAILURES:
-            why = "system failed"
+            ending = "system failed"
             break
-    made = talk.dialogue(user.name)
-    return Dialogue(made.id, made.turns, made.system, {}, {**made.meta, "end": why})
+    dialogue = talk.dialogue(user.name)
+    return Dialogue(dialogue.id, dialogue.turns, dialogue.system, {}, {**dialogue.meta, "end": ending})
 
 
 @dataclass(frozen=True)
@@ -119,13 +119,15 @@ def likeness(simulated: Sequence[Dialogue], human: Sequence[Dialogue], seed: int
     if not ours or not theirs:
         raise DataError("no turn of a user to compare with", fix="name a log in which somebody is `user`")
     names = sorted(
-        {name for one in (*ours, *theirs) for name in one}, key=lambda name: (name.startswith("act "), name)
+        {name for figures in (*ours, *theirs) for name in figures},
+        key=lambda name: (name.startswith("act "), name),
     )
     columns = {
-        name: [np.array([one.get(name, np.nan) for one in some]) for some in (ours, theirs)] for name in names
+        name: [np.array([figures.get(name, np.nan) for figures in group]) for group in (ours, theirs)]
+        for name in names
     }
     tested = {name: permute_means(*pair, seed=seed) for name, pair in columns.items()}
-    adjusted = holm([one.p for one in tested.values()])
+    adjusted = holm([test.p for test in tested.values()])
     return [
         Likeness(name, float(np.nanmean(pair[0])), float(np.nanmean(pair[1])), tested[name], p)
         for (name, pair), p in zip(columns.items(), adjusted, strict=True)
@@ -137,19 +139,19 @@ def user_figures(dialogues: Iterable[Dialogue]) -> list[dict[str, float]]:
     """Describe the user of each dialogue by a few figures."""
     from dialeval.metrics.user_reaction import UserReaction
 
-    every = [one for one in dialogues if _said(one)]
-    signals = UserReaction().signals(every)
-    labelled, found = SegmentActs.load().label(every), []
-    for one, some, known in zip(every, signals, labelled, strict=True):
-        texts = _said(one)
+    spoken = [dialogue for dialogue in dialogues if _user_texts(dialogue)]
+    signals = UserReaction().signals(spoken)
+    labelled, rows = SegmentActs.load().label(spoken), []
+    for dialogue, reactions, labelled_dialogue in zip(spoken, signals, labelled, strict=True):
+        texts = _user_texts(dialogue)
         words = [_WORD.findall(text.casefold()) for text in texts]
-        moods = [mood for mood, _ in some.values() if mood is not None]
-        pairs = [pair for each in words for pair in pairwise(each)]
+        moods = [mood for mood, _ in reactions.values() if mood is not None]
+        pairs = [pair for tokens in words for pair in pairwise(tokens)]
         figures = {
             "user turns": float(len(texts)),
-            "words in a turn": float(np.mean([len(each) for each in words])),
+            "words in a turn": float(np.mean([len(tokens) for tokens in words])),
             "turns that ask": float(np.mean(["?" in text for text in texts])),
-            "turns said before": float(np.mean([each in words[:n] for n, each in enumerate(words)])),
+            "turns said before": float(np.mean([tokens in words[:n] for n, tokens in enumerate(words)])),
             "word pairs said before": 1 - len(set(pairs)) / len(pairs) if pairs else 0.0,
         }
         if moods:
@@ -158,14 +160,19 @@ def user_figures(dialogues: Iterable[Dialogue]) -> list[dict[str, float]]:
                 "displeased": float(np.mean([m < -1 for m in moods])),
             }
         labels = [
-            part["act"] for turn in known.turns if turn.speaker == "user" for part in turn.meta["segments"]
+            part["act"]
+            for turn in labelled_dialogue.turns
+            if turn.speaker == "user"
+            for part in turn.meta["segments"]
         ]
         figures |= {f"act {name}": labels.count(name) / max(1, len(labels)) for name in ACTS}
-        found.append(figures)
-    return found
+        rows.append(figures)
+    return rows
 
 
-def _said(dialogue: Dialogue) -> list[str]:
+def _user_texts(dialogue: Dialogue) -> list[str]:
     return [
-        one.text for one in dialogue.turns if one.speaker == "user" and takes_part(one) and one.text.strip()
+        turn.text
+        for turn in dialogue.turns
+        if turn.speaker == "user" and takes_part(turn) and turn.text.strip()
     ]

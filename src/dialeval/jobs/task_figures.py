@@ -55,8 +55,8 @@ class SystemFigures:
         if not all(key in self.published for key in FIGURES):
             return None
         inform, success, bleu, combined = (float(self.published[key]) for key in FIGURES)
-        found = (inform + success) / 2 + bleu
-        return found if abs(found - combined) > _ROUNDING else None
+        total = (inform + success) / 2 + bleu
+        return total if abs(total - combined) > _ROUNDING else None
 
 
 @dataclass(frozen=True)
@@ -85,31 +85,31 @@ def task_table(
         predictions: Files to judge, `[name=]path`. For MultiWOZ they come above the ten systems at hand.
         watch: Called with the number of dialogues of each file.
     """
-    made = build(spec)
-    if not isinstance(made, MultiWoz):
+    metric = build(spec)
+    if not isinstance(metric, MultiWoz):
         raise UsageError(f"only multiwoz has figures of this kind, not {spec}")
-    given = dict(_named(str(one)) for one in predictions)
+    files = dict(_named(str(prediction)) for prediction in predictions)
     published: dict[str, dict[str, Any]] = {}
-    if made.schema == "multiwoz":
-        published, known = published_figures(), system_files()
-        if both := sorted(given.keys() & known.keys()):
+    if metric.schema == "multiwoz":
+        published, at_hand = published_figures(), system_files()
+        if both := sorted(files.keys() & at_hand.keys()):
             raise UsageError(f"there is a system called {both[0]!r} already: --predictions other=FILE")
-        given |= {name: str(path) for name, path in known.items()}
-    task = made.task()
+        files |= {name: str(path) for name, path in at_hand.items()}
+    task = metric.task()
     reader = TaskReader(task)
     rows = []
     if task.references is not None and task.states is not None:
-        gold = dataclasses.replace(made, states="gold", domains="states")
+        gold = dataclasses.replace(metric, states="gold", domains="states")
         rows.append(_figures(GOLD, gold, _gold_dialogues(task), reader, {}))
-    for name, path in given.items():
+    for name, path in files.items():
         dialogues = list(formats.read(path))
-        rows.append(_figures(name, made, dialogues, reader, published.get(name, {})))
+        rows.append(_figures(name, metric, dialogues, reader, published.get(name, {})))
         if watch:
             watch(len(dialogues))
     first = [row for row in rows if row.system == GOLD]
     rest = sorted((row for row in rows if row.system != GOLD), key=_rank)
     references = task.schema.files.references
-    return TaskTable([*first, *rest], str(signature_of(made)), _bleu()[1], references)
+    return TaskTable([*first, *rest], str(signature_of(metric)), _bleu()[1], references)
 
 
 def _named(text: str) -> tuple[str, str]:
@@ -136,19 +136,20 @@ def _gold_dialogues(task: Task) -> list[Dialogue]:
 
 
 def _figures(
-    name: str, made: MultiWoz, dialogues: Sequence[Dialogue], reader: TaskReader, published: dict[str, Any]
+    name: str, metric: MultiWoz, dialogues: Sequence[Dialogue], reader: TaskReader, published: dict[str, Any]
 ) -> SystemFigures:
-    judged = list(made.judged(dialogues))
-    scored = [one for one in judged if one.verdicts]
+    judged = list(metric.judged(dialogues))
+    scored = [outcome for outcome in judged if outcome.verdicts]
     inform, success = (
-        share(sum(getattr(one, key) for one in scored), len(scored)).scaled(100) for key in (INFORM, SUCCESS)
+        share(sum(getattr(outcome, key) for outcome in scored), len(scored)).scaled(100)
+        for key in (INFORM, SUCCESS)
     )
-    bleu, n_bleu = _corpus_bleu(made, dialogues, reader)
+    bleu, n_bleu = _corpus_bleu(metric, dialogues, reader)
     parts = (inform.value, success.value, bleu)
     combined = None if None in parts else (parts[0] + parts[1]) / 2 + parts[2]  # type: ignore[operator]
-    seen = {canonical_id(one.id) for one in dialogues}
+    seen = {canonical_id(dialogue.id) for dialogue in dialogues}
     missing = len(reader.task.expected - seen)
-    remarks = _remarks(made, judged)
+    remarks = _remarks(metric, judged)
     counts = (len(scored), len(judged) - len(scored), missing, n_bleu)
     return SystemFigures(
         name, *counts, inform, success, bleu, combined, _by_domain(scored), published, remarks
@@ -157,27 +158,29 @@ def _figures(
 
 def _by_domain(scored: Iterable[DialogueOutcome]) -> dict[str, dict[str, Any]]:
     """Return Inform and Success of each domain over the dialogues whose goal has it."""
-    found = defaultdict(list)
-    for one in scored:
-        for domain, verdict in one.verdicts.items():
-            found[domain].append(verdict)
+    verdicts = defaultdict(list)
+    for outcome in scored:
+        for domain, verdict in outcome.verdicts.items():
+            verdicts[domain].append(verdict)
     return {
         domain: {
-            "n": len(some),
-            INFORM: 100 * sum(one.informed for one in some) / len(some),
-            SUCCESS: 100 * sum(one.success for one in some) / len(some),
+            "n": len(group),
+            INFORM: 100 * sum(verdict.informed for verdict in group) / len(group),
+            SUCCESS: 100 * sum(verdict.success for verdict in group) / len(group),
         }
-        for domain, some in sorted(found.items())
+        for domain, group in sorted(verdicts.items())
     }
 
 
-def _remarks(made: MultiWoz, judged: Iterable[DialogueOutcome]) -> list[str]:
+def _remarks(metric: MultiWoz, judged: Iterable[DialogueOutcome]) -> list[str]:
     """Return notes on what is odd about a file, as `dialeval score` prints them."""
-    tally, rows = made.tally(), Rows(made)
+    tally, rows = metric.tally(), Rows(metric)
     judged = list(judged)
-    for one in judged:
-        rows.add(one.dialogue, None, INFORM, float(one.inform) if one.verdicts else None, one.note)
-    tally.add([one.dialogue for one in judged], rows.scores())
+    for outcome in judged:
+        rows.add(
+            outcome.dialogue, None, INFORM, float(outcome.inform) if outcome.verdicts else None, outcome.note
+        )
+    tally.add([outcome.dialogue for outcome in judged], rows.scores())
     return tally.remarks()
 
 
@@ -191,14 +194,16 @@ def _bleu() -> tuple[Any, str]:
 
 
 def _corpus_bleu(
-    made: MultiWoz, dialogues: Sequence[Dialogue], reader: TaskReader
+    metric: MultiWoz, dialogues: Sequence[Dialogue], reader: TaskReader
 ) -> tuple[float | None, int]:
     """Compare all replies that have a reference with it, both written in one way."""
     references = reader.task.references or {}
-    said, wanted = [], []
+    hypotheses, targets = [], []
     for dialogue in dialogues:
-        replies = [turn.text for turn in dialogue.turns if turn.speaker == (made.speaker or "assistant")]
+        replies = [turn.text for turn in dialogue.turns if turn.speaker == (metric.speaker or "assistant")]
         for reply, reference in zip(replies, references.get(canonical_id(dialogue.id), ()), strict=False):
-            said.append(reader.text(reply))
-            wanted.append(reader.text(reference))
-    return (float(_bleu()[0].corpus_score(said, [wanted]).score) if said else None), len(said)
+            hypotheses.append(reader.text(reply))
+            targets.append(reader.text(reference))
+    if not hypotheses:
+        return None, 0
+    return float(_bleu()[0].corpus_score(hypotheses, [targets]).score), len(hypotheses)

@@ -55,15 +55,15 @@ def train_to(
         watch: Called with a stage and how many more dialogues it has done; an empty stage ends the count.
     """
     _check_names(encoder, out)
-    made, watch = recipe(name, encoder), watch or (lambda stage, count: None)
-    chosen = settings_of(made.settings, settings or {})
-    if chosen.epochs or not made.ridge:
+    training_recipe, watch = recipe(name, encoder), watch or (lambda stage, count: None)
+    chosen = settings_of(training_recipe.settings, settings or {})
+    if chosen.epochs or not training_recipe.ridge:
         need_training(device)
     origins = [source_of(text) for text in sources]
     data = read_split(origins, [source_of(text) for text in dev], watch)
-    kept = [one for one in data.train if _place(one.id) < share]
+    dialogues = [dialogue for dialogue in data.train if _place(dialogue.id) < share]
     tests = TestOverlap(origins, watch, [source_of(text) for text in without])
-    sets = [one.public for one in (*origins, *map(source_of, dev)) if one.public]
+    sets = [origin.public for origin in (*origins, *map(source_of, dev)) if origin.public]
     command = command_of(
         name,
         sources,
@@ -78,16 +78,16 @@ def train_to(
         licence=licence,
     )
     result = train(
-        made,
-        kept,
+        training_recipe,
+        dialogues,
         out,
         Provenance(
             licence or SEE_DATA,
             command,
             data.rows,
             _LIMITS,
-            sets=[*dict.fromkeys([*sets, *made.sets])],
-            filtered=[one.removeprefix("set:").partition("/")[0] for one in tests.read],
+            sets=[*dict.fromkeys([*sets, *training_recipe.sets])],
+            filtered=[source.removeprefix("set:").partition("/")[0] for source in tests.read],
         ),
         dev=data.dev or None,
         unseen=tests.fingerprints,
@@ -97,11 +97,17 @@ def train_to(
         device=device,
         watch=watch,
     )
-    read = {"recipe": name, "dialogues": len(kept), "in_dev_too": data.in_dev_too}
-    return {**read, **_found(result), "guarded": tests.read, "not_here": tests.absent, "folder": str(out)}
+    read = {"recipe": name, "dialogues": len(dialogues), "in_dev_too": data.in_dev_too}
+    return {
+        **read,
+        **_training_figures(result),
+        "guarded": tests.read,
+        "not_here": tests.absent,
+        "folder": str(out),
+    }
 
 
-def _found(result: Result) -> dict[str, Any]:
+def _training_figures(result: Result) -> dict[str, Any]:
     trained = result.trained
     return {
         "dropped": result.dropped,
@@ -139,8 +145,8 @@ def need_training(device: str | None = None) -> None:
         try:
             torch.zeros(1, device=device).cpu()
         except (RuntimeError, AssertionError) as error:  # not known; or known, and not built or plugged in
-            told = str(error).strip().partition("\n")[0]
-            raise UsageError(f"--device {device} cannot be used here: {told}") from None
+            message = str(error).strip().partition("\n")[0]
+            raise UsageError(f"--device {device} cannot be used here: {message}") from None
 
 
 def _is_installed(name: str) -> bool:
@@ -156,10 +162,10 @@ def _check_names(encoder: str | None, out: str | Path) -> None:
         raise UsageError(f"-o {out}: name a new folder")
     plainly_a_path = encoder and (encoder.startswith((".", "/", "~")) or encoder.endswith("/"))
     if encoder and plainly_a_path and not Path(encoder).is_dir():
-        raise DataError("no such folder, so no encoder", file=encoder, fix="check the path")
+        raise DataError("no such encoder folder", file=encoder, fix="check the path")
 
 
-def settings_of(recipes: TrainingSettings, given: Mapping[str, str]) -> TrainingSettings:
+def settings_of(recipes: TrainingSettings, changes: Mapping[str, str]) -> TrainingSettings:
     """Return a recipe's settings with those replaced that are given as text.
 
     >>> from dialeval.training import TrainingSettings
@@ -168,10 +174,10 @@ def settings_of(recipes: TrainingSettings, given: Mapping[str, str]) -> Training
     (8, 1e-05, None)
     """
     hints = typing.get_type_hints(type(recipes))
-    for key in given:
+    for key in changes:
         if key not in hints:
             raise UsageError(f"there is no setting {key!r}; there are: {', '.join(hints)}")
-    read = {key: read_option(key, text, hints[key]) for key, text in given.items()}
+    read = {key: read_option(key, text, hints[key]) for key, text in changes.items()}
     return dataclasses.replace(recipes, **read)
 
 
@@ -183,7 +189,7 @@ def command_of(name: str, sources: Sequence[str], out: str | Path, **options: An
     """
     words = ["dialeval", "train", name, *sources]
     for option, value in options.items():
-        for one in value if isinstance(value, list | tuple) else [value]:
-            if one not in (None, 1.0, "fp32"):
-                words += [f"--{option}", f"{one:g}" if isinstance(one, float) else str(one)]
+        for item in value if isinstance(value, list | tuple) else [value]:
+            if item not in (None, 1.0, "fp32"):
+                words += [f"--{option}", f"{item:g}" if isinstance(item, float) else str(item)]
     return shlex.join([*words, "-o", str(out)])

@@ -36,12 +36,12 @@ def trust_run(
     watch: Callable[[int], None] | None = None,
     **options: Any,
 ) -> tuple[Trust, Run | None]:
-    """Say how far the scores of a run can be trusted, and keep what was found in it.
+    """Estimate how far the scores of a run can be trusted, and keep the findings in its folder.
 
     Args:
         paths: Run folders and tables of scores or ratings.
         maps: Foreign columns in `--map` notation.
-        kind: A field of the dialogues' meta that tells kinds apart.
+        kind: A field of the dialogues' meta that names their kind.
         against: An older run or table of the same dialogues: drift.
         repeats: Sources that are runs of one judge.
         stress: Metrics to score changed copies with.
@@ -50,50 +50,51 @@ def trust_run(
         watch: Called with the number of dialogues scored.
         **options: Those of `dialeval.studies.trust.trust`.
     """
-    given = study_input(paths, maps)
-    run, scores = given.run, given.scores
+    inputs = study_input(paths, maps)
+    run, scores = inputs.run, inputs.scores
     is_rated = any(is_human(name) for name in scores.sources) or options.get("gold", "human") != "human"
     if is_rated or not (against or repeats or stress):
-        found = trust(scores, traits=traits_of(run, kind) if run else None, **options)
+        findings = trust(scores, traits=traits_of(run, kind) if run else None, **options)
         if intervals is not None:
             chosen = {name: value for name, value in options.items() if name != "epsilon"}
             predict_ratings(scores, **chosen).write(intervals)
     else:
-        found = Trust(notes=("no labels: only whether the scores are stable",))
+        findings = Trust(notes=("no labels: only the stability of the scores was tested",))
     confidence = options.get("confidence", 0.95)
-    made = list(found.changes)
+    all_changes = list(findings.changes)
     if against is not None:
-        made += drift(scores, load_scores([against]), confidence)
+        all_changes += drift(scores, load_scores([against]), confidence)
     if repeats:
-        made += repeated(scores, list(repeats), confidence)
+        all_changes += repeated(scores, list(repeats), confidence)
     if stress:
         if run is None:
             raise UsageError("--stress changes dialogues: give a run folder that has them")
-        made += stressed(islice(run.dialogues(), most), stress, confidence, watch)
-    found = replace(found, changes=tuple(made))
+        all_changes += stressed(islice(run.dialogues(), most), stress, confidence, watch)
+    findings = replace(findings, changes=tuple(all_changes))
     if run is not None:
-        run.add_trust(found)
-    return found, run
+        run.add_trust(findings)
+    return findings, run
 
 
 def traits_of(run: Run, kind: str | None = None) -> Traits:
-    """Read what a score might follow beside quality: words, messages, place in the file, a kind."""
-    made: dict[str, dict[Key, float | str]] = {"words": {}, "messages": {}, "place in the file": {}}
+    """Return traits that may bias a score: words, messages, place in the file, a kind."""
+    traits: dict[str, dict[Key, float | str]] = {"words": {}, "messages": {}, "place in the file": {}}
     if kind:
-        made[kind] = {}
-    for place, one in enumerate(run.dialogues()):
-        key = Key(one.id, one.system)
-        made["words"][key] = float(sum(len(turn.text.split()) for turn in one.turns))
-        made["messages"][key] = float(len(one.turns))
-        made["place in the file"][key] = float(place)
-        for turn in scored_turns(one):
-            made["words"][Key(one.id, one.system, turn)] = float(len(one.turns[turn].text.split()))
-        if kind and kind in one.meta:
-            keys = (Key(one.id, one.system, turn) for turn in (None, *scored_turns(one)))
-            made[kind] |= dict.fromkeys(keys, str(one.meta[kind]))
-    if kind and not made[kind]:
+        traits[kind] = {}
+    for place, dialogue in enumerate(run.dialogues()):
+        key = Key(dialogue.id, dialogue.system)
+        traits["words"][key] = float(sum(len(turn.text.split()) for turn in dialogue.turns))
+        traits["messages"][key] = float(len(dialogue.turns))
+        traits["place in the file"][key] = float(place)
+        for turn in scored_turns(dialogue):
+            key = Key(dialogue.id, dialogue.system, turn)
+            traits["words"][key] = float(len(dialogue.turns[turn].text.split()))
+        if kind and kind in dialogue.meta:
+            keys = (Key(dialogue.id, dialogue.system, turn) for turn in (None, *scored_turns(dialogue)))
+            traits[kind] |= dict.fromkeys(keys, str(dialogue.meta[kind]))
+    if kind and not traits[kind]:
         raise UsageError(f"no dialogue has a field {kind!r} in its meta")
-    return {name: values for name, values in made.items() if values}
+    return {name: values for name, values in traits.items() if values}
 
 
 # --- stress -------------------------------------------------------------------------------------------------
@@ -132,19 +133,19 @@ def stressed(
 
 
 def _scored(chats: Sequence[Dialogue], metrics: Sequence[str], watch: Callable[[int], None] | None) -> Scores:
-    found = score(chats, list(metrics))
+    scores = score(chats, list(metrics))
     if watch is not None:
         watch(len(chats))
-    return found
+    return scores
 
 
 def _copied(chat: Dialogue, change: Callable[[str], str]) -> Dialogue:
     replies = set(scored_turns(chat))
 
-    def turn(number: int, one: Turn) -> Turn:
-        return replace(one, text=change(one.text)) if number in replies and one.text else one
+    def changed(number: int, turn: Turn) -> Turn:
+        return replace(turn, text=change(turn.text)) if number in replies and turn.text else turn
 
-    return replace(chat, turns=tuple(turn(number, one) for number, one in enumerate(chat.turns)))
+    return replace(chat, turns=tuple(changed(number, turn) for number, turn in enumerate(chat.turns)))
 
 
 # --- repeated runs of tasks ---------------------------------------------------------------------------------
@@ -175,8 +176,8 @@ def repeated_runs(
     """
     if not ks:
         raise UsageError("-k takes numbers of runs: -k 1,2,4")
-    given = study_input(paths, maps)
-    units = align(with_systems(given.scores), "dialogue")
+    inputs = study_input(paths, maps)
+    units = align(with_systems(inputs.scores), "dialogue")
     named = units.labels()
     columns = [
         column
@@ -185,14 +186,16 @@ def repeated_runs(
         and dimension in (None, column.dimension)
     ]
     if len(columns) != 1:
-        there = ", ".join(f"{c.source}/{c.dimension}" for c in named)
-        raise UsageError(f"--source and --dimension must name one column; there are: {there}")
+        available = ", ".join(f"{c.source}/{c.dimension}" for c in named)
+        raise UsageError(f"--source and --dimension must name one column; there are: {available}")
     values = units.columns[columns[0]]
     if passes is not None:
         values = np.where(np.isnan(values), np.nan, values >= passes)
-    tasks = _tasks(given.run, task)
+    tasks = _tasks(inputs.run, task)
     ids = [key.dialogue_id for key in units.keys]
-    names = np.array([tasks.get(one) or one.rpartition("#")[0] or one for one in ids])
+    names = np.array(
+        [tasks.get(dialogue_id) or dialogue_id.rpartition("#")[0] or dialogue_id for dialogue_id in ids]
+    )
     parts = units.by_system() or {"all": np.arange(len(units))}
     return {name: pass_rates(values[own], names[own], ks, confidence) for name, own in parts.items()}
 
@@ -202,7 +205,7 @@ def _tasks(run: Run | None, field: str | None) -> dict[str, str]:
         return {}
     if run is None:
         raise UsageError("--task names a meta field of dialogues: give a run folder")
-    found = {one.id: str(one.meta[field]) for one in run.dialogues() if field in one.meta}
-    if not found:
+    tasks = {dialogue.id: str(dialogue.meta[field]) for dialogue in run.dialogues() if field in dialogue.meta}
+    if not tasks:
         raise UsageError(f"no dialogue has a field {field!r} in its meta")
-    return found
+    return tasks

@@ -63,14 +63,18 @@ class ScriptedPeople:
         """Return how near texts are to what was said, from -1 to 1."""
         vectors = self._encoder.vectors([self.said[place], *texts])
         unit = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
-        return [float(one) for one in np.round(unit[1:] @ unit[0], 4)]
+        return [float(cosine) for cosine in np.round(unit[1:] @ unit[0], 4)]
 
     def choose(self, wizard: str, place: tuple[str, int], candidates: Sequence[str]) -> list[str]:
         """Return the candidates that a wizard marks; none where nothing fits."""
         if _chance("hopeless", *place) < _HOPELESS:
             return []
         near = zip(candidates, self.near(place, candidates), strict=True)
-        return [text for text, one in near if one + _MOOD * _mood(wizard, *place, text) >= _STRICT[wizard]]
+        return [
+            text
+            for text, nearness in near
+            if nearness + _MOOD * _mood(wizard, *place, text) >= _STRICT[wizard]
+        ]
 
     def rate(self, judge: str, place: tuple[str, int], text: str) -> int:
         """Return a judge's rating of a reply, from 1 to 5."""
@@ -90,13 +94,17 @@ def _mood(*words: object) -> float:
 
 def study_material(folder: Path) -> tuple[list[Dialogue], ScriptedPeople]:
     """Write `contexts.jsonl`, all dialogues (`chats.jsonl`) and the pool of candidates (`pool.jsonl`)."""
-    every = list(example_dialogues())
-    asked = [one for one in every if one.id in _TALKS]
+    dialogues = list(example_dialogues())
+    asked = [dialogue for dialogue in dialogues if dialogue.id in _TALKS]
     formats.write(asked, folder / "contexts.jsonl")
-    formats.write(every, folder / "chats.jsonl")
-    formats.write([one for one in every if one.system == "good-bot"], folder / "pool.jsonl")
-    said = {(one.id, number): turn.text for one in asked for number, turn in enumerate(one.turns)}
-    return asked, ScriptedPeople(said)
+    formats.write(dialogues, folder / "chats.jsonl")
+    formats.write(
+        [dialogue for dialogue in dialogues if dialogue.system == "good-bot"], folder / "pool.jsonl"
+    )
+    texts = {
+        (dialogue.id, number): turn.text for dialogue in asked for number, turn in enumerate(dialogue.turns)
+    }
+    return asked, ScriptedPeople(texts)
 
 
 def answers_of(project: AnnotationProject, people: ScriptedPeople) -> Iterator[dict[str, Any]]:
@@ -117,7 +125,7 @@ def answers_of(project: AnnotationProject, people: ScriptedPeople) -> Iterator[d
 
 
 def _answered(project: AnnotationProject, people: ScriptedPeople, path: Path) -> None:
-    lines = [json.dumps(one, ensure_ascii=False) + "\n" for one in answers_of(project, people)]
+    lines = [json.dumps(answer, ensure_ascii=False) + "\n" for answer in answers_of(project, people)]
     files.write_text(path, "".join(lines))
     load_answers(project, path)
 
@@ -139,7 +147,7 @@ def paper_systems(folder: Path) -> list[System]:
 
 @dataclass(frozen=True)
 class WizardStudy:
-    """What a study of replies and one of systems found, and the scores of both."""
+    """The findings of a study of replies and of one of systems, and the scores of both."""
 
     replies: Study
     systems: Study
@@ -147,8 +155,8 @@ class WizardStudy:
 
     def correlation(self, source: str, level: str) -> Estimate:
         """Return Pearson's r of a source with the ratings, over replies or systems."""
-        found = self.systems if level == "system" else self.replies
-        return next(one.pearson for one in found.correlations if one.source == source)
+        findings = self.systems if level == "system" else self.replies
+        return next(row.pearson for row in findings.correlations if row.source == source)
 
     def line(self, figure: str) -> Estimate:
         """Return the intercept, slope, p of the slope, variance explained or n of the fitted line."""
@@ -160,9 +168,8 @@ class WizardStudy:
 
     def mean(self, system: str, source: str, dimension: str) -> Estimate:
         """Return the mean of a system's replies."""
-        rows = ((one.system, one.source, one.dimension) for one in self.systems.systems)
-        found = zip(rows, self.systems.systems, strict=True)
-        return next(row.mean for key, row in found if key == (system, source, dimension))
+        key = (system, source, dimension)
+        return next(r.mean for r in self.systems.systems if (r.system, r.source, r.dimension) == key)
 
     def by_votes(self, votes: int, dimension: str) -> Estimate:
         """Return what a dimension of the measures is, on average, for replies with so many votes."""
@@ -189,8 +196,8 @@ def wizard_study(folder: str | Path, resamples: int = 2000) -> WizardStudy:
     with files.replacing_folder(folder) as fresh:
         asked, people = study_material(fresh)
         pool = read_candidates(fresh / "pool.jsonl")
-        made = create(fresh / "wizards", read_scheme("wizard"), asked, WIZARDS, candidates=pool)
-        with closing(made) as wizards:
+        project = create(fresh / "wizards", read_scheme("wizard"), asked, WIZARDS, candidates=pool)
+        with closing(project) as wizards:
             _answered(wizards, people, fresh / "wizards.jsonl")
             write_votes(votes_of(snapshot(wizards)), fresh / "votes.jsonl")
         replies: list[Dialogue] = []
@@ -204,12 +211,12 @@ def wizard_study(folder: str | Path, resamples: int = 2000) -> WizardStudy:
         votes = f"votes={fresh / 'votes.jsonl'}"
         scored = score(replies, [f"weak-agreement:{votes}", f"voted-appropriateness:{votes}"])
         scores = Scores.concat([scored, ratings])
-        said: Replies = {
-            (one.id, n, one.system): turn.text for one in replies for n, turn in enumerate(one.turns)
+        texts: Replies = {
+            (reply.id, n, reply.system): turn.text for reply in replies for n, turn in enumerate(reply.turns)
         }
-        fixed: dict[str, Any] = {"combine": (LINE,), "replies": said, "resamples": resamples}
-        found = WizardStudy(
+        fixed: dict[str, Any] = {"combine": (LINE,), "replies": texts, "resamples": resamples}
+        result = WizardStudy(
             study(scores, level="turn", **fixed), study(scores, level="system", **fixed), scores
         )
-        write_report(found.replies, scores, replies, fresh / "report.html", illustrative=True)
-    return found
+        write_report(result.replies, scores, replies, fresh / "report.html", illustrative=True)
+    return result

@@ -18,8 +18,9 @@ from dialeval.dialogues.formats.writing import to_json
 from dialeval.errors import UsageError
 from dialeval.jobs import runs
 from dialeval.manifests import write_sums
-from dialeval.metrics import explanation as why
 from dialeval.metrics import signature_of
+from dialeval.metrics.explanation import Explains, Explanation, explaining_names
+from dialeval.metrics.explanation import to_json as explanation_json
 from dialeval.scores import SCHEMA, Scores, columns
 from dialeval.scores.table import metadata
 
@@ -35,7 +36,7 @@ Stream = Iterator[tuple[list[Dialogue], Scores]]
 def explain_stream(
     stream: Stream,
     metrics: dict[str, Any],
-    keep: Callable[[why.Explanation], object],
+    keep: Callable[[Explanation], object],
     most: int | None = None,
 ) -> Stream:
     """Pass a stream on, handing over why its dialogues got their scores: dialogue by dialogue, in order.
@@ -50,15 +51,15 @@ def explain_stream(
     for chunk, scores in stream:
         asked = chunk if left is None else chunk[:left]
         left = None if left is None else left - len(asked)
-        found = [
-            replace(one, source=source)
-            for source, made in metrics.items()
-            if asked and isinstance(made, why.Explains)
-            for one in made.explain(asked)
+        explanations = [
+            replace(explanation, source=source)
+            for source, metric in metrics.items()
+            if asked and isinstance(metric, Explains)
+            for explanation in metric.explain(asked)
         ]
         places = {dialogue.id: place for place, dialogue in enumerate(asked)}
-        for one in sorted(found, key=lambda one: places[one.dialogue_id]):
-            keep(one)
+        for explanation in sorted(explanations, key=lambda explanation: places[explanation.dialogue_id]):
+            keep(explanation)
         yield chunk, scores
 
 
@@ -94,45 +95,47 @@ def write(
 
 def _by_dialogue(chunk: Sequence[Dialogue], scores: Scores) -> Scores:
     """Put all rows of a dialogue together, so that their order does not depend on how chunks were cut."""
-    places = pc.index_in(scores.table["dialogue_id"], pa.array([one.id for one in chunk], pa.string()))
+    places = pc.index_in(
+        scores.table["dialogue_id"], pa.array([dialogue.id for dialogue in chunk], pa.string())
+    )
     return Scores(scores.table.take(np.argsort(places.to_numpy(), kind="stable")), scores.signatures)
 
 
 def check_place(out: str | Path | None, name: str) -> None:
     """Refuse early what could not be written."""
     if out is not None and name and Path(out).is_file() and Path(name).exists() and Path(out).samefile(name):
-        raise UsageError(f"{out} is what is read: choose another name to write")
+        raise UsageError(f"{out} is also the input: choose another output")
     if out is not None and Path(out).suffix.lower() in _NOT_FOLDERS:
         raise UsageError(f"cannot write {out}: use a folder, .parquet, .jsonl or .csv")
 
 
 def check_explaining(metrics: dict[str, Any], out: str | Path | None) -> None:
     """Refuse early what could not be explained, or not be kept."""
-    if not any(isinstance(made, why.Explains) for made in metrics.values()):
-        able = ", ".join(why.explaining_names()) or "none"
-        raise UsageError(f"{', '.join(metrics)} cannot say why; metrics that can: {able}")
+    if not any(isinstance(metric, Explains) for metric in metrics.values()):
+        able = ", ".join(explaining_names()) or "none"
+        raise UsageError(f"{', '.join(metrics)} cannot explain scores; metrics that can: {able}")
     if out is not None and (str(out) == "-" or Path(out).suffix.lower() in _TABLES):
         raise UsageError(f"explanations do not fit into a table ({out}): write a run folder, or leave -o out")
 
 
 def _write_parquet(file: BinaryIO, stream: Stream, metrics: dict[str, Any], copy: BinaryIO | None) -> str:
     """Write scores row group by row group, and the dialogues beside; return the hash of the dialogues."""
-    signatures = {source: signature_of(made) for source, made in metrics.items()}
+    signatures = {source: signature_of(metric) for source, metric in metrics.items()}
     digest = hashlib.sha256()
-    held: list[pa.Table] = []
+    tables: list[pa.Table] = []
     with pq.ParquetWriter(file, SCHEMA.with_metadata(metadata(signatures)), compression="zstd") as writer:
         for chunk, scores in stream:
-            held.append(scores.table.cast(SCHEMA))
-            if sum(map(len, held)) >= _ROW_GROUP:
-                writer.write_table(pa.concat_tables(held))
-                held = []
+            tables.append(scores.table.cast(SCHEMA))
+            if sum(map(len, tables)) >= _ROW_GROUP:
+                writer.write_table(pa.concat_tables(tables))
+                tables = []
             for dialogue in chunk:
                 line = to_json(dialogue) + b"\n"
                 digest.update(line)
                 if copy is not None:
                     copy.write(line)
-        if held:
-            writer.write_table(pa.concat_tables(held))
+        if tables:
+            writer.write_table(pa.concat_tables(tables))
     return digest.hexdigest()
 
 
@@ -154,7 +157,9 @@ def _write_run(
         ):
             if reasons is not None:
                 write = reasons.write
-                stream = explain_stream(stream, metrics, lambda one: write(why.to_json(one) + b"\n"))
+                stream = explain_stream(
+                    stream, metrics, lambda reason: write(explanation_json(reason) + b"\n")
+                )
             digest = _write_parquet(file, stream, metrics, copy)
         info = summary.to_dict(input=name, dialogues_sha256=digest)
         (folder / runs.RUN).write_text(files.json_text(info), encoding="utf-8")

@@ -97,17 +97,17 @@ class Repetition:
         return rows.scores()
 
     def _add(self, rows: Rows, dialogue: Dialogue) -> None:
-        said: dict[str, Counter[tuple[str, ...]]] = {}
+        seen_by_speaker: dict[str, Counter[tuple[str, ...]]] = {}
         scored, all_grams, all_repeated = set(scored_turns(dialogue, self.speaker)), 0, 0
         for number, turn in enumerate(dialogue.turns):
-            heard = said.setdefault(turn.speaker, Counter())
+            seen = seen_by_speaker.setdefault(turn.speaker, Counter())
             tokens = words(turn.text)
             grams = list(zip(*(tokens[shift:] for shift in range(self.n)), strict=False))
-            before = len(heard)
-            heard.update(grams)
+            before = len(seen)
+            seen.update(grams)
             if number not in scored:
                 continue
-            repeated = len(grams) - (len(heard) - before)
+            repeated = len(grams) - (len(seen) - before)
             all_grams, all_repeated = all_grams + len(grams), all_repeated + repeated
             too_short = None if grams else f"fewer than {self.n} words"
             rows.add(dialogue, number, "repetition", repeated / len(grams) if grams else None, too_short)

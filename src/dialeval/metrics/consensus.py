@@ -1,4 +1,4 @@
-"""Any metric that needs references, without any: dialogues of a corpus stand in for them.
+"""The metric `consensus`: a reference-based metric with similar corpus dialogues as references.
 
 Two parts of a score that spread differently cannot be weighed as they are: the one that spreads more decides
 alone; and either depends on how long a dialogue is. So a corpus has a `Scale`: its own dialogues, each left
@@ -74,26 +74,26 @@ class Consensus(OpensModels):
         inner = self._inner()
         corpus, note = open_corpus(self.corpus, self._description())
         rows = Rows(self)
-        for some in encoded_chunks(self, dialogues):
-            near = self._references(corpus, some)
+        for chunk in encoded_chunks(self, dialogues):
+            near = self._references(corpus, chunk)
             asked = [
-                _as_reply(one, [corpus.dialogue(row) for row in near[number]], str(number))
-                for number, one in enumerate(some)
+                _as_reply(chat, [corpus.dialogue(row) for row in near[number]], str(number))
+                for number, chat in enumerate(chunk)
             ]
             first = inner.dimensions[0]
-            found = {row.dialogue_id: row for row in inner.score(asked) if row.dimension == first}
-            for number, one in enumerate(some):
-                row = found.get(str(number))
-                spoken = row is not None and bool(said(one))
+            by_id = {row.dialogue_id: row for row in inner.score(asked) if row.dimension == first}
+            for number, chat in enumerate(chunk):
+                row = by_id.get(str(number))
+                spoken = row is not None and bool(said(chat))
                 value = row.value if row is not None and spoken else None
                 reason = "no text" if not spoken else row.note if row is not None else "unscored"
-                rows.add(one, None, "likeness", value, note if value is not None else reason)
+                rows.add(chat, None, "likeness", value, note if value is not None else reason)
         return rows.scores()
 
     def _references(self, corpus: Corpus, dialogues: list[Dialogue]) -> list[list[int]]:
         if self.by == "personas":
-            return [corpus.alike_in_personas(one, self.k) for one in dialogues]
-        return [found.rows for found in corpus.retrieve(corpus.how.describe(dialogues), 0, self.k)]
+            return [corpus.alike_in_personas(chat, self.k) for chat in dialogues]
+        return [neighbours.rows for neighbours in corpus.retrieve(corpus.how.describe(dialogues), 0, self.k)]
 
     def needs(self) -> list[Need]:
         """Open the corpus and the metric; return what they read of encoders."""
@@ -102,12 +102,12 @@ class Consensus(OpensModels):
 
     def provenance(self) -> dict[str, str]:
         """Name corpus and encoder by their contents, and the metric by its signature."""
-        found = super().provenance()
+        marks = super().provenance()
         with contextlib.suppress(DialevalError):  # what is not there keeps its name: nothing is scored
-            found["metric"] = str(signature_of(self._inner())).replace("|", ";")
+            marks["metric"] = str(signature_of(self._inner())).replace("|", ";")
             corpus, note = open_corpus(self.corpus, self._description())
-            found["corpus"] = corpus.mark(note)
-        return found
+            marks["corpus"] = corpus.mark(note)
+        return marks
 
     def _description(self) -> Description:
         return Description(encoder=self.encoder, l=self.l)
@@ -117,18 +117,18 @@ class Consensus(OpensModels):
         return build(f"{name}:{options.replace(';', ',')}" if options else name)
 
 
-def _as_reply(one: Dialogue, references: list[Dialogue], name: str) -> Dialogue:
-    """Put all that was said into one turn, and all that was said in each reference into one text.
+def _as_reply(chat: Dialogue, references: list[Dialogue], name: str) -> Dialogue:
+    """Return a dialogue as one turn with all its text, and each reference as one text.
 
     The name is a new one: two dialogues may have one id.
     """
-    turns: list[tuple[str, str | None]] = [("user", ""), ("assistant", " ".join(said(one)))]
-    return dialogue(turns, name, references={1: [" ".join(said(other)) for other in references]})
+    turns: list[tuple[str, str | None]] = [("user", ""), ("assistant", " ".join(said(chat)))]
+    return dialogue(turns, name, references={1: [" ".join(said(reference)) for reference in references]})
 
 
 @dataclass(frozen=True)
 class LengthTrend:
-    """What corpus dialogues of some length get: a line in the logarithm of their tokens, and the spread."""
+    """Regression of corpus scores on the logarithm of the number of tokens, and the residual spread."""
 
     level: float
     slope: float
@@ -174,19 +174,19 @@ class Scale:
         return f"{self.acts};{self.content}"
 
 
-def corpus_scale(corpus: Corpus, size: int, made: str, compare: Compare) -> Scale:
-    """Compare a fixed sample of a corpus with the rest of it; what was found is kept for other processes.
+def corpus_scale(corpus: Corpus, size: int, settings: str, compare: Compare) -> Scale:
+    """Fit the scale of a corpus by comparing a fixed sample with the rest; the result is cached on disk.
 
     Args:
         corpus: An open corpus.
         size: How many dialogues; all if there are fewer.
-        made: The settings that the values depend on, beside the corpus and how it is described.
+        settings: The settings that the values depend on, beside the corpus and how it is described.
         compare: The references of dialogues, and the two parts for each; no dialogue is its own reference.
     """
-    told = "|".join([corpus.index.sha, *corpus.names.values(), str(size), made])
-    kept = home() / "scales" / f"{hashlib.sha256(told.encode()).hexdigest()[:16]}.json"
-    if (found := _read(kept)) is not None:
-        return found
+    key = "|".join([corpus.index.sha, *corpus.names.values(), str(size), settings])
+    path = home() / "scales" / f"{hashlib.sha256(key.encode()).hexdigest()[:16]}.json"
+    if (stored := _read(path)) is not None:
+        return stored
     order = sorted(range(len(corpus)), key=lambda row: hashlib.sha256(corpus.ids[row].encode()).digest())
     acts, content, logs = list[float](), list[float](), list[float]()
     for start in range(0, min(size, len(order)), _TOGETHER):
@@ -196,18 +196,18 @@ def corpus_scale(corpus: Corpus, size: int, made: str, compare: Compare) -> Scal
                 acts.append(float(by_acts.max()))
                 content.append(float(by_content.max()))
                 logs.append(float(np.log(len(states))))
-    scale = Scale(*(LengthTrend.of(np.array(some), np.array(logs)) for some in (acts, content)))
-    _keep(kept, scale)
+    scale = Scale(*(LengthTrend.of(np.array(values), np.array(logs)) for values in (acts, content)))
+    _keep(path, scale)
     return scale
 
 
 def _read(path: Path) -> Scale | None:
     """Return a kept scale; one that is not there, or damaged, is computed."""
     try:
-        found = msgspec.json.decode(path.read_bytes(), type=Scale)
+        scale = msgspec.json.decode(path.read_bytes(), type=Scale)
     except (OSError, ValueError, RecursionError):
         return None
-    return found if min(found.acts.spread, found.content.spread) >= _LEAST else None
+    return scale if min(scale.acts.spread, scale.content.spread) >= _LEAST else None
 
 
 def _keep(path: Path, scale: Scale) -> None:

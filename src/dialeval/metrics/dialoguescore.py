@@ -1,4 +1,4 @@
-"""Whether replies fit what was said before and after them: `dialoguescore` and `coherence`.
+"""The metrics `dialoguescore` and `coherence`: whether replies fit the turns around them.
 
 Nobody has to label anything to train either. A true reply is told from replies that were given elsewhere;
 where those come from is what the two differ in: `dialoguescore` is for task-oriented dialogue, `coherence`
@@ -55,7 +55,7 @@ class PairCoherence:
     """Cross-encoders with a head for each of some figures, in the order of all."""
 
     def __init__(self, artefacts: dict[str, Artefact]) -> None:
-        self._scorers = {figure: PairScorer.load(found.folder) for figure, found in artefacts.items()}
+        self._scorers = {figure: PairScorer.load(artefact.folder) for figure, artefact in artefacts.items()}
         self.figures = tuple(artefacts)
         for figure, scorer in self._scorers.items():
             if figure not in [head.name for head in scorer.heads]:
@@ -63,7 +63,7 @@ class PairCoherence:
                 raise DataError(f"has no head {figure!r}", file=place, field="heads", fix=fix)
         if not artefacts:
             raise DataError("a cross-encoder without a figure of coherence", fix=_TRAIN.format(FIGURES[0]))
-        shas = sorted({found.sha for found in artefacts.values()})
+        shas = sorted({artefact.sha for artefact in artefacts.values()})
         self.sha = shas[0] if len(shas) == 1 else hashlib.sha256("".join(shas).encode()).hexdigest()
 
     def needs(self) -> list[Need]:
@@ -77,30 +77,36 @@ class PairCoherence:
         asked: Sequence[tuple[Direction, int]] | None = None,
     ) -> list[list[Coherence]]:
         """Judge the scored turns of each dialogue, by the figures asked for, or by all that it has."""
-        wanted = {f"{direction}{history}" for direction, history in asked or ()} or set(self.figures)
-        return [self._dialogue(one, scored_turns(one, speaker), wanted) for one in dialogues]
+        requested = {f"{direction}{history}" for direction, history in asked or ()} or set(self.figures)
+        return [
+            self._dialogue(dialogue, scored_turns(dialogue, speaker), requested) for dialogue in dialogues
+        ]
 
-    def _dialogue(self, dialogue: Dialogue, turns: list[int], wanted: set[str]) -> list[Coherence]:
+    def _dialogue(self, dialogue: Dialogue, turns: list[int], requested: set[str]) -> list[Coherence]:
         texts = [turn.text for turn in dialogue.turns]
         spoken = [takes_part(turn) and bool(turn.text.strip()) for turn in dialogue.turns]
         asked = windows(dialogue, spoken, turns)
-        values: list[dict[Direction, dict[int, float]]] = [{one: {} for one in some} for some in asked]
+        values: list[dict[Direction, dict[int, float]]] = [
+            {direction: {} for direction in by_direction} for by_direction in asked
+        ]
         cut = [False] * len(turns)
-        for figure in (one for one in self.figures if one in wanted):
+        for figure in (name for name in self.figures if name in requested):
             direction, history = DIRECTIONS[FIGURES.index(figure) // len(HISTORIES)], int(figure[-1])
             rows = [
-                (place, some[direction].cut(history))
-                for place, some in enumerate(asked)
-                if direction in some and history <= some[direction].histories
+                (place, by_direction[direction].cut(history))
+                for place, by_direction in enumerate(asked)
+                if direction in by_direction and history <= by_direction[direction].histories
             ]
-            said = self._scorers[figure].score(
-                [([texts[one] for one in window[:0:-1]], texts[window[0]]) for _, window in rows]
+            answers = self._scorers[figure].score(
+                [([texts[turn] for turn in window[:0:-1]], texts[window[0]]) for _, window in rows]
             )
             for number, (place, _) in enumerate(rows):
-                values[place][direction][history] = float(said.values[figure][number])
-                cut[place] |= said.history_cut[number] or said.response_cut[number]
-        there: list[dict[Direction, int]] = [{d: one.histories for d, one in some.items()} for some in asked]
-        return [Coherence(*one) for one in zip(turns, values, there, cut, strict=True)]
+                values[place][direction][history] = float(answers.values[figure][number])
+                cut[place] |= answers.history_cut[number] or answers.response_cut[number]
+        histories: list[dict[Direction, int]] = [
+            {d: window.histories for d, window in by_direction.items()} for by_direction in asked
+        ]
+        return [Coherence(*fields) for fields in zip(turns, values, histories, cut, strict=True)]
 
 
 def coherence_scorer(name: str | Path) -> CoherenceScorer | PairCoherence:
@@ -113,8 +119,8 @@ def coherence_scorer(name: str | Path) -> CoherenceScorer | PairCoherence:
         return CoherenceScorer.load(name)
     if artefact.kind == "pair-scorer.v1":
         heads = [head.name for head in PairScorer.load(artefact.folder).heads]
-        return PairCoherence(dict.fromkeys([one for one in FIGURES if one in heads], artefact))
-    raise DataError(f"this is {artefact.kind}, no scorer of coherence", file=artefact.folder)
+        return PairCoherence(dict.fromkeys([figure for figure in FIGURES if figure in heads], artefact))
+    raise DataError(f"expected a coherence scorer, found {artefact.kind}", file=artefact.folder)
 
 
 class _JudgesFit(OpensModels):
@@ -128,27 +134,29 @@ class _JudgesFit(OpensModels):
     def score(self, dialogues: Iterable[Dialogue]) -> Scores:
         """Judge each reply by what surrounds it."""
         rows, scorer = Rows(self), coherence_scorer(self.model)
-        for some in encoded_chunks(self, dialogues):
-            for dialogue, found in zip(some, scorer.score(self.read(some), self.speaker), strict=True):
-                self._add(rows, dialogue, found, scorer.figures)
+        for chunk in encoded_chunks(self, dialogues):
+            for dialogue, replies in zip(chunk, scorer.score(self.read(chunk), self.speaker), strict=True):
+                self._add(rows, dialogue, replies, scorer.figures)
         return rows.scores()
 
     def read(self, dialogues: list[Dialogue]) -> list[Dialogue]:
         """Return what is read of dialogues."""
         return dialogues
 
-    def _add(self, rows: Rows, dialogue: Dialogue, found: list[Coherence], figures: tuple[str, ...]) -> None:
-        known: dict[str, list[tuple[float, int]]] = {name: [] for name in self.dimensions}
-        for one in found:
-            words = len(dialogue.turns[one.turn].text.split())
-            for name, value, note in _figures(dialogue, one, figures):
-                if name in known:
-                    rows.add(dialogue, one.turn, name, value, note)
-                    known[name] += [] if value is None else [(value, words)]
-        for name, some in known.items():
-            values, words_of = [value for value, _ in some], [words for _, words in some]
-            figure = aggregate(values, words_of, self.aggregate) if some else None
-            missing = None if some else _absent(name, figures) or "no reply to score"
+    def _add(
+        self, rows: Rows, dialogue: Dialogue, replies: list[Coherence], figures: tuple[str, ...]
+    ) -> None:
+        values_by_name: dict[str, list[tuple[float, int]]] = {name: [] for name in self.dimensions}
+        for reply in replies:
+            words = len(dialogue.turns[reply.turn].text.split())
+            for name, value, note in _figures(dialogue, reply, figures):
+                if name in values_by_name:
+                    rows.add(dialogue, reply.turn, name, value, note)
+                    values_by_name[name] += [] if value is None else [(value, words)]
+        for name, scored in values_by_name.items():
+            values, words_of = [value for value, _ in scored], [words for _, words in scored]
+            figure = aggregate(values, words_of, self.aggregate) if scored else None
+            missing = None if scored else _absent(name, figures) or "no reply to score"
             rows.add(dialogue, None, name, figure, missing)
 
 
@@ -185,7 +193,9 @@ class DialogueScore(_JudgesFit):
 
     def read(self, dialogues: list[Dialogue]) -> list[Dialogue]:
         """Return what is read of dialogues: their replies without values, if so asked."""
-        return [delexicalised(one, self.speaker) for one in dialogues] if self.delexicalise else dialogues
+        if not self.delexicalise:
+            return dialogues
+        return [delexicalised(dialogue, self.speaker) for dialogue in dialogues]
 
     def needs(self) -> list[Need]:
         """Open the model; return what it reads of an encoder, unless it is made anew from the text."""
@@ -221,34 +231,34 @@ class OpenCoherence(_JudgesFit):
 
 
 def _absent(name: str, figures: tuple[str, ...]) -> str | None:
-    """Say what a model lacks for a figure, or for the mean of five."""
-    wanted = [f"{name}{history}" for history in HISTORIES] if name in DIRECTIONS else [name]
-    return None if set(wanted) <= set(figures) else f"the model has {', '.join(figures)} only"
+    """Return a note if a model lacks a figure, or one of the five of a mean."""
+    needed = [f"{name}{history}" for history in HISTORIES] if name in DIRECTIONS else [name]
+    return None if set(needed) <= set(figures) else f"the model has {', '.join(figures)} only"
 
 
-def _figures(dialogue: Dialogue, one: Coherence, figures: tuple[str, ...]) -> Iterator[Row]:
+def _figures(dialogue: Dialogue, reply: Coherence, figures: tuple[str, ...]) -> Iterator[Row]:
     """Return all figures of a reply; what there is of history stands in for what there is not."""
-    empty = not dialogue.turns[one.turn].text.strip()
+    empty = not dialogue.turns[reply.turn].text.strip()
     means: list[Row] = []
     for direction in DIRECTIONS:
-        there = one.there.get(direction)
+        available = reply.there.get(direction)
         missing = "empty reply" if empty else _MISSING[direction]
-        each = list[float | None]()
+        history_values = list[float | None]()
         for history in HISTORIES:
             name = f"{direction}{history}"
-            if there is None or (lacking := _absent(name, figures)):
-                yield name, None, missing if there is None else lacking
+            if available is None or (lacking := _absent(name, figures)):
+                yield name, None, missing if available is None else lacking
             else:
-                each.append(one.values[direction].get(min(history, there)))
-                yield name, each[-1], _note(one.cut, there, history)
-        values = [value for value in each if value is not None]
-        if there is None or len(values) < len(HISTORIES):
-            means.append((direction, None, missing if there is None else _absent(direction, figures)))
+                history_values.append(reply.values[direction].get(min(history, available)))
+                yield name, history_values[-1], _note(reply.cut, available, history)
+        values = [value for value in history_values if value is not None]
+        if available is None or len(values) < len(HISTORIES):
+            means.append((direction, None, missing if available is None else _absent(direction, figures)))
         else:
-            means.append((direction, sum(values) / len(values), _note(one.cut, there, MOST)))
+            means.append((direction, sum(values) / len(values), _note(reply.cut, available, MOST)))
     yield from means
 
 
-def _note(cut: bool, there: int, wanted: int) -> str | None:
-    short = f"exchanges of history: {there}, not {wanted}" if there < wanted else None
+def _note(cut: bool, available: int, needed: int) -> str | None:
+    short = f"exchanges of history: {available}, not {needed}" if available < needed else None
     return "truncated" if cut and not short else f"truncated; {short}" if cut else short

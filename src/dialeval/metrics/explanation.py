@@ -73,9 +73,9 @@ class Side:
 
 def _pieces(text: str, segments: Any) -> tuple[Piece, ...]:
     """Read segments as `dialogues.segments` leaves them; what another tool calls so is not taken for them."""
-    if not isinstance(segments, list) or not all(isinstance(one, dict) for one in segments):
+    if not isinstance(segments, list) or not all(isinstance(segment, dict) for segment in segments):
         return (Piece(text),) if text.strip() else ()
-    return tuple(Piece(one.get("text") or "", one.get("act")) for one in segments)
+    return tuple(Piece(segment.get("text") or "", segment.get("act")) for segment in segments)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +121,7 @@ def _finite(value: float | None) -> float | None:
 
 @runtime_checkable
 class Explains(Protocol):
-    """A metric that can say why."""
+    """A metric that can explain its scores."""
 
     def explain(self, dialogues: Sequence[Dialogue]) -> list[Explanation]:
         """Return one explanation for each dialogue that has one."""
@@ -135,41 +135,41 @@ def explaining_names() -> list[str]:
     return [name for name in metric_names() if hasattr(metric_class(name), "explain")]
 
 
-def align(one: Sequence[str | None], other: Sequence[str | None]) -> tuple[tuple[int, int], ...]:
+def align(own: Sequence[str | None], reference: Sequence[str | None]) -> tuple[tuple[int, int], ...]:
     """Pair the labels of two sequences: as many equal pairs as can be had in order, the earliest first.
 
     A longest common subsequence, exact. A row of its table is one integer with a bit for each label of
-    `other`, so two sequences of 10,000 take a fraction of a second. Labels beyond `LONGEST` stay alone, and
-    so does None.
+    `reference`, so two sequences of 10,000 take a fraction of a second. Labels beyond `LONGEST` stay
+    alone, and so does None.
 
     >>> align(["greeting", "question", "inform"], ["greeting", "inform", "question", "inform"])
     ((0, 0), (1, 2), (2, 3))
     >>> align(["inform", None], ["thanking", None])
     ()
     """
-    one, other = one[:LONGEST], other[:LONGEST]
-    rows = _lengths(one[::-1], other[::-1])
+    own, reference = own[:LONGEST], reference[:LONGEST]
+    rows = _lengths(own[::-1], reference[::-1])
     pairs, i, j = [], 0, 0
-    while i < len(one) and j < len(other):
-        if one[i] is not None and one[i] == other[j]:
+    while i < len(own) and j < len(reference):
+        if own[i] is not None and own[i] == reference[j]:
             pairs.append((i, j))
             i, j = i + 1, j + 1
-        elif rows[len(one) - i - 1] >> (len(other) - j - 1) & 1:
-            j += 1  # without other[j], what is left has as many pairs
+        elif rows[len(own) - i - 1] >> (len(reference) - j - 1) & 1:
+            j += 1  # without reference[j], what is left has as many pairs
         else:
             i += 1
     return tuple(pairs)
 
 
-def _lengths(one: Sequence[str | None], other: Sequence[str | None]) -> list[int]:
-    """Return a row for each label of `one`; a bit is 0 where one more label of `other` adds to the match."""
+def _lengths(own: Sequence[str | None], reference: Sequence[str | None]) -> list[int]:
+    """Return a row for each label of `own`; a bit is 0 where a label of `reference` adds to the match."""
     places: dict[str | None, int] = {}
-    for place, label in enumerate(other):
+    for place, label in enumerate(reference):
         places[label] = places.get(label, 0) | 1 << place
     places[None] = 0
-    everything = (1 << len(other)) - 1
+    everything = (1 << len(reference)) - 1
     rows, row = [], everything
-    for label in one:
+    for label in own:
         met = row & places.get(label, 0)
         row = ((row + met) | (row - met)) & everything
         rows.append(row)
@@ -197,7 +197,7 @@ class AlignedLine(NamedTuple):
         return any(cell is not None and cell.opens for cell in (self.own, self.reference))
 
 
-def side_by_side(found: Explanation) -> list[AlignedLine]:
+def side_by_side(explanation: Explanation) -> list[AlignedLine]:
     """Lay both sides out in lines: aligned pieces on one line, what lies between them from the top.
 
     >>> hello, ask = Piece("Hi", "greeting"), Piece("You?", "question")
@@ -207,10 +207,10 @@ def side_by_side(found: Explanation) -> list[AlignedLine]:
     >>> [(line.own.piece.text, line.reference and line.reference.piece.text, line.same) for line in lines]
     [('Hi', None, False), ('You?', 'You?', True)]
     """
-    own, own_places = _cells(found.own)
-    reference, reference_places = ([], []) if found.reference is None else _cells(found.reference)
+    own, own_places = _cells(explanation.own)
+    reference, reference_places = ([], []) if explanation.reference is None else _cells(explanation.reference)
     lines, i, j = [], 0, 0
-    ends = [(own_places[n], reference_places[m]) for n, m in found.aligned]
+    ends = [(own_places[n], reference_places[m]) for n, m in explanation.aligned]
     for end, other_end in [*ends, (len(own), len(reference))]:
         for step in range(max(end - i, other_end - j)):
             left = own[i + step] if i + step < end else None
@@ -234,13 +234,13 @@ def _cells(side: Side) -> tuple[list[AlignedCell], list[int]]:
     return cells, places
 
 
-def to_json(found: Explanation) -> bytes:
+def to_json(explanation: Explanation) -> bytes:
     r"""Write an explanation as one line of JSON, without its end.
 
     >>> to_json(Explanation("d1", "flow", 0.5, {"acts": 0.25}, Side("d1", ())))[:58]
     b'{"dialogue_id":"d1","source":"flow","value":0.5,"parts":{"'
     """
-    return msgspec.json.encode(found)
+    return msgspec.json.encode(explanation)
 
 
 def read_explanations(path: str | Path) -> Iterator[Explanation]:

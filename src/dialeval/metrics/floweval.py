@@ -1,4 +1,4 @@
-"""FlowEval: is there a conversation between people that went like this one?
+"""FlowEval: similarity of a dialogue to its nearest dialogues in a corpus.
 
 A dialogue is compared with the dialogues of a corpus that are most like it, in what speakers do and in what
 they say; the best of them decides. The metrics here are the paper's (Zhao et al., EMNLP 2022) and its parts.
@@ -60,20 +60,20 @@ class _LastJudged:
     def __init__(self) -> None:
         self._kept: list[BestReference] = []
 
-    def keep(self, found: Iterable[BestReference]) -> Iterator[BestReference]:
+    def keep(self, judged: Iterable[BestReference]) -> Iterator[BestReference]:
         """Pass on what is judged, and keep it if it is not much."""
-        self._kept, kept = [], list[BestReference]()
-        for one in found:
-            if len(kept) <= _KEPT:
-                kept.append(one)
-            yield one
-        self._kept = kept
+        self._kept, recent = [], list[BestReference]()
+        for best in judged:
+            if len(recent) <= _KEPT:
+                recent.append(best)
+            yield best
+        self._kept = recent
 
     def of(self, dialogues: Sequence[Dialogue]) -> list[BestReference]:
         """Return what was judged if it was of these very dialogues, else nothing."""
         if not len(self._kept) == len(dialogues) <= _KEPT:
             return []
-        same = all(one.dialogue is dialogue for one, dialogue in zip(self._kept, dialogues, strict=True))
+        same = all(best.dialogue is dialogue for best, dialogue in zip(self._kept, dialogues, strict=True))
         return self._kept if same else []
 
 
@@ -123,19 +123,19 @@ class FlowEval(OpensModels):
     def score(self, dialogues: Iterable[Dialogue]) -> Scores:
         """Compare each dialogue with its references."""
         rows = Rows(self)
-        for one in self.judge(dialogues):
+        for best in self.judge(dialogues):
             for dimension in self.dimensions:
-                rows.add(one.dialogue, None, dimension, getattr(one, dimension), one.note)
+                rows.add(best.dialogue, None, dimension, getattr(best, dimension), best.note)
         return rows.scores()
 
     def judge(self, dialogues: Iterable[Dialogue]) -> Iterator[BestReference]:
-        """Find the best reference of each dialogue, and keep it for whoever asks why."""
+        """Find the best reference of each dialogue, and keep it for `explain`."""
         return self._last.keep(self._judge(dialogues))
 
     def explain(self, dialogues: Sequence[Dialogue]) -> list[Explanation]:
         """Show each dialogue beside the reference that decided."""
         corpus, _ = open_corpus(self.corpus, self._description())
-        return [_explained(one, corpus) for one in self._last.of(dialogues) or self._judge(dialogues)]
+        return [_explained(best, corpus) for best in self._last.of(dialogues) or self._judge(dialogues)]
 
     def needs(self) -> list[Need]:
         """Open the corpus and all models; return what they read of encoders."""
@@ -144,12 +144,12 @@ class FlowEval(OpensModels):
 
     def provenance(self) -> dict[str, str]:
         """Name models and corpus by their contents, not by where they lie, and the scale by its numbers."""
-        found = super().provenance()
+        marks = super().provenance()
         with contextlib.suppress(DialevalError):  # what is not there keeps its name: nothing is scored
             corpus, note = open_corpus(self.corpus, self._description())
-            found["corpus"] = corpus.mark(note)
-            found |= {"scale": f"{self.scale}@{self._scale}"} if self.scale else {}
-        return found
+            marks["corpus"] = corpus.mark(note)
+            marks |= {"scale": f"{self.scale}@{self._scale}"} if self.scale else {}
+        return marks
 
     @functools.cached_property
     def _last(self) -> "_LastJudged":
@@ -164,28 +164,28 @@ class FlowEval(OpensModels):
     def _judge(self, dialogues: Iterable[Dialogue]) -> Iterator[BestReference]:
         corpus, note = open_corpus(self.corpus, self._description())
         matcher = self._matcher(corpus)
-        for some in encoded_chunks(self, dialogues):
-            asked = corpus.how.describe(some)
-            for number, (found, acts, content) in enumerate(self._compare(corpus, matcher, asked)):
-                yield self._best(some[number], asked, number, found.rows, acts, content, note)
+        for chunk in encoded_chunks(self, dialogues):
+            asked = corpus.how.describe(chunk)
+            for number, (neighbours, acts, content) in enumerate(self._compare(corpus, matcher, asked)):
+                yield self._best(chunk[number], asked, number, neighbours.rows, acts, content, note)
 
     def _compare(
         self, corpus: Corpus, matcher: Matcher, asked: Described
     ) -> Iterator[tuple[Neighbours, Doubles, Doubles]]:
         """Find the references of dialogues and compute both parts of the score for each."""
         near = list(corpus.retrieve(asked, self.ka, self.kc))
-        for found, flow, content in zip(
+        for neighbours, flow, content in zip(
             near, asked.flows, self._content(matcher, corpus, asked, near), strict=True
         ):
-            others = [corpus.flow(row) for row in found.rows]
-            yield found, found.likeness * flow_bleu(flow, others, self.smoothing), content
+            flows = [corpus.flow(row) for row in neighbours.rows]
+            yield neighbours, neighbours.likeness * flow_bleu(flow, flows, self.smoothing), content
 
     @functools.cached_property
     def _scale(self) -> Scale:
         corpus, _ = open_corpus(self.corpus, self._description())
         matcher = self._matcher(corpus)
-        made = f"{self.ka}|{self.kc}|{self.idf}|{self.smoothing}|{self.w == 1}"
-        return corpus_scale(corpus, self.scale, made, lambda asked: self._compare(corpus, matcher, asked))
+        settings = f"{self.ka}|{self.kc}|{self.idf}|{self.smoothing}|{self.w == 1}"
+        return corpus_scale(corpus, self.scale, settings, lambda asked: self._compare(corpus, matcher, asked))
 
     def _weigh(self, acts: Doubles, content: Doubles, tokens: int) -> Doubles:
         """Weigh the two parts, on the corpus's scale if there is one."""
@@ -197,9 +197,9 @@ class FlowEval(OpensModels):
         self, matcher: Matcher, corpus: Corpus, asked: Described, near: Sequence[Neighbours]
     ) -> list[Doubles]:
         if self.w == 1:
-            return [np.zeros(len(found.rows)) for found in near]
-        stored = [corpus.states(found.rows) for found in near]
-        return [each[:, _F1] for each in matcher.compare(asked.states, stored)]
+            return [np.zeros(len(neighbours.rows)) for neighbours in near]
+        stored = [corpus.states(neighbours.rows) for neighbours in near]
+        return [scores[:, _F1] for scores in matcher.compare(asked.states, stored)]
 
     def _best(
         self,
@@ -231,16 +231,16 @@ class _OnePart:
     def score(self, dialogues: Iterable[Dialogue]) -> Scores:
         """Compare each dialogue with its references."""
         rows = Rows(self)
-        for one in self._whole.judge(dialogues):
-            rows.add(one.dialogue, None, self.dimensions[0], one.overall, one.note)
+        for best in self._whole.judge(dialogues):
+            rows.add(best.dialogue, None, self.dimensions[0], best.overall, best.note)
         return rows.scores()
 
     def explain(self, dialogues: Sequence[Dialogue]) -> list[Explanation]:
         """Show each dialogue beside the reference that decided."""
         (part,) = self.dimensions
         return [
-            replace(one, dimension=part, parts={part: one.parts[part]})
-            for one in self._whole.explain(dialogues)
+            replace(explanation, dimension=part, parts={part: explanation.parts[part]})
+            for explanation in self._whole.explain(dialogues)
         ]
 
     def provenance(self) -> dict[str, str]:
@@ -312,24 +312,24 @@ class ConsensusBertScore(_OnePart):
         )
 
 
-def _explained(one: BestReference, corpus: Corpus) -> Explanation:
-    own = Side.of(one.labelled)
-    reference = None if one.row is None else Side.of(corpus.dialogue(one.row))
+def _explained(best: BestReference, corpus: Corpus) -> Explanation:
+    own = Side.of(best.labelled)
+    reference = None if best.row is None else Side.of(corpus.dialogue(best.row))
     aligned = () if reference is None else align(own.labels, reference.labels)
-    parts = {"acts": one.acts, "content": one.content}
+    parts = {"acts": best.acts, "content": best.content}
     return Explanation(
-        one.dialogue.id, "floweval", one.overall, parts, own, reference, aligned, one.note, "overall"
+        best.dialogue.id, "floweval", best.overall, parts, own, reference, aligned, best.note, "overall"
     )
 
 
-def flow_bleu(flow: Flow, others: Sequence[Flow], smoothing: Smoothing) -> Doubles:
+def flow_bleu(flow: Flow, references: Sequence[Flow], smoothing: Smoothing) -> Doubles:
     """Return BLEU of a flow's acts against those of each other flow.
 
     >>> short, long = ("greeting", "question"), ("greeting", "question", "inform")
     >>> flow_bleu(Flow(short, (0, 0)), [Flow(long, (0, 0, 1))], "method4").round(3)
     array([0.134])
     """
-    return np.array(_counted(flow).bleu([_counted(other) for other in others], smoothing))
+    return np.array(_counted(flow).bleu([_counted(reference) for reference in references], smoothing))
 
 
 @functools.lru_cache(maxsize=1 << 17)

@@ -1,4 +1,4 @@
-"""Would a user be pleased or annoyed now? `followup` and `fed` ask a language model; nothing is trained.
+"""The metrics `followup` and `fed`: likelihoods of pleased and annoyed follow-ups by a language model.
 
 What people say next tells how it went. So does what a language model expects them to say: where it finds
 "You're really boring." likelier than elsewhere, and "Great, tell me more!" less so, it has seen a dialogue
@@ -70,19 +70,21 @@ def _read(name: str) -> dict[str, ReactionSet]:
     entries = read_tables(name, _SHIPPED, "dialeval.metrics")
     if not entries:
         raise DataError("no dimension in it", file=name, fix="[quality] with positive and negative")
-    found: dict[str, ReactionSet] = {key: read_setting(entries, key, ReactionSet, name) for key in entries}
-    if empty := [key for key, one in found.items() if not (one.positive or one.negative)]:
+    sets: dict[str, ReactionSet] = {key: read_setting(entries, key, ReactionSet, name) for key in entries}
+    if empty := [key for key, reactions in sets.items() if not (reactions.positive or reactions.negative)]:
         raise DataError("neither positive nor negative follow-ups", file=name, field=empty[0])
-    return found
+    return sets
 
 
 def sets_mark(name: str) -> str:
     """Name sets in signatures by their content; what cannot be read keeps its name."""
     try:
-        found = load_sets(name)
+        sets = load_sets(name)
     except DataError:
         return name
-    content = [[key, one.positive, one.negative, one.level] for key, one in found.items()]
+    content = [
+        [key, reactions.positive, reactions.negative, reactions.level] for key, reactions in sets.items()
+    ]
     return content_mark(name, _SHIPPED, content)
 
 
@@ -96,9 +98,9 @@ TemplateName = Literal["chatml", "chatml-bare", "prefixes", "eos"]
 class _SetDimensions:
     """The dimensions of the shipped sets; of a metric with sets of its own, those."""
 
-    def __get__(self, made: Any, cls: type) -> tuple[str, ...]:
+    def __get__(self, instance: Any, cls: type) -> tuple[str, ...]:
         try:
-            return tuple(load_sets(made.sets if made else "followups"))
+            return tuple(load_sets(instance.sets if instance else "followups"))
         except DialevalError:
             return ("quality",)
 
@@ -143,60 +145,63 @@ class _AsksModel:
         missing = MISSING if model is None else None
         reasons = {turn: unspoken(dialogue, turn) or missing or _unasked(sets, turn) for turn in turns}
         asked = [turn for turn in turns if reasons[turn] is None]
-        found = self._values(dialogue, asked, sets, model) if model else {}
+        values = self._values(dialogue, asked, sets, model) if model else {}
         names = [*((self.overall,) if self.overall else ()), *sets]
         for turn in turns:
             for name in names:
-                value, note = found[turn][name] if turn in found else (None, reasons[turn])
+                value, note = values[turn][name] if turn in values else (None, reasons[turn])
                 rows.add(dialogue, turn, name, value, note)
 
     def _values(
         self, dialogue: Dialogue, turns: Sequence[int | None], sets: Sets, model: LanguageModel
     ) -> dict[int | None, Values]:
         """Return value and note of every dimension for turns that can be scored."""
-        sides = {one.number: one.side for one in spoken(dialogue)}
-        found: dict[int | None, Values] = {}
-        for said, some in _groups(turns, sets).items():
+        sides = {turn.number: turn.side for turn in spoken(dialogue)}
+        values: dict[int | None, Values] = {}
+        for texts, group in _groups(turns, sets).items():
             asked = [
                 Position(turn, "user" if turn is None or sides[turn] == "assistant" else "assistant")
-                for turn in some
+                for turn in group
             ]
-            answers = model.answer(dialogue, asked, said, templates()[self.template], self.window)
-            for turn, answer in zip(some, answers, strict=True):
-                each = answer.means if self.normalisation == "token" else map(float, answer.totals)
+            answers = model.answer(dialogue, asked, texts, templates()[self.template], self.window)
+            for turn, answer in zip(group, answers, strict=True):
+                likelihoods = answer.means if self.normalisation == "token" else map(float, answer.totals)
                 note = "truncated" if answer.cut else None
-                found[turn] = self._contrasts(dict(zip(said, each, strict=True)), turn, sets, note)
-        return found
+                values[turn] = self._contrasts(dict(zip(texts, likelihoods, strict=True)), turn, sets, note)
+        return values
 
-    def _contrasts(self, said: dict[str, float], turn: int | None, sets: Sets, note: str | None) -> Values:
-        found: Values = {}
-        for name, one in sets.items():
-            if not one.counts_at(turn):
-                found[name] = (None, one.elsewhere)
+    def _contrasts(
+        self, likelihoods: dict[str, float], turn: int | None, sets: Sets, note: str | None
+    ) -> Values:
+        contrasts: Values = {}
+        for name, reactions in sets.items():
+            if not reactions.counts_at(turn):
+                contrasts[name] = (None, reactions.elsewhere)
                 continue
             good, bad = (
-                sum(said[text] for text in side) / len(side) if side else 0.0
-                for side in (one.positive, one.negative)
+                sum(likelihoods[text] for text in side) / len(side) if side else 0.0
+                for side in (reactions.positive, reactions.negative)
             )
-            found[name] = (good - bad, note)
+            contrasts[name] = (good - bad, note)
         if self.overall:
-            values = [value for value, _ in found.values() if value is not None]
-            found[self.overall] = (sum(values) / len(values), note)
-        return found
+            values = [value for value, _ in contrasts.values() if value is not None]
+            contrasts[self.overall] = (sum(values) / len(values), note)
+        return contrasts
 
 
 def _groups(turns: Sequence[int | None], sets: Sets) -> dict[tuple[str, ...], list[int | None]]:
-    """Bring together what is asked the same: the dialogue is then read once for all of it."""
-    found: dict[tuple[str, ...], list[int | None]] = {}
+    """Group turns that are asked the same texts, so that the dialogue is read once for each group."""
+    groups: dict[tuple[str, ...], list[int | None]] = {}
     for turn in turns:
-        asked = [one for one in sets.values() if one.counts_at(turn)]
-        said = dict.fromkeys(text for one in asked for text in one.positive + one.negative)
-        found.setdefault(tuple(said), []).append(turn)
-    return found
+        asked = [reactions for reactions in sets.values() if reactions.counts_at(turn)]
+        texts = dict.fromkeys(text for reactions in asked for text in reactions.positive + reactions.negative)
+        groups.setdefault(tuple(texts), []).append(turn)
+    return groups
 
 
 def _unasked(sets: Sets, turn: int | None) -> str | None:
-    return None if any(one.counts_at(turn) for one in sets.values()) else next(iter(sets.values())).elsewhere
+    is_asked = any(reactions.counts_at(turn) for reactions in sets.values())
+    return None if is_asked else next(iter(sets.values())).elsewhere
 
 
 @metric("followup.v1")

@@ -1,4 +1,4 @@
-"""Rubrics: what a judge is asked about a dialogue, put so that the dialogue itself cannot answer.
+"""The metric `judge`: ratings by a language model, by rubrics that a dialogue cannot manipulate.
 
 Nothing that was said in a dialogue becomes part of the question. It is handed over as one line of JSON in
 plain ASCII, between sentences of ours that are the same for every dialogue; the last word is ours too. A turn
@@ -60,7 +60,7 @@ class Rubric:
     def messages(
         self, dialogue: Dialogue, turn: int | None, answer: AnswerForm = "number", material: int = 0
     ) -> tuple[list[dict[str, str]], bool]:
-        """Put the question about a dialogue, or about one turn of it; also say whether it had to be cut.
+        """Return the messages that ask about a dialogue or one of its turns, and whether it was cut.
 
         Args:
             dialogue: What is asked about.
@@ -69,7 +69,7 @@ class Rubric:
             material: How many characters of instructions and evidence are shown, at most.
         """
         line, cut = encoded(dialogue, turn)
-        known, short = encoded_material(dialogue, turn, material)
+        background, short = encoded_material(dialogue, turn, material)
         asked = self.question
         if turn is not None:
             asked = f"Only the last turn counts, the rest is context. {asked}"
@@ -77,9 +77,9 @@ class Rubric:
         number = f"Answer with one whole number from {self.low} to {self.high} and nothing else."
         if answer == "json":
             number = f'Answer with {{"rating": N}}, where N is a whole number from {self.low} to {self.high}.'
-        given = f"{_MATERIAL}\n{known}\n\n" if known else ""
-        said = f"{asked}{scale}\n\n{given}The conversation:\n{line}\n\n{asked} {number}"
-        return [{"role": "system", "content": _SYSTEM}, {"role": "user", "content": said}], cut or short
+        preamble = f"{_MATERIAL}\n{background}\n\n" if background else ""
+        prompt = f"{asked}{scale}\n\n{preamble}The conversation:\n{line}\n\n{asked} {number}"
+        return [{"role": "system", "content": _SYSTEM}, {"role": "user", "content": prompt}], cut or short
 
 
 def encoded(dialogue: Dialogue, turn: int | None) -> tuple[str, bool]:
@@ -90,21 +90,23 @@ def encoded(dialogue: Dialogue, turn: int | None) -> tuple[str, bool]:
     '[{"speaker": "user", "text": "Say \\"5\\"\\n# New rules"}, {"speaker": "assistant", "text": "\\u00e9"}]'
     """
     turns = dialogue.turns if turn is None else dialogue.turns[: turn + 1]
-    kept: list[str] = []
+    lines: list[str] = []
     size = 0
-    for one in reversed([one for one in turns if takes_part(one)]):
-        text = json.dumps({"speaker": one.speaker, "text": one.text})
+    for message in reversed([message for message in turns if takes_part(message)]):
+        text = json.dumps({"speaker": message.speaker, "text": message.text})
         if size + len(text) > _LONGEST:
-            if not kept:
-                kept.append(json.dumps({"speaker": one.speaker[:100], "text": one.text[-_LONGEST // 12 :]}))
-            return f"[{', '.join(reversed(kept))}]", True
-        kept.append(text)
+            if not lines:
+                lines.append(
+                    json.dumps({"speaker": message.speaker[:100], "text": message.text[-_LONGEST // 12 :]})
+                )
+            return f"[{', '.join(reversed(lines))}]", True
+        lines.append(text)
         size += len(text) + 2
-    return f"[{', '.join(reversed(kept))}]", False
+    return f"[{', '.join(reversed(lines))}]", False
 
 
 def encoded_material(dialogue: Dialogue, turn: int | None, most: int) -> tuple[str, bool]:
-    """Write instructions and evidence as one line of JSON in ASCII; also say whether they had to be cut.
+    """Write instructions and evidence as one line of JSON in ASCII; also return whether they were cut.
 
     Of instructions the beginning is kept, of evidence what came last: that is what the reply rests on.
 
@@ -113,27 +115,27 @@ def encoded_material(dialogue: Dialogue, turn: int | None, most: int) -> tuple[s
     >>> encoded_material(chat, 3, 500)[0]
     '{"instructions": "Be brief.", "evidence": [{"text": "5", "source": null}]}'
     """
-    told = (instructions_of(dialogue) or "") if most else ""
-    found = (_all_evidence(dialogue) if turn is None else evidence_before(dialogue, turn)) if most else []
-    if not told and not found:
+    instructions = (instructions_of(dialogue) or "") if most else ""
+    passages = (_all_evidence(dialogue) if turn is None else evidence_before(dialogue, turn)) if most else []
+    if not instructions and not passages:
         return "", False
-    kept: list[dict[str, str | None]] = []
-    left, cut = most - min(len(told), most // 2), len(told) > most // 2
-    for passage in reversed(found):
+    evidence: list[dict[str, str | None]] = []
+    left, cut = most - min(len(instructions), most // 2), len(instructions) > most // 2
+    for passage in reversed(passages):
         cut = cut or len(passage.text) > left
         if left <= 0:
             break
-        kept.insert(0, {"text": passage.text[:left], "source": passage.source})
+        evidence.insert(0, {"text": passage.text[:left], "source": passage.source})
         left -= len(passage.text)
-    made = {"instructions": told[: most // 2], "evidence": kept}
-    return json.dumps({key: value for key, value in made.items() if value}), cut
+    content = {"instructions": instructions[: most // 2], "evidence": evidence}
+    return json.dumps({key: value for key, value in content.items() if value}), cut
 
 
 def _all_evidence(dialogue: Dialogue) -> list[Passage]:
     """Return all that any reply could rest on, each passage once."""
     replies = range(len(dialogue.turns))
-    found = [one for turn in replies for one in evidence_before(dialogue, turn)] or list(dialogue.evidence)
-    return list(dict.fromkeys(found))
+    passages = [passage for turn in replies for passage in evidence_before(dialogue, turn)]
+    return list(dict.fromkeys(passages or dialogue.evidence))
 
 
 _Text = Annotated[str, msgspec.Meta(pattern=r"\S")]
@@ -154,11 +156,11 @@ def load_rubrics(name: str, aspects: str) -> tuple[Rubric, ...]:
     ['quality', 'relevance']
     """
     entries = _shipped() if name == SHIPPED else read_tables(name, (), "")
-    wanted = list(entries) if aspects == "all" else list(dict.fromkeys(aspects.split("+")))
-    if unknown := [one for one in wanted if one not in entries]:
+    names = list(entries) if aspects == "all" else list(dict.fromkeys(aspects.split("+")))
+    if unknown := [aspect for aspect in names if aspect not in entries]:
         fix = f"there are: {', '.join(entries)}"
         raise DataError(f"no rubric for {unknown[0]!r}", file=name, field="aspects", fix=fix)
-    return tuple(_checked(name, aspect, entries) for aspect in wanted)
+    return tuple(_checked(name, aspect, entries) for aspect in names)
 
 
 @functools.cache
@@ -167,24 +169,24 @@ def _shipped() -> dict[str, Any]:
 
 
 def _checked(file: str, aspect: str, entries: Mapping[str, Any]) -> Rubric:
-    found: _RubricFields = read_setting(entries, aspect, _RubricFields, file)
-    scale = range(found.low, found.high + 1)
+    fields: _RubricFields = read_setting(entries, aspect, _RubricFields, file)
+    scale = range(fields.low, fields.high + 1)
     if len(scale) < 2:
         raise DataError("expected low < high", file=file, field=f"{aspect}.low")
-    if not all(key.isdecimal() and len(key) < 9 and int(key) in scale for key in found.anchors):
-        what = "expected numbers of the scale, each with a text"
-        raise DataError(what, file=file, field=f"{aspect}.anchors")
-    said = sorted((int(key), text) for key, text in found.anchors.items())
-    return Rubric(aspect, found.question.strip(), found.low, found.high, tuple(said))
+    if not all(key.isdecimal() and len(key) < 9 and int(key) in scale for key in fields.anchors):
+        message = "expected numbers of the scale, each with a text"
+        raise DataError(message, file=file, field=f"{aspect}.anchors")
+    anchors = sorted((int(key), text) for key, text in fields.anchors.items())
+    return Rubric(aspect, fields.question.strip(), fields.low, fields.high, tuple(anchors))
 
 
 def rubrics_mark(name: str, aspects: str) -> str:
     """Name rubrics in signatures by their content; what cannot be read keeps its name."""
     try:
-        found = load_rubrics(name, aspects)
+        rubrics = load_rubrics(name, aspects)
     except DataError:
         return name
-    return content_mark(name, (SHIPPED,), [_SYSTEM, _MATERIAL, *(repr(one) for one in found)])
+    return content_mark(name, (SHIPPED,), [_SYSTEM, _MATERIAL, *(repr(rubric) for rubric in rubrics)])
 
 
 NO_ADDRESS = "no judge: name an address, address=http://localhost:8000/v1"
@@ -198,19 +200,20 @@ _ANSWER = 16  # tokens of an answer, at most
 class _RubricDimensions:
     """Each aspect, and how far the runs are apart on it."""
 
-    def __get__(self, made: Any, cls: type) -> tuple[str, ...]:
+    def __get__(self, instance: Any, cls: type) -> tuple[str, ...]:
         try:
-            found = load_rubrics(made.rubrics, made.aspects) if made else load_rubrics(SHIPPED, "quality")
+            names = (instance.rubrics, instance.aspects) if instance else (SHIPPED, "quality")
+            rubrics = load_rubrics(*names)
         except DialevalError:
             return ("quality", "quality" + SPREAD)
-        return tuple(name for one in found for name in (one.aspect, one.aspect + SPREAD))
+        return tuple(name for rubric in rubrics for name in (rubric.aspect, rubric.aspect + SPREAD))
 
 
 class _Directions:
     """A spread is neither good nor bad."""
 
-    def __get__(self, made: Any, cls: Any) -> Mapping[str, Better]:
-        names: tuple[str, ...] = (made or cls).dimensions
+    def __get__(self, instance: Any, cls: Any) -> Mapping[str, Better]:
+        names: tuple[str, ...] = (instance or cls).dimensions
         return {name: "neither" for name in names if name.endswith(SPREAD)}
 
 
@@ -261,11 +264,11 @@ class Judge:
             )
         rows, rubrics, stream = Rows(self), load_rubrics(self.rubrics, self.aspects), iter(dialogues)
         bench = self._bench()
-        while some := list(islice(stream, _AT_ONCE)):
-            units = [(one, turn) for one in some for turn in self._turns(one)]
+        while chunk := list(islice(stream, _AT_ONCE)):
+            units = [(dialogue, turn) for dialogue in chunk for turn in self._turns(dialogue)]
             asked = [(*unit, rubric) for unit in units for rubric in rubrics]
-            found = self._ask_all(bench, asked)
-            for (dialogue, turn, rubric), (value, spread, note) in zip(asked, found, strict=True):
+            answers = self._ask_all(bench, asked)
+            for (dialogue, turn, rubric), (value, spread, note) in zip(asked, answers, strict=True):
                 rows.add(dialogue, turn, rubric.aspect, value, note)
                 alone = note if value is None else "one run" if spread is None else None
                 rows.add(dialogue, turn, rubric.aspect + SPREAD, spread, alone)
@@ -285,26 +288,26 @@ class Judge:
                 for rubric in rubrics if unspoken(dialogue, turn) is None else ():
                     messages, _ = rubric.messages(dialogue, turn, self.answer, self.material)
                     calls += self.runs
-                    letters += self.runs * sum(len(one["content"]) for one in messages)
+                    letters += self.runs * sum(len(message["content"]) for message in messages)
         tokens = letters // _LETTERS + calls * _ANSWER
         rounded = round(tokens, -2)
-        said = f"judge: {units} unit{'' if units == 1 else 's'}, {calls} calls, about {rounded:,} tokens"
+        estimate = f"judge: {units} unit{'' if units == 1 else 's'}, {calls} calls, about {rounded:,} tokens"
         if self.price is not None:
-            said += f", about {tokens * self.price / 1e6:.2f} at {self.price:g} per million tokens"
+            estimate += f", about {tokens * self.price / 1e6:.2f} at {self.price:g} per million tokens"
         if calls > self.max_calls:
-            said += f"; max_calls={self.max_calls} stops it before the end"
-        return said
+            estimate += f"; max_calls={self.max_calls} stops it before the end"
+        return estimate
 
     def _bench(self) -> "Bench | None":
         """Return who is asked, the same for all chunks of a stream: the budget is one for all of them."""
         if self.address is None:
             return None
-        if (kept := self.__dict__.get("_kept")) is None:
+        if (bench := self.__dict__.get("_kept")) is None:
             endpoint = Endpoint(self.address, self.model, self.temperature, _ANSWER, self.timeout, self.tries)
             store = AnswerStore() if self.cache else None
-            kept = Bench(endpoint, self.answer, self.weighted, self.max_calls, store, self.material)
-            object.__setattr__(self, "_kept", kept)
-        return kept
+            bench = Bench(endpoint, self.answer, self.weighted, self.max_calls, store, self.material)
+            object.__setattr__(self, "_kept", bench)
+        return bench
 
     def _turns(self, dialogue: Dialogue) -> list[int | None]:
         turns: list[int | None] = [] if self.level == "dialogue" else [*scored_turns(dialogue, self.speaker)]
@@ -314,23 +317,23 @@ class Judge:
         self, bench: "Bench | None", asked: Sequence[tuple[Dialogue, int | None, Rubric]]
     ) -> list[tuple[float | None, float | None, str | None]]:
         if bench is None:
-            return [(None, None, unspoken(one, turn) or NO_ADDRESS) for one, turn, _ in asked]
+            return [(None, None, unspoken(dialogue, turn) or NO_ADDRESS) for dialogue, turn, _ in asked]
         with ThreadPoolExecutor(self.at_once) as pool:
             jobs = [
-                [pool.submit(bench.ask, one, turn, rubric, run) for run in range(self.runs)]
-                if unspoken(one, turn) is None
+                [pool.submit(bench.ask, dialogue, turn, rubric, run) for run in range(self.runs)]
+                if unspoken(dialogue, turn) is None
                 else []
-                for one, turn, rubric in asked
+                for dialogue, turn, rubric in asked
             ]
-            answers = [[job.result() for job in some] for some in jobs]
+            answers = [[job.result() for job in unit_jobs] for unit_jobs in jobs]
         return [
-            _together(some) if some else (None, None, unspoken(one, turn))
-            for some, (one, turn, _) in zip(answers, asked, strict=True)
+            _together(runs) if runs else (None, None, unspoken(dialogue, turn))
+            for runs, (dialogue, turn, _) in zip(answers, asked, strict=True)
         ]
 
 
 class Bench:
-    """Who is asked, how often that may still be, and what was answered before."""
+    """The endpoint, its budget of calls, and the stored answers."""
 
     def __init__(
         self,
@@ -351,14 +354,14 @@ class Bench:
         messages, cut = rubric.messages(dialogue, turn, self._answer, self._material)
         form = rating_format(rubric.low, rubric.high) if self._answer == "json" else None
         name = question_name(self._endpoint, messages, run, self._weighted, form)
-        kept = self._store.fetch(name) if self._store else None
-        answered = kept or self._call(messages, form)
+        stored = self._store.fetch(name) if self._store else None
+        answered = stored or self._call(messages, form)
         if isinstance(answered, str):
             return None, answered
         number = answered.number(rubric.low, rubric.high)
         if number is None:
-            said = " ".join(answered.text.split())[:60]
-            return None, f"the answer is no whole number from {rubric.low} to {rubric.high}: {said!a}"
+            text = " ".join(answered.text.split())[:60]
+            return None, f"the answer is no whole number from {rubric.low} to {rubric.high}: {text!a}"
         if self._store:
             self._store.store(name, answered)
         mean = answered.weighted(rubric.low, rubric.high) if self._weighted else None
@@ -372,16 +375,16 @@ class Bench:
                 return f"not asked: max_calls={self._calls} is used up"
             self._left -= 1
         try:
-            found = ask(self._endpoint, messages, probabilities=self._weighted, form=form)
+            answer = ask(self._endpoint, messages, probabilities=self._weighted, form=form)
         except EndpointError as error:
             self._failures, self._last = self._failures + 1, error.what
             return f"no answer: {error.what}"
         self._failures = 0
-        return found
+        return answer
 
 
 def _together(runs: Sequence[tuple[float | None, str]]) -> tuple[float | None, float | None, str | None]:
-    """Bring runs to a mean and a spread; a run that said nothing usable is left out, and that is noted."""
+    """Return mean, spread and note of the runs; a run without a usable answer is left out and noted."""
     values = [value for value, _ in runs if value is not None]
     if not values:
         return None, None, runs[0][1]

@@ -32,8 +32,8 @@ Blend = Literal["min", "max", "mean", "geometric"]
 _NOTHING, _EMPTY = "nothing said before it", "empty reply"
 
 
-def _note(found: TurnVectors, turn: int) -> str | None:
-    return "truncated" if found.cut[turn] else None
+def _note(encoded: TurnVectors, turn: int) -> str | None:
+    return "truncated" if encoded.cut[turn] else None
 
 
 def _trained(name: str) -> Any:
@@ -42,7 +42,7 @@ def _trained(name: str) -> Any:
 
 @dataclass(frozen=True)
 class _Learned(OpensModels):
-    """What all of them have: a model, and whose turns are scored."""
+    """The fields of all learned baselines: a model, and the speaker whose turns are scored."""
 
     model: str = _trained("")
     speaker: str | None = None
@@ -50,12 +50,12 @@ class _Learned(OpensModels):
     def score(self, dialogues: Iterable[Dialogue]) -> Scores:
         """Judge each dialogue by the vectors of its turns."""
         rows, model = Rows(self), Baseline.load(self.model)
-        for some in encoded_chunks(self, dialogues):
-            for found in model.reader.turns(some):
-                self._judge(rows, model, found)
+        for chunk in encoded_chunks(self, dialogues):
+            for encoded in model.reader.turns(chunk):
+                self._judge(rows, model, encoded)
         return rows.scores()
 
-    def _judge(self, rows: Rows, model: Baseline, found: TurnVectors) -> None:
+    def _judge(self, rows: Rows, model: Baseline, encoded: TurnVectors) -> None:
         """Add the rows of a dialogue."""
         raise NotImplementedError
 
@@ -66,15 +66,15 @@ class _ByReply(_Learned):
 
     aggregate: Aggregate = "mean"
 
-    def _add(self, rows: Rows, found: TurnVectors, dimension: str, values: dict[int, float]) -> None:
+    def _add(self, rows: Rows, encoded: TurnVectors, dimension: str, values: dict[int, float]) -> None:
         """Add a row for each scored turn and one for the dialogue."""
-        dialogue, words = found.dialogue, list[int]()
+        dialogue, words = encoded.dialogue, list[int]()
         for turn in scored_turns(dialogue, self.speaker):
             if turn in values:
-                rows.add(dialogue, turn, dimension, values[turn], _note(found, turn))
+                rows.add(dialogue, turn, dimension, values[turn], _note(encoded, turn))
                 words.append(len(dialogue.turns[turn].text.split()))
             else:
-                rows.add(dialogue, turn, dimension, None, _NOTHING if found.spoken[turn] else _EMPTY)
+                rows.add(dialogue, turn, dimension, None, _NOTHING if encoded.spoken[turn] else _EMPTY)
         whole = aggregate(list(values.values()), words, self.aggregate) if values else None
         rows.add(dialogue, None, dimension, whole, None if values else "no reply to score")
 
@@ -100,36 +100,38 @@ class Ruber(_ByReply):
     blend: Blend = "mean"
     dimensions: ClassVar[tuple[str, ...]] = ("overall", "unreferenced", "referenced")
 
-    def _judge(self, rows: Rows, model: Baseline, found: TurnVectors) -> None:
+    def _judge(self, rows: Rows, model: Baseline, encoded: TurnVectors) -> None:
         """Judge each reply by what it answers and by its references."""
-        turns = scored_turns(found.dialogue, self.speaker)
-        fits = model.replies(found, turns)
-        alike = self._referenced(model, found, turns)
+        turns = scored_turns(encoded.dialogue, self.speaker)
+        fits = model.replies(encoded, turns)
+        alike = self._referenced(model, encoded, turns)
         both = {
             turn: blended([fits[turn], *([alike[turn]] if turn in alike else [])], self.blend)
             for turn in fits
         }
-        self._add(rows, found, "overall", both)
-        self._add(rows, found, "unreferenced", fits)
-        self._add_referenced(rows, found, turns, alike)
+        self._add(rows, encoded, "overall", both)
+        self._add(rows, encoded, "unreferenced", fits)
+        self._add_referenced(rows, encoded, turns, alike)
 
-    def _referenced(self, model: Baseline, found: TurnVectors, turns: Sequence[int]) -> dict[int, float]:
+    def _referenced(self, model: Baseline, encoded: TurnVectors, turns: Sequence[int]) -> dict[int, float]:
         alike = {}
         for turn in turns:
-            known = [text for text in found.dialogue.references.get(turn, ()) if text.strip()]
-            if known and found.spoken[turn]:
-                vectors = unit(model.reader.encoder.vectors(known, **model.reader.reading))
-                alike[turn] = (1 + float((vectors @ found.vectors[turn]).max())) / 2
+            references = [text for text in encoded.dialogue.references.get(turn, ()) if text.strip()]
+            if references and encoded.spoken[turn]:
+                vectors = unit(model.reader.encoder.vectors(references, **model.reader.reading))
+                alike[turn] = (1 + float((vectors @ encoded.vectors[turn]).max())) / 2
         return alike
 
     def _add_referenced(
-        self, rows: Rows, found: TurnVectors, turns: Sequence[int], alike: dict[int, float]
+        self, rows: Rows, encoded: TurnVectors, turns: Sequence[int], alike: dict[int, float]
     ) -> None:
         for turn in turns:
-            missing = "no reference" if found.spoken[turn] else _EMPTY
-            rows.add(found.dialogue, turn, "referenced", alike.get(turn), None if turn in alike else missing)
+            missing = "no reference" if encoded.spoken[turn] else _EMPTY
+            rows.add(
+                encoded.dialogue, turn, "referenced", alike.get(turn), None if turn in alike else missing
+            )
         mean = sum(alike.values()) / len(alike) if alike else None
-        rows.add(found.dialogue, None, "referenced", mean, None if alike else "no reference")
+        rows.add(encoded.dialogue, None, "referenced", mean, None if alike else "no reference")
 
 
 @metric("bert-ruber.v1")
@@ -178,10 +180,10 @@ class PredictiveEngagement(_ByReply):
     model: str = _trained("dialeval-predictive-engagement")
     dimensions: ClassVar[tuple[str, ...]] = ("engagement",)
 
-    def _judge(self, rows: Rows, model: Baseline, found: TurnVectors) -> None:
+    def _judge(self, rows: Rows, model: Baseline, encoded: TurnVectors) -> None:
         """Judge each reply beside what it answers."""
-        values = model.replies(found, scored_turns(found.dialogue, self.speaker))
-        self._add(rows, found, "engagement", values)
+        values = model.replies(encoded, scored_turns(encoded.dialogue, self.speaker))
+        self._add(rows, encoded, "engagement", values)
 
 
 @metric("dynaeval.v1")
@@ -205,17 +207,17 @@ class DynaEval(_Learned):
     model: str = _trained("dialeval-dynaeval")
     dimensions: ClassVar[tuple[str, ...]] = ("overall",)
 
-    def _judge(self, rows: Rows, model: Baseline, found: TurnVectors) -> None:
+    def _judge(self, rows: Rows, model: Baseline, encoded: TurnVectors) -> None:
         """Judge each dialogue as a whole, and up to each reply."""
-        spoken = [turn for turn, heard in enumerate(found.spoken) if heard]
-        values = model.graphs(found) if len(spoken) > 1 else np.zeros(0)
-        for turn in scored_turns(found.dialogue, self.speaker):
-            there = found.spoken[turn] and len(spoken) > 1 and turn > spoken[0]
-            missing = _NOTHING if found.spoken[turn] else _EMPTY
-            value = float(values[turn]) if there else None
-            rows.add(found.dialogue, turn, "overall", value, _note(found, turn) if there else missing)
+        spoken = [turn for turn, is_spoken in enumerate(encoded.spoken) if is_spoken]
+        values = model.graphs(encoded) if len(spoken) > 1 else np.zeros(0)
+        for turn in scored_turns(encoded.dialogue, self.speaker):
+            scorable = encoded.spoken[turn] and len(spoken) > 1 and turn > spoken[0]
+            missing = _NOTHING if encoded.spoken[turn] else _EMPTY
+            value = float(values[turn]) if scorable else None
+            rows.add(encoded.dialogue, turn, "overall", value, _note(encoded, turn) if scorable else missing)
         whole = float(values[spoken[-1]]) if len(values) else None
-        rows.add(found.dialogue, None, "overall", whole, None if len(values) else "fewer than two turns")
+        rows.add(encoded.dialogue, None, "overall", whole, None if len(values) else "fewer than two turns")
 
 
 @metric("flow-score.v1")
@@ -238,20 +240,22 @@ class FlowScore(_Learned):
     dimensions: ClassVar[tuple[str, ...]] = ("flow",)
     better: ClassVar[Better] = "lower"
 
-    def _judge(self, rows: Rows, model: Baseline, found: TurnVectors) -> None:
+    def _judge(self, rows: Rows, model: Baseline, encoded: TurnVectors) -> None:
         """Compare each reply with the one that was to be expected."""
-        first = next((turn for turn, heard in enumerate(found.spoken) if heard), None)
-        turns = scored_turns(found.dialogue, self.speaker)
-        known = [turn for turn in turns if found.spoken[turn] and turn != first]
-        cosines = model.expected(found) if known else np.zeros(0)
-        shares = {turn: max(1e-3, (1 + float(cosines[turn])) / 2) for turn in known}
+        first = next((turn for turn, is_spoken in enumerate(encoded.spoken) if is_spoken), None)
+        turns = scored_turns(encoded.dialogue, self.speaker)
+        scorable = [turn for turn in turns if encoded.spoken[turn] and turn != first]
+        cosines = model.expected(encoded) if scorable else np.zeros(0)
+        shares = {turn: max(1e-3, (1 + float(cosines[turn])) / 2) for turn in scorable}
         for turn in turns:
-            missing = _NOTHING if found.spoken[turn] else _EMPTY
+            missing = _NOTHING if encoded.spoken[turn] else _EMPTY
             value = 1 / shares[turn] if turn in shares else None
-            rows.add(found.dialogue, turn, "flow", value, _note(found, turn) if turn in shares else missing)
+            rows.add(
+                encoded.dialogue, turn, "flow", value, _note(encoded, turn) if turn in shares else missing
+            )
         mean = sum(map(math.log, shares.values())) / len(shares) if shares else None
         rows.add(
-            found.dialogue,
+            encoded.dialogue,
             None,
             "flow",
             None if mean is None else math.exp(-mean),
@@ -259,14 +263,14 @@ class FlowScore(_Learned):
         )
 
 
-def blended(values: Sequence[float], how: Blend) -> float:
-    """Bring the parts of a score to one.
+def blended(values: Sequence[float], method: Blend) -> float:
+    """Blend the parts of a score into one.
 
     >>> [round(blended([0.2, 0.8], how), 2) for how in ("min", "max", "mean", "geometric")]
     [0.2, 0.8, 0.5, 0.4]
     """
-    if how in ("min", "max"):
-        return min(values) if how == "min" else max(values)
-    if how == "mean":
+    if method in ("min", "max"):
+        return min(values) if method == "min" else max(values)
+    if method == "mean":
         return sum(values) / len(values)
     return math.prod(values) ** (1 / len(values))

@@ -1,4 +1,4 @@
-"""Inform and Success: did a task-oriented bot find what its user was sent out for?"""
+"""The metric `multiwoz`: Inform and Success of task-oriented dialogues by their goals."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -17,6 +17,7 @@ from dialeval.scores import Scores
 
 INFORM, SUCCESS = "inform", "success"
 _NAMED = 5  # dialogues that a remark names
+_RULES = ("venues", "offers", "times", "booked")
 
 
 @metric("multiwoz.v1")
@@ -51,10 +52,10 @@ class MultiWoz:
     def score(self, dialogues: Iterable[Dialogue]) -> Scores:
         """Judge each dialogue by its goal."""
         rows = Rows(self)
-        for one in self.judged(dialogues):
-            known = bool(one.verdicts)
-            rows.add(one.dialogue, None, INFORM, float(one.inform) if known else None, one.note)
-            rows.add(one.dialogue, None, SUCCESS, float(one.success) if known else None, one.note)
+        for outcome in self.judged(dialogues):
+            for dimension in self.dimensions:
+                value = float(getattr(outcome, dimension)) if outcome.verdicts else None
+                rows.add(outcome.dialogue, None, dimension, value, outcome.note)
         return rows.scores()
 
     def provenance(self) -> dict[str, str]:
@@ -62,19 +63,15 @@ class MultiWoz:
         try:
             schema, _, sha = open_schema(self.schema)
             named = {"schema": f"{schema.name}@{sha}"}
-            rules = {key: getattr(schema.rules, key) for key in self._rules() if getattr(self, key) is None}
+            rules = {key: getattr(schema.rules, key) for key in _RULES if getattr(self, key) is None}
             return named | rules | {"data": self.task().sha}
         except (DialevalError, OSError, ValueError):  # what is not there keeps its name: nothing is scored
             return {}
 
     def task(self) -> Task:
         """Open the task that the fields name."""
-        given = {key: str(value) for key in self._rules() if (value := getattr(self, key)) is not None}
-        return open_task(self.schema, self.data, self.goals, given)
-
-    @staticmethod
-    def _rules() -> tuple[str, ...]:
-        return ("venues", "offers", "times", "booked")
+        rules = {key: str(value) for key in _RULES if (value := getattr(self, key)) is not None}
+        return open_task(self.schema, self.data, self.goals, rules)
 
     def judged(self, dialogues: Iterable[Dialogue]) -> Iterator[DialogueOutcome]:
         """Return the verdicts behind the scores, domain by domain."""
@@ -85,51 +82,53 @@ class MultiWoz:
             if (self.schema, self.data, self.goals) != ("multiwoz", None, None):
                 raise
             # MultiWOZ's data do not come with the package: without them there is no goal to judge by
-            yield from (DialogueOutcome(one, {}, f"no goals at hand: {error}") for one in dialogues)
+            yield from (DialogueOutcome(dialogue, {}, f"no goals at hand: {error}") for dialogue in dialogues)
             return
         yield from map(judge.judge, dialogues)
 
     def explain(self, dialogues: Sequence[Dialogue]) -> list[Explanation]:
         """Return for every domain of the goal what was reached, and what not."""
-        judged = [one for one in self.judged(dialogues) if one.verdicts]
-        reader = TaskReader(self.task()) if judged else None
-        return [_explained(one, reader) for one in judged if reader]
+        judged = [outcome for outcome in self.judged(dialogues) if outcome.verdicts]
+        if not judged:
+            return []
+        reader = TaskReader(self.task())
+        return [_explained(outcome, reader) for outcome in judged]
 
     def tally(self) -> "Tally":
         """Return what counts the oddities of a whole file, and finds the dialogues that it lacks."""
         return Tally(self)
 
 
-def _explained(one: DialogueOutcome, reader: TaskReader) -> Explanation:
+def _explained(outcome: DialogueOutcome, reader: TaskReader) -> Explanation:
     parts: dict[str, float | None] = {}
-    said = []
-    for domain, verdict in one.verdicts.items():
+    messages = []
+    for domain, verdict in outcome.verdicts.items():
         parts |= {f"{domain} inform": float(verdict.informed), f"{domain} success": float(verdict.success)}
-        said += [f"{domain}: {verdict.why}"] if verdict.why else []
-        said += [f"{domain}: not given: {', '.join(verdict.missing)}"] if verdict.missing else []
+        messages += [f"{domain}: {verdict.why}"] if verdict.why else []
+        messages += [f"{domain}: not given: {', '.join(verdict.missing)}"] if verdict.missing else []
     turns = tuple(
         ExplainedTurn(turn.speaker, _labelled(turn.text, reader), number)
-        for number, turn in enumerate(one.dialogue.turns)
+        for number, turn in enumerate(outcome.dialogue.turns)
     )
-    note = "; ".join([*said, *([one.note] if one.note else [])]) or None
-    own = Side(one.dialogue.id, turns)
+    note = "; ".join([*messages, *([outcome.note] if outcome.note else [])]) or None
+    own = Side(outcome.dialogue.id, turns)
     return Explanation(
-        one.dialogue.id, "multiwoz", float(one.success), parts, own, note=note, dimension=SUCCESS
+        outcome.dialogue.id, "multiwoz", float(outcome.success), parts, own, note=note, dimension=SUCCESS
     )
 
 
 def _labelled(text: str, reader: TaskReader) -> tuple[Piece, ...]:
-    """Take a turn as one piece, labelled by what it gives."""
-    given = sorted(reader.placeholders(text, Counter()))
-    return (Piece(text, ", ".join(given) or None),) if text.strip() else ()
+    """Return a turn as one piece, labelled by the slots that it gives."""
+    slots = sorted(reader.placeholders(text, Counter()))
+    return (Piece(text, ", ".join(slots) or None),) if text.strip() else ()
 
 
 class Tally:
     """Oddities of a whole file of predictions: each kind counted, and dialogues that are not there."""
 
-    def __init__(self, made: MultiWoz) -> None:
+    def __init__(self, metric: MultiWoz) -> None:
         try:
-            self._missing = set(made.task().expected)
+            self._missing = set(metric.task().expected)
         except DialevalError:  # the scores say so
             self._missing = set()
         self._count: Counter[str] = Counter()
@@ -137,15 +136,15 @@ class Tally:
         self._what: dict[str, Counter[str]] = {}
 
     def add(self, dialogues: Sequence[Dialogue], scores: Scores) -> None:
-        """Take in what was scored next."""
-        self._missing.difference_update(canonical_id(one.id) for one in dialogues)
+        """Add the next scored dialogues."""
+        self._missing.difference_update(canonical_id(dialogue.id) for dialogue in dialogues)
         for row in scores.where(dimension=INFORM):
             for part in (row.note or "").split("; ") if row.note else ():
-                kind, _, what = part.partition(": ")
+                kind, _, details = part.partition(": ")
                 self._count[kind] += 1
                 if self._count[kind] <= _NAMED:
                     self._first.setdefault(kind, []).append(row.dialogue_id)
-                self._what.setdefault(kind, Counter()).update(what.split(", ") if what else ())
+                self._what.setdefault(kind, Counter()).update(details.split(", ") if details else ())
 
     def remarks(self) -> list[str]:
         """Return each oddity once: what, in how many dialogues, and in which."""
@@ -155,11 +154,11 @@ class Tally:
         }
         if self._missing:
             kinds["no prediction"] = (len(self._missing), sorted(self._missing))
-        return [f"{kind}: {_named(*found)}" for kind, found in kinds.items()]
+        return [f"{kind}: {_named(*entry)}" for kind, entry in kinds.items()]
 
 
-def _listed(what: Counter[str]) -> str:
-    names = [name for name, _ in what.most_common(_NAMED) if not name.isdigit()]
+def _listed(details: Counter[str]) -> str:
+    names = [name for name, _ in details.most_common(_NAMED) if not name.isdigit()]
     return f" ({', '.join(names)})" if names else ""
 
 

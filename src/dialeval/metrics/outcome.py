@@ -81,10 +81,10 @@ def features(dialogue: Dialogue, moods: Sequence[float], speaker: str = "assista
 'short-opening': -1.39, 'replies-that-ask': 1.0}
     """
     calls = calls_of(dialogue, speaker)
-    user = [one for one in dialogue.turns if takes_part(one) and one.speaker != speaker]
-    said = [one.text for one in user if one.text.strip()]
-    told = [one.text for one in dialogue.turns if takes_part(one) and one.speaker == speaker]
-    finished = _finished(user, said, calls)
+    user = [turn for turn in dialogue.turns if takes_part(turn) and turn.speaker != speaker]
+    user_texts = [turn.text for turn in user if turn.text.strip()]
+    agent_texts = [turn.text for turn in dialogue.turns if takes_part(turn) and turn.speaker == speaker]
+    finished = _finished(user, user_texts, calls)
     messages = sum(turn.speaker != "system" for turn in dialogue.turns)
     values = (
         float(finished),
@@ -94,19 +94,19 @@ def features(dialogue: Dialogue, moods: Sequence[float], speaker: str = "assista
         float(not (calls and calls[-1].failed)),
         max(moods, default=0.0),
         sum(moods[-2:]) / max(1, len(moods[-2:])),
-        -math.log1p(sum(found(_MORE, text) for text in said)),
-        -math.log1p(len(said[0].split()) if said else 0),
-        sum("?" in text for text in told) / max(1, len(told)),
+        -math.log1p(sum(found(_MORE, text) for text in user_texts)),
+        -math.log1p(len(user_texts[0].split()) if user_texts else 0),
+        sum("?" in text for text in agent_texts) / max(1, len(agent_texts)),
         -math.log1p(_from_nowhere(dialogue, calls, speaker)),
     )
     return dict(zip(FEATURES, values, strict=True))
 
 
-def _finished(user: Sequence[Turn], said: Sequence[str], calls: Iterable[Call]) -> bool:
-    """Whether the user ended the dialogue, by a parting word or as the log says, and was not handed over."""
-    if not said or any(call.kind == "hand-over" for call in calls):
+def _finished(user: Sequence[Turn], texts: Sequence[str], calls: Iterable[Call]) -> bool:
+    """Return whether the user ended the dialogue, by a parting word or by the log, without a hand-over."""
+    if not texts or any(call.kind == "hand-over" for call in calls):
         return False
-    return ends_here(user[-1]) or found(_PARTING, said[-1])
+    return ends_here(user[-1]) or found(_PARTING, texts[-1])
 
 
 def _from_nowhere(dialogue: Dialogue, calls: Iterable[Call], speaker: str) -> int:
@@ -119,10 +119,10 @@ def _from_nowhere(dialogue: Dialogue, calls: Iterable[Call], speaker: str) -> in
         fresh = dialogue.turns[place : call.turn]
         seen.add(turn.text for turn in fresh if turn.speaker not in (speaker, "system"))
         place = max(place, call.turn)
-        given = {value.strip().lower() for value in values_in(call.arguments)}
-        codes = [one for one in given if len(one) in _VALUE and any(map(str.isdigit, one))]
+        values = {value.strip().lower() for value in values_in(call.arguments)}
+        codes = [value for value in values if len(value) in _VALUE and any(map(str.isdigit, value))]
         if call.kind == "write":
-            count += sum(one not in seen for one in codes)
+            count += sum(code not in seen for code in codes)
         if not call.failed:
             seen.add(codes)
     return count
@@ -153,8 +153,8 @@ class _Named:
         joined = _JOINTS.sub("", value.removesuffix(".0"))
         if len(joined) > 2 and any(joined in text for text in self._joined):
             return True
-        said = _said_date(value)
-        return said is not None and any(said.search(text) for text in self._texts)
+        date = _said_date(value)
+        return date is not None and any(date.search(text) for text in self._texts)
 
 
 def _said_date(value: str) -> re.Pattern[str] | None:
@@ -175,13 +175,13 @@ def rows_of(
 ) -> list[dict[str, float]]:
     """Describe dialogues; their users' reactions are read together."""
     signals = UserReaction(model=model, speaker=speaker).signals(list(dialogues))
-    moods = [[mood for mood, _ in one.values() if mood is not None] for one in signals]
+    moods = [[mood for mood, _ in signal.values() if mood is not None] for signal in signals]
     who = speaker or "assistant"
-    return [features(one, some, who) for one, some in zip(dialogues, moods, strict=True)]
+    return [features(dialogue, own_moods, who) for dialogue, own_moods in zip(dialogues, moods, strict=True)]
 
 
 def stacked(rows: Sequence[Mapping[str, float]], names: Sequence[str]) -> npt.NDArray[np.float32]:
-    """Put features into a table, a column for each name."""
+    """Return features as an array with a column for each name."""
     return np.array([[row[name] for name in names] for row in rows], np.float32).reshape(-1, len(names))
 
 
@@ -229,16 +229,16 @@ class Outcome(OpensModels):
     def score(self, dialogues: Iterable[Dialogue]) -> Scores:
         """Estimate each dialogue's outcome."""
         rows, head = Rows(self), OutcomeHead.load(self.model)
-        for some in encoded_chunks(self, dialogues):
-            described = rows_of(some, self.speaker, self.reactions)
-            for dialogue, chance in zip(some, head.chances(stacked(described, head.features)), strict=True):
+        for chunk in encoded_chunks(self, dialogues):
+            described = rows_of(chunk, self.speaker, self.reactions)
+            for dialogue, chance in zip(chunk, head.chances(stacked(described, head.features)), strict=True):
                 rows.add(dialogue, None, SUCCESS, *self._figure(dialogue, float(chance)))
         return rows.scores()
 
     def _figure(self, dialogue: Dialogue, chance: float) -> tuple[float | None, str | None]:
         who = self.speaker or "assistant"
         mine = [turn for turn in dialogue.turns if turn.speaker == who]
-        if not mine or not any(takes_part(one) and one.speaker != who for one in dialogue.turns):
+        if not mine or not any(takes_part(turn) and turn.speaker != who for turn in dialogue.turns):
             return None, "no agent and user in it"
         if not math.isfinite(chance):
             return None, "the model gives no number"
@@ -247,10 +247,10 @@ class Outcome(OpensModels):
 
     def explain(self, dialogues: Sequence[Dialogue]) -> list[Explanation]:
         """Return the features of each dialogue beside its estimate."""
-        every, head = list(dialogues), OutcomeHead.load(self.model)
-        described = rows_of(every, self.speaker, self.reactions)
+        all_dialogues, head = list(dialogues), OutcomeHead.load(self.model)
+        described = rows_of(all_dialogues, self.speaker, self.reactions)
         chances = head.chances(stacked(described, head.features))
         return [
-            Explanation(one.id, "outcome", float(chance), parts, Side.of(one))
-            for one, chance, parts in zip(every, chances, described, strict=True)
+            Explanation(dialogue.id, "outcome", float(chance), parts, Side.of(dialogue))
+            for dialogue, chance, parts in zip(all_dialogues, chances, described, strict=True)
         ]

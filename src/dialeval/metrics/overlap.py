@@ -46,12 +46,12 @@ def sequence_bleu(
     if matches[0] == 0:
         return 0.0
     precisions = _smooth(matches, totals, len(hypothesis), smoothing)
-    closest = min((abs(len(one) - len(hypothesis)), len(one)) for one in references)[1]
+    closest = min((abs(len(reference) - len(hypothesis)), len(reference)) for reference in references)[1]
     return _combined(precisions, len(hypothesis), closest)
 
 
 def _combined(precisions: Sequence[float], length: int, closest: int) -> float:
-    """Take the geometric mean, less the brevity penalty."""
+    """Return the geometric mean times the brevity penalty."""
     if min(precisions) == 0:
         return 0.0
     brevity = 1.0 if length > closest else math.exp(1 - closest / length)
@@ -62,11 +62,11 @@ def _matches(
     hypothesis: Sequence[Hashable], references: Sequence[Sequence[Hashable]], n: int
 ) -> tuple[int, int]:
     """Count clipped n-gram matches, and how many there could be (at least one, so that it divides)."""
-    found = count_ngrams(hypothesis, n)
+    counts = count_ngrams(hypothesis, n)
     most: Counter[tuple[Hashable, ...]] = Counter()
     for reference in references:
         most |= count_ngrams(reference, n)
-    return sum((found & most).values()), max(1, sum(found.values()))
+    return sum((counts & most).values()), max(1, sum(counts.values()))
 
 
 def count_ngrams(sequence: Sequence[Hashable], n: int) -> Counter[tuple[Hashable, ...]]:
@@ -115,15 +115,15 @@ class NgramCounts:
         table[self._codes] = self._counts
         totals = [max(1, self.length - n) for n in range(self.order)]
         scores = []
-        for other in references:
-            least = np.minimum(table[other._codes], other._counts)
-            sums = np.cumsum([0, *least])[[*other._parts, len(least)]]
+        for reference in references:
+            least = np.minimum(table[reference._codes], reference._counts)
+            sums = np.cumsum([0, *least])[[*reference._parts, len(least)]]
             matches = np.diff(sums).tolist()
             if not matches[0]:
                 scores.append(0.0)
                 continue
             precisions = _smooth(matches, totals, self.length, smoothing)
-            scores.append(_combined(precisions, self.length, other.length))
+            scores.append(_combined(precisions, self.length, reference.length))
         return scores
 
 
@@ -165,7 +165,7 @@ class Bleu:
 
             smoothing = self.smoothing
             return lambda text, references: (
-                100 * sequence_bleu(split(text), [split(one) for one in references], self.order, smoothing)
+                100 * sequence_bleu(split(text), list(map(split, references)), self.order, smoothing)
             )
         bleu = BLEU(
             max_ngram_order=self.order,
@@ -215,13 +215,13 @@ class Chrf:
 
 
 def _against_references(
-    made: object,
+    metric: object,
     dialogues: Iterable[Dialogue],
     speaker: str | None,
     dimension: str,
     compare: Callable[[str, list[str]], float],
 ) -> Scores:
-    rows = Rows(made)
+    rows = Rows(metric)
     for dialogue, number, text, references in with_references(dialogues, speaker):
         if not references:
             rows.add(dialogue, number, dimension, None, "no reference")

@@ -107,16 +107,20 @@ class OpensModels:
 
     def provenance(self) -> dict[str, str]:
         """Name the models by their contents; one that is not there keeps its name: nothing is scored."""
-        found = {}
+        shas = {}
         for field, name, load in _named_models(self):
             with contextlib.suppress(DialevalError):
-                found[field] = str(load(name).sha)[:12]
-        return found
+                shas[field] = str(load(name).sha)[:12]
+        return shas
 
 
-def _named_models(made: Any) -> list[tuple[str, str, Callable[[str], Any]]]:
-    named = [(item.name, getattr(made, item.name), item.metadata) for item in dataclasses.fields(made)]
-    return [(field, name, told["load"]) for field, name, told in named if "load" in told and name is not None]
+def _named_models(metric: Any) -> list[tuple[str, str, Callable[[str], Any]]]:
+    named = [(item.name, getattr(metric, item.name), item.metadata) for item in dataclasses.fields(metric)]
+    return [
+        (field, name, metadata["load"])
+        for field, name, metadata in named
+        if "load" in metadata and name is not None
+    ]
 
 
 def metric(name: str) -> Callable[[type[M]], type[M]]:
@@ -136,8 +140,11 @@ def metric(name: str) -> Callable[[type[M]], type[M]]:
                 f"metric {name}: {cls.__name__} is not a dataclass; put @metric above @dataclass"
             )
         _check_directions(name, cls)
-        known = _REGISTERED.get(name)
-        same = known is None or (known.__module__, known.__qualname__) == (cls.__module__, cls.__qualname__)
+        existing = _REGISTERED.get(name)
+        same = existing is None or (existing.__module__, existing.__qualname__) == (
+            cls.__module__,
+            cls.__qualname__,
+        )
         if not same or (short in _MODULES and cls.__module__ != f"dialeval.metrics.{_MODULES[short]}"):
             raise UsageError(f"there is a metric called {name} already; choose another name")
         cls.name = name  # type: ignore[attr-defined]
@@ -157,31 +164,31 @@ def _keep_to_languages(cls: type[Any]) -> None:
     @functools.wraps(score_all)
     def score_known(self: Any, dialogues: Iterable[Dialogue]) -> Scores:
         foreign: dict[str, str] = {}
-        found: Scores = score_all(self, _watched(dialogues, getattr(self, "languages", _KNOWN), foreign))
+        scores: Scores = score_all(self, _watched(dialogues, getattr(self, "languages", _KNOWN), foreign))
         if self.language == "any" or not foreign:
-            return found
+            return scores
         rows = (
             row._replace(value=None, note=foreign[row.dialogue_id]) if row.dialogue_id in foreign else row
-            for row in found
+            for row in scores
         )
-        return Scores.of(rows, found.signatures)
+        return Scores.of(rows, scores.signatures)
 
     cls.score = score_known
 
 
 def _watched(
-    dialogues: Iterable[Dialogue], known: tuple[str, ...], foreign: dict[str, str]
+    dialogues: Iterable[Dialogue], languages: tuple[str, ...], foreign: dict[str, str]
 ) -> Iterator[Dialogue]:
     for dialogue in dialogues:
-        if code := unknown_language(dialogue, known):
+        if code := unknown_language(dialogue, languages):
             foreign[dialogue.id] = (
-                f"language {code}: its models know {', '.join(known)} (language=any scores it)"
+                f"language {code}: its models know {', '.join(languages)} (language=any scores it)"
             )
         yield dialogue
 
 
 def _check_directions(name: str, cls: type[Any]) -> None:
-    """Refuse a direction for a dimension that is not there: it would be lost without a word."""
+    """Refuse a direction for a dimension that is not there: it would be lost silently."""
     better = getattr(cls, "better", "higher")
     for dimension in better if isinstance(better, Mapping) else ():
         if dimension not in cls.dimensions:
@@ -200,8 +207,8 @@ def metric_class(name: str) -> type[Any]:
     short = name.rpartition(".v")[0] or name
     if short in _MODULES:
         importlib.import_module(f"dialeval.metrics.{_MODULES[short]}")
-    elif short in (others := plugins("metrics")):
-        load_plugin(others[short], object)
+    elif short in (external := plugins("metrics")):
+        load_plugin(external[short], object)
     versions = {key: cls for key, cls in _REGISTERED.items() if name in (key, key.rpartition(".v")[0])}
     if not versions:
         raise UsageError(f"no metric called {name!r}; known: {', '.join(metric_names())}")
@@ -231,10 +238,10 @@ def build(spec: str) -> Any:
     _, name, options = parse_spec(spec)
     cls = metric_class(name)
     hints = typing.get_type_hints(cls)
-    known = {item.name for item in dataclasses.fields(cls) if item.init}
+    names = {item.name for item in dataclasses.fields(cls) if item.init}
     for key in options:
-        if key not in known:
-            raise UsageError(f"{name} has no field {key!r}; it has: {', '.join(sorted(known)) or 'none'}")
+        if key not in names:
+            raise UsageError(f"{name} has no field {key!r}; it has: {', '.join(sorted(names)) or 'none'}")
     return cls(**{key: read_option(f"{name}:{key}", value, hints[key]) for key, value in options.items()})
 
 
@@ -267,21 +274,21 @@ def read_option(name: str, text: str, hint: Any) -> Any:
             ]
         return hint(text)
     except (ValueError, KeyError, StopIteration):
-        wanted = " or ".join(map(str, arguments)) if origin is Literal else _WANTED.get(hint, str(hint))
-        raise UsageError(f"{name}={text}: expected {wanted}{or_none}") from None
+        expected = " or ".join(map(str, arguments)) if origin is Literal else _WANTED.get(hint, str(hint))
+        raise UsageError(f"{name}={text}: expected {expected}{or_none}") from None
 
 
-def signature_of(made: Any) -> Signature:
+def signature_of(metric: Any) -> Signature:
     """Write down how a metric's numbers are made: every field, and the version of dialeval."""
     fields = {
-        item.name: getattr(made, item.name)
-        for item in dataclasses.fields(made)
-        if not item.metadata.get("quiet") or getattr(made, item.name) != item.default
+        item.name: getattr(metric, item.name)
+        for item in dataclasses.fields(metric)
+        if not item.metadata.get("quiet") or getattr(metric, item.name) != item.default
     }
-    better = getattr(made, "better", "higher")
+    better = getattr(metric, "better", "higher")
     marks = {} if better in ("higher", {}) else {"better": better}
     return Signature.of(
-        made.name, {**fields, **getattr(made, "provenance", dict)(), **marks, "dialeval": __version__}
+        metric.name, {**fields, **getattr(metric, "provenance", dict)(), **marks, "dialeval": __version__}
     )
 
 
@@ -295,8 +302,8 @@ class Rows:
     ['length']
     """
 
-    def __init__(self, made: Any) -> None:
-        self.source, self.signature = made.name.rpartition(".v")[0], signature_of(made)
+    def __init__(self, metric: Any) -> None:
+        self.source, self.signature = metric.name.rpartition(".v")[0], signature_of(metric)
         self._rows: list[Score] = []
 
     def add(
@@ -335,15 +342,15 @@ def score(dialogues: Any, metrics: Any = DEFAULT_METRICS) -> Scores:
     from dialeval.models.needs import encode_ahead
 
     asked = metrics if isinstance(metrics, Iterable) and not isinstance(metrics, str) else (metrics,)
-    made = [(build(one), parse_spec(one)[0]) if isinstance(one, str) else (one, None) for one in asked]
-    needs = needs_of(one for one, _ in made)
-    parts: list[list[Scores]] = [[one.score([])] for one, _ in made]
+    built = [(build(spec), parse_spec(spec)[0]) if isinstance(spec, str) else (spec, None) for spec in asked]
+    needs = needs_of(metric for metric, _ in built)
+    parts: list[list[Scores]] = [[metric.score([])] for metric, _ in built]
     for chunk in chunks(read(dialogues)):
         encode_ahead(chunk, needs)
-        for (one, _), part in zip(made, parts, strict=True):
-            part.append(one.score(chunk))
+        for (metric, _), part in zip(built, parts, strict=True):
+            part.append(metric.score(chunk))
     tables = [Scores.concat(part) for part in parts]
-    named = zip(tables, made, strict=True)
+    named = zip(tables, built, strict=True)
     return Scores.concat([table.renamed(name) if name else table for table, (_, name) in named])
 
 
@@ -375,17 +382,17 @@ def needs_of(metrics: Iterable[Any]) -> "list[Need]":
     A metric that needs a model or an index has a method `needs`. It opens them, so that one that is not there
     is an error before the first dialogue, and returns a list, which may be empty.
     """
-    return [need for made in metrics if hasattr(made, "needs") for need in made.needs()]
+    return [need for metric in metrics if hasattr(metric, "needs") for need in metric.needs()]
 
 
-def encoded_chunks(made: Any, dialogues: Iterable[Dialogue]) -> Iterator[list[Dialogue]]:
+def encoded_chunks(metric: Any, dialogues: Iterable[Dialogue]) -> Iterator[list[Dialogue]]:
     """Cut a stream into chunks, and encode what a metric needs of each before it is handed out.
 
     Where a run has encoded it for all of its metrics already, this costs a look into the cache.
     """
     from dialeval.models.needs import encode_ahead
 
-    needs = needs_of([made])
+    needs = needs_of([metric])
     for chunk in chunks(dialogues):
         encode_ahead(chunk, needs)
         yield chunk
@@ -394,7 +401,7 @@ def encoded_chunks(made: Any, dialogues: Iterable[Dialogue]) -> Iterator[list[Di
 def unspoken(dialogue: Dialogue, turn: int | None) -> str | None:
     """Return why nothing can be asked about a turn, or about a whole dialogue; None where something can."""
     if turn is None:
-        spoken = any(takes_part(one) and one.text.strip() for one in dialogue.turns)
+        spoken = any(takes_part(message) and message.text.strip() for message in dialogue.turns)
         return None if spoken else "nobody says anything"
     if not dialogue.turns[turn].text.strip():
         return "empty reply"
@@ -405,26 +412,32 @@ def describe(name: str) -> dict[str, Any]:
     """Describe a metric: first line of its documentation, dimensions, fields with defaults."""
     cls = metric_class(name)
     fields = {item.name: item.default for item in dataclasses.fields(cls)}
-    what = (cls.__doc__ or "").strip().partition("\n")[0]
+    summary = (cls.__doc__ or "").strip().partition("\n")[0]
     better = getattr(cls, "better", "higher")
     better = dict(better) if isinstance(better, Mapping) else better
-    return {"name": cls.name, "what": what, "dimensions": cls.dimensions, "better": better, "fields": fields}
+    return {
+        "name": cls.name,
+        "what": summary,
+        "dimensions": cls.dimensions,
+        "better": better,
+        "fields": fields,
+    }
 
 
 Aggregate = Literal["mean", "min", "last", "length"]
 
 
-def aggregate(values: Sequence[float], lengths: Sequence[int], how: Aggregate) -> float:
-    """Bring the scores of turns to one; `length` weighs each turn by its words.
+def aggregate(values: Sequence[float], lengths: Sequence[int], method: Aggregate) -> float:
+    """Aggregate the scores of turns; `length` weighs each turn by its words.
 
     >>> [aggregate([1.0, 4.0], [3, 1], how) for how in ("mean", "min", "last", "length")]
     [2.5, 1.0, 4.0, 1.75]
     """
-    if how == "mean":
+    if method == "mean":
         return sum(values) / len(values)
-    if how == "min":
+    if method == "min":
         return min(values)
-    if how == "last":
+    if method == "last":
         return values[-1]
-    weights = [max(1, one) for one in lengths]
+    weights = [max(1, length) for length in lengths]
     return sum(value * weight for value, weight in zip(values, weights, strict=True)) / sum(weights)

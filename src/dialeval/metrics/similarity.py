@@ -1,4 +1,4 @@
-"""How close in meaning a reply is to what was said before it, or to what people would have said.
+"""The metrics `similarity` and `bertscore`: similarity of a reply to its context or to references.
 
 `similarity`, to the context, is the baseline that a learned metric must beat. `bertscore` compares with
 references, word by word.
@@ -56,36 +56,36 @@ class Similarity(OpensModels):
     def score(self, dialogues: Iterable[Dialogue]) -> Scores:
         """Compare each scored turn with the turns before it."""
         rows = Rows(self)
-        for some in chunks(dialogues):
-            for found in turn_vectors(Encoder.load(self.encoder), some):
-                self._add(rows, found)
+        for chunk in chunks(dialogues):
+            for encoded in turn_vectors(Encoder.load(self.encoder), chunk):
+                self._add(rows, encoded)
         return rows.scores()
 
     def needs(self) -> list[Need]:
         """Open the encoder; return what is read of it."""
         return vector_needs(Encoder.load(self.encoder))
 
-    def _add(self, rows: Rows, found: TurnVectors) -> None:
-        dialogue = found.dialogue
+    def _add(self, rows: Rows, encoded: TurnVectors) -> None:
+        dialogue = encoded.dialogue
         turns = scored_turns(dialogue, self.speaker)
-        contexts, answered = found.contexts(), found.answered()
-        first_cut = found.cut.index(True) if True in found.cut else len(found.cut)
-        for turn, repeat in zip(turns, found.repeats(turns), strict=True):
+        contexts, answered = encoded.contexts(), encoded.answered()
+        first_cut = encoded.cut.index(True) if True in encoded.cut else len(encoded.cut)
+        for turn, repeat in zip(turns, encoded.repeats(turns), strict=True):
             if not dialogue.turns[turn].text.strip():
                 for dimension in self.dimensions:
                     rows.add(dialogue, turn, dimension, None, "empty reply")
                 continue
-            reply, before = found.vectors[turn], answered[turn]
+            reply, before = encoded.vectors[turn], answered[turn]
             length = float(np.linalg.norm(contexts[turn]))
-            user = None if before is None else reply @ found.vectors[before]
+            user = None if before is None else reply @ encoded.vectors[before]
             context = None if length < 1e-9 else reply @ contexts[turn] / length
-            cut = found.cut[turn]
+            cut = encoded.cut[turn]
             for dimension, value, missing, short in (
                 (
                     "user",
                     user,
                     "no turn of another speaker before",
-                    cut or (before is not None and found.cut[before]),
+                    cut or (before is not None and encoded.cut[before]),
                 ),
                 ("context", context, "nothing said before", first_cut <= turn),
                 ("self", repeat, "no earlier turn of this speaker", cut),
@@ -127,10 +127,14 @@ class BertScore(OpensModels):
         matcher, rows = self._matcher(), Rows(self)
         turns = with_references(dialogues, self.speaker)
         while block := list(itertools.islice(turns, _AT_ONCE)):
-            found = matcher.score([text for _, _, text, _ in block], [known for *_, known in block])
-            texts = list({text for *_, said, known in block if known for text in (said, *known)})
-            cut = {text for text, long in zip(texts, matcher.truncated(texts), strict=True) if long}
-            for (dialogue, number, text, references), values in zip(block, found, strict=True):
+            scores = matcher.score(
+                [text for _, _, text, _ in block], [references for *_, references in block]
+            )
+            texts = list(
+                {text for *_, reply, references in block if references for text in (reply, *references)}
+            )
+            cut = {text for text, is_cut in zip(texts, matcher.truncated(texts), strict=True) if is_cut}
+            for (dialogue, number, text, references), values in zip(block, scores, strict=True):
                 note = None if cut.isdisjoint([text, *references]) else "truncated"
                 for dimension, value in zip(self.dimensions, values, strict=True):
                     if references:
@@ -141,11 +145,11 @@ class BertScore(OpensModels):
 
     def provenance(self) -> dict[str, str]:
         """Name the encoder, and the file behind `idf`, by their contents rather than by their places."""
-        found = super().provenance()
+        marks = super().provenance()
         if self.idf is not None:
             with contextlib.suppress(DataError):  # a file that is not there keeps its name: nothing is scored
-                found["idf"] = sha256(self.idf)[:12]
-        return found
+                marks["idf"] = sha256(self.idf)[:12]
+        return marks
 
     def _matcher(self) -> Matcher:
         encoder = Encoder.load(self.encoder)

@@ -1,4 +1,4 @@
-"""Did the user get what the goal asked for? The judge behind `multiwoz`, for any declared task."""
+"""Inform and Success by the goals of any declared task: the judge behind `multiwoz`."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -20,7 +20,7 @@ _SHOWN = 5  # unknown names that a note lists
 
 
 class GoalOutcome(NamedTuple):
-    """How a dialogue did in one domain of its goal: informed, or `why` not; what was asked for in vain."""
+    """The outcome in one domain of a goal: informed, or `why` not, and the requested slots not given."""
 
     informed: bool
     missing: tuple[str, ...]
@@ -28,7 +28,7 @@ class GoalOutcome(NamedTuple):
 
     @property
     def success(self) -> bool:
-        """Whether a right venue was offered and all that was asked for was told."""
+        """Whether a right venue was offered and every requested slot was given."""
         return self.informed and not self.missing
 
 
@@ -42,12 +42,12 @@ class DialogueOutcome(NamedTuple):
     @property
     def inform(self) -> bool:
         """Whether every domain was informed."""
-        return all(one.informed for one in self.verdicts.values())
+        return all(verdict.informed for verdict in self.verdicts.values())
 
     @property
     def success(self) -> bool:
         """Whether every domain succeeded."""
-        return all(one.success for one in self.verdicts.values())
+        return all(verdict.success for verdict in self.verdicts.values())
 
 
 @dataclass
@@ -91,8 +91,8 @@ class GoalJudge:
         if not goal or not case.replies:
             reason = "its goal names no domain" if goal == {} else "no reply in it" if goal else NO_GOAL
             return DialogueOutcome(dialogue, {}, reason)
-        if why := self._prepare(case, name):
-            return DialogueOutcome(dialogue, {}, why)
+        if problem := self._prepare(case, name):
+            return DialogueOutcome(dialogue, {}, problem)
         verdicts = self._verdicts(case, goal)
         return DialogueOutcome(dialogue, verdicts, "; ".join(self._notes(case)) or None)
 
@@ -117,17 +117,17 @@ class GoalJudge:
     def _prepare(self, case: _Case, name: str) -> str | None:
         """Find states, domains and bookings of the replies; return why that cannot be done, if so."""
         self._fit_to_log(case, name)
-        given: list[Any] = [turn.meta.get("state") for turn in case.replies]
-        lacking = sum(one is None for one in given)
+        states: list[Any] = [turn.meta.get("state") for turn in case.replies]
+        lacking = sum(state is None for state in states)
         if self.states == "gold" or (self.states == "auto" and lacking):
             gold = (self.task.states or {}).get(name)
             if gold is None:
                 return "no state in the file, and no gold state for this dialogue"
             if self.states == "auto":
                 case.notes.append(f"gold states, since turns lack one: {lacking}")
-            given = list(gold)
+            states = list(gold)
         before: tuple[Any, State] = (None, {})
-        for raw, _ in zip(given, case.replies, strict=False):
+        for raw, _ in zip(states, case.replies, strict=False):
             before = (raw, self.reader.state(raw, before, case.odd))
             case.states.append(before[1])
         case.domains = self._active(case)
@@ -150,38 +150,38 @@ class GoalJudge:
             case.notes.append(f"missing turns: {log - len(case.replies)}")
 
     def _active(self, case: _Case) -> list[Sequence[str]]:
-        said = [turn.meta.get("active_domains") for turn in case.replies]
-        if self.domains == "states" or (self.domains == "auto" and None in said):
+        declared = [turn.meta.get("active_domains") for turn in case.replies]
+        if self.domains == "states" or (self.domains == "auto" and None in declared):
             return list(active_domains(case.states))
-        found: list[Sequence[str]] = []
-        for one in said:
-            listed = [one] if isinstance(one, str) else one if isinstance(one, list) else []
-            case.odd["active_domains is not a list"] += not (one is None or isinstance(one, str | list))
-            found.append([str(domain).lower() for domain in listed])
-        return found
+        domains: list[Sequence[str]] = []
+        for value in declared:
+            listed = [value] if isinstance(value, str) else value if isinstance(value, list) else []
+            case.odd["active_domains is not a list"] += not (value is None or isinstance(value, str | list))
+            domains.append([str(domain).lower() for domain in listed])
+        return domains
 
     def _verdicts(self, case: _Case, goal: Mapping[str, Goal]) -> dict[str, GoalOutcome]:
         offered = dict.fromkeys(goal, 0)
-        given: dict[str, set[str]] = {domain: set() for domain in goal}
+        mentioned: dict[str, set[str]] = {domain: set() for domain in goal}
         keep = self.task.schema.rules.offers == "narrowest"
         for place, (turn, state, about) in enumerate(
             zip(case.replies, case.states, case.domains, strict=False)
         ):
-            said = self.reader.placeholders(turn.text, case.placeholders)
-            for domain in goal if said else ():
+            placeholders = self.reader.placeholders(turn.text, case.placeholders)
+            for domain in goal if placeholders else ():
                 if domain not in about:
                     continue
                 declared = self.task.schema.domain[domain]
-                if declared.table is not None and declared.offer in said:
-                    found = self.task.venues[domain].query(state[domain]) if domain in state else 0
-                    if not keep or not offered[domain] or offered[domain] & ~found:
-                        offered[domain] = found
-                given[domain] |= said
-                if declared.reference in said and not self._is_booked(case, place, domain, declared):
-                    given[domain].discard(str(declared.reference))
+                if declared.table is not None and declared.offer in placeholders:
+                    venues = self.task.venues[domain].query(state[domain]) if domain in state else 0
+                    if not keep or not offered[domain] or offered[domain] & ~venues:
+                        offered[domain] = venues
+                mentioned[domain] |= placeholders
+                if declared.reference in placeholders and not self._is_booked(case, place, domain, declared):
+                    mentioned[domain].discard(str(declared.reference))
         return {
-            domain: GoalOutcome(*self._informed(domain, wanted, offered[domain], given[domain]))
-            for domain, wanted in goal.items()
+            domain: GoalOutcome(*self._informed(domain, domain_goal, offered[domain], mentioned[domain]))
+            for domain, domain_goal in goal.items()
         }
 
     def _is_booked(self, case: _Case, place: int, domain: str, declared: Domain) -> bool:
@@ -194,34 +194,34 @@ class GoalJudge:
         return rule == "said" or (place < len(booked) and domain in booked[place])
 
     def _informed(
-        self, domain: str, wanted: Goal, offered: int, given: set[str]
+        self, domain: str, goal: Goal, offered: int, mentioned: set[str]
     ) -> tuple[bool, tuple[str, ...], str | None]:
         declared = self.task.schema.domain[domain]
-        missing = tuple(sorted(wanted.asked - given))
-        if declared.table is None or any(slot in wanted.informable for slot in declared.told):
+        missing = tuple(sorted(goal.asked - mentioned))
+        if declared.table is None or any(slot in goal.informable for slot in declared.told):
             return True, missing, None
         if not offered:
-            free = declared.optional and declared.offer not in wanted.asked
+            free = declared.optional and declared.offer not in goal.asked
             return free, missing, None if free else "no venue was offered"
-        fitting = self.task.venues[domain].query(self.task.wishes(wanted))
-        every = self.task.schema.rules.venues == "all"
-        fits = not offered & ~fitting if every else bool(offered & fitting)
+        fitting = self.task.venues[domain].query(self.task.wishes(goal))
+        must_fit_all = self.task.schema.rules.venues == "all"
+        fits = not offered & ~fitting if must_fit_all else bool(offered & fitting)
         return fits, missing, None if fits else "what was offered does not fit the goal"
 
     def _notes(self, case: _Case) -> list[str]:
         """Name what a reader of the score should know of the file, kind by kind."""
-        known = self.task.known_slots
+        known_slots = self.task.known_slots
         domains = {domain for state in case.states for domain in state}
         slots = {
             f"{domain}.{slot}"
             for state in case.states
-            for domain in state.keys() & known.keys()
-            for slot in state[domain].keys() - known[domain]
+            for domain in state.keys() & known_slots.keys()
+            for slot in state[domain].keys() - known_slots[domain]
         }
         notes = list(case.notes)
         empty = sum(not turn.text.strip() for turn in case.replies)
         parts = {
-            "unknown domains": sorted(domains - known.keys()),
+            "unknown domains": sorted(domains - known_slots.keys()),
             "unknown slots": sorted(slots),
             "unknown placeholders": sorted(case.placeholders),
             "wrong types": sorted(name for name, count in case.odd.items() if count),

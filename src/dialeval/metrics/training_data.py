@@ -49,13 +49,13 @@ class TrainingData:
     @property
     def names(self) -> list[str]:
         """The sets without their portions, sorted."""
-        return sorted({one.partition("/")[0] for one in self.sets})
+        return sorted({entry.partition("/")[0] for entry in self.sets})
 
     def parts_of(self, name: str) -> frozenset[str]:
         """Return which of train, dev and test of a set the model was trained or tuned on."""
-        roles = [one.partition("/")[2] for one in self.sets if one.partition("/")[0] == name]
-        every = frozenset({"train", "dev", "test"})
-        return frozenset().union(*(_PARTS.get(role, every) for role in roles))
+        roles = [entry.partition("/")[2] for entry in self.sets if entry.partition("/")[0] == name]
+        all_roles = frozenset({"train", "dev", "test"})
+        return frozenset().union(*(_PARTS.get(role, all_roles) for role in roles))
 
 
 def training_data(metric: Any) -> list[TrainingData]:
@@ -68,13 +68,13 @@ def training_data(metric: Any) -> list[TrainingData]:
     [('dstc9/text', 'convai2-wild/text'), ('dbdc3',)]
     """
     chosen = _chosen_models(metric)
-    found = [_recorded(made) for made in models_of(metric)]
+    data = [_recorded(model) for model in models_of(metric)]
     if all(value == default for value, default in chosen.values()):
         kept_out = tuple(getattr(metric, "left_out", ()))
-        found = [dataclasses.replace(one, filtered=(*one.filtered, *kept_out)) for one in found]
+        data = [dataclasses.replace(entry, filtered=(*entry.filtered, *kept_out)) for entry in data]
         own = (*getattr(metric, "trained_on", ()), *getattr(metric, "tuned_on", ()))
-        found += [TrainingData(own, kept_out)] if own else []
-    return found
+        data += [TrainingData(own, kept_out)] if own else []
+    return data
 
 
 def non_commercial(metric: Any) -> dict[str, str]:
@@ -83,14 +83,14 @@ def non_commercial(metric: Any) -> dict[str, str]:
     >>> non_commercial(build("coherence")), non_commercial(build("turn-quality"))
     ({'dialeval-coherence': 'cc-by-nc-sa-4.0'}, {})
     """
-    found = {made.folder.name: made.licence for made in models_of(metric)}
-    return {name: licence for name, licence in sorted(found.items()) if "-nc" in licence.lower()}
+    licences = {model.folder.name: model.licence for model in models_of(metric)}
+    return {name: licence for name, licence in sorted(licences.items()) if "-nc" in licence.lower()}
 
 
 def models_of(metric: Any) -> list[Artefact]:
     """Return the models behind a metric, and those whose outputs they read, without the encoder."""
     seen: set[str] = set()
-    return [made for name, _ in _chosen_models(metric).values() for made in _with_parts(name, seen)]
+    return [model for name, _ in _chosen_models(metric).values() for model in _with_parts(name, seen)]
 
 
 def _chosen_models(metric: Any) -> dict[str, tuple[str, str]]:
@@ -100,7 +100,7 @@ def _chosen_models(metric: Any) -> dict[str, tuple[str, str]]:
     """
     if not dataclasses.is_dataclass(metric):
         return {}
-    fields = {one.name: one.default for one in dataclasses.fields(metric)}
+    fields = {field.name: field.default for field in dataclasses.fields(metric)}
     models = {called for called, _, _ in artefact.names()}
     named = {*getattr(metric, "provenance", dict)(), *(name for name in fields if fields[name] in models)}
     return {
@@ -115,30 +115,30 @@ def _chosen_models(metric: Any) -> dict[str, tuple[str, str]]:
 def _with_parts(name: str, seen: set[str]) -> Iterator[Artefact]:
     """Yield a model and the models whose outputs it reads."""
     with suppress(DialevalError):
-        made = artefact.load(artefact.resolve(name))
-        if made.sha in seen or made.kind == "encoder.v1":
+        model = artefact.load(artefact.resolve(name))
+        if model.sha in seen or model.kind == "encoder.v1":
             return
-        seen.add(made.sha)
-        yield made
-        for value in made.config.values():
+        seen.add(model.sha)
+        yield model
+        for value in model.config.values():
             if isinstance(value, dict) and isinstance(value.get("name"), str) and "sha" in value:
                 yield from _with_parts(value["name"], seen)
 
 
-def _recorded(made: Artefact) -> TrainingData:
-    training = made.config.get("training")
+def _recorded(model: Artefact) -> TrainingData:
+    training = model.config.get("training")
     if isinstance(training, dict) and isinstance(training.get("sets"), list):
         return TrainingData(
             tuple(map(str, training["sets"])), tuple(map(str, training.get("filtered") or ()))
         )
-    card = made.path("README.md").read_text(encoding="utf-8")
+    card = model.path("README.md").read_text(encoding="utf-8")
     table, command = _DATA.search(card), _COMMAND.search(card)
     if table is None or "\n| " not in table[1]:
         return TrainingData(recorded=False)
     cells = [_ESCAPED.sub(r"\1", line.split(" | ")[0].removeprefix("| ")) for line in table[1].splitlines()]
     sets = [cell for cell in cells if cell.partition("/")[0] in set_names()]
-    if made.kind == blend.KIND:
-        sets = [f"{one}/{ALL}" for one in sets]
+    if model.kind == blend.KIND:
+        sets = [f"{name}/{ALL}" for name in sets]
     words = shlex.split(command[1]) if command else []
     without = [word.removeprefix("set:") for option, word in pairwise(words) if option == "--without"]
     return TrainingData((*sets, *_of_teacher(words)), tuple(without))
@@ -147,7 +147,9 @@ def _recorded(made: Artefact) -> TrainingData:
 def _of_teacher(words: list[str]) -> list[str]:
     """Return the sets of the teacher that is named in the command which trained a student."""
     recipe = next((word for word in words if word.startswith("student:")), "")
-    teacher = next((one for one in recipe.partition(":")[2].split(",") if one.startswith("teacher=")), "")
+    teacher = next(
+        (option for option in recipe.partition(":")[2].split(",") if option.startswith("teacher=")), ""
+    )
     return teacher_sets(teacher.removeprefix("teacher=")) if teacher else []
 
 
@@ -155,6 +157,6 @@ def teacher_sets(teacher: str) -> list[str]:
     """Return the sets of a metric that is named as the recipe `student` names its teacher."""
     name, _, fields = teacher.partition(";")
     with suppress(DialevalError):
-        made = build(f"{name}:{fields.replace(';', ',')}" if fields else name)
-        return sorted({one for model in training_data(made) for one in model.sets})
+        teacher_metric = build(f"{name}:{fields.replace(';', ',')}" if fields else name)
+        return sorted({entry for model in training_data(teacher_metric) for entry in model.sets})
     return []

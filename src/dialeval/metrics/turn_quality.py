@@ -50,10 +50,10 @@ class _PairTurns:
     def score(self, dialogues: Sequence[Dialogue], speaker: str | None = None) -> Iterator[TurnScores]:
         for dialogue in dialogues:
             turns = scored_turns(dialogue, speaker)
-            said = [(said_before(dialogue, turn), dialogue.turns[turn].text) for turn in turns]
-            found = self._pairs.score(said)
-            cut = [any(pair) for pair in zip(found.history_cut, found.response_cut, strict=True)]
-            yield TurnScores(dialogue, turns, found.values, cut)
+            pairs = [(said_before(dialogue, turn), dialogue.turns[turn].text) for turn in turns]
+            scores = self._pairs.score(pairs)
+            cut = [any(pair) for pair in zip(scores.history_cut, scores.response_cut, strict=True)]
+            yield TurnScores(dialogue, turns, scores.values, cut)
 
 
 def turn_scorer(name: str) -> DialogueScorer | _PairTurns:
@@ -66,7 +66,7 @@ def _opened(folder: str) -> DialogueScorer | _PairTurns:
     """Open a model of either kind, a head over turn vectors or a cross-encoder; once in a process."""
     artefact = load(folder)
     if artefact.kind not in ("dialogue-scorer.v1", "pair-scorer.v1"):
-        raise DataError(f"this is {artefact.kind}, no scorer of turns", file=artefact.folder)
+        raise DataError(f"expected a turn scorer, found {artefact.kind}", file=artefact.folder)
     if artefact.kind == "dialogue-scorer.v1":
         scorer: DialogueScorer | _PairTurns = DialogueScorer.load(folder)
     else:
@@ -78,7 +78,9 @@ def _opened(folder: str) -> DialogueScorer | _PairTurns:
 
 def said_before(dialogue: Dialogue, turn: int) -> tuple[str, ...]:
     """Return what came before a turn, as much of it as any cross-encoder here can take."""
-    return tuple(one.text for one in dialogue.turns[max(0, turn - _MOST_BEFORE) : turn] if takes_part(one))
+    return tuple(
+        message.text for message in dialogue.turns[max(0, turn - _MOST_BEFORE) : turn] if takes_part(message)
+    )
 
 
 class _ScoresReplies(OpensModels):
@@ -95,15 +97,15 @@ class _ScoresReplies(OpensModels):
     def score(self, dialogues: Iterable[Dialogue]) -> Scores:
         """Judge each reply by itself and what came before, and each dialogue."""
         rows, scorer = Rows(self), turn_scorer(self.model)
-        for some in encoded_chunks(self, dialogues):
-            for found in scorer.score(some, self.speaker):
-                _add(rows, found, self.aggregate)
+        for chunk in encoded_chunks(self, dialogues):
+            for scored in scorer.score(chunk, self.speaker):
+                _add(rows, scored, self.aggregate)
         return rows.scores()
 
 
-def _add(rows: Rows, found: TurnScores, how: Aggregate | None) -> None:
-    dialogue, values, lengths = found.dialogue, list[float](), list[int]()
-    for turn, value, cut in zip(found.turns, found.values[QUALITY], found.cut, strict=True):
+def _add(rows: Rows, scored: TurnScores, method: Aggregate | None) -> None:
+    dialogue, values, lengths = scored.dialogue, list[float](), list[int]()
+    for turn, value, cut in zip(scored.turns, scored.values[QUALITY], scored.cut, strict=True):
         text = dialogue.turns[turn].text
         if not text.strip():
             rows.add(dialogue, turn, QUALITY, None, "empty reply")
@@ -111,9 +113,9 @@ def _add(rows: Rows, found: TurnScores, how: Aggregate | None) -> None:
         rows.add(dialogue, turn, QUALITY, float(value), "truncated" if cut else None)
         values.append(float(value))
         lengths.append(len(text.split()))
-    figure = aggregate(values, lengths, how or "mean") if values else None
-    if values and how is None and found.end:
-        figure = found.end[QUALITY]
+    figure = aggregate(values, lengths, method or "mean") if values else None
+    if values and method is None and scored.end:
+        figure = scored.end[QUALITY]
     rows.add(dialogue, None, QUALITY, figure, None if values else "no reply to score")
 
 

@@ -1,4 +1,4 @@
-"""How users took each reply: the metric `user-reaction`, for finished logs."""
+"""The metric `user-reaction`: how users react to each reply of a finished log."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -59,54 +59,56 @@ class UserReaction(OpensModels):
         if not self.low < self.high:
             raise UsageError(f"user-reaction: low={self.low} must be below high={self.high}")
         rows = Rows(self)
-        for some in encoded_chunks(self, dialogues):
-            for dialogue, found in zip(some, self.signals(some), strict=True):
-                self._add(rows, dialogue, found)
+        for chunk in encoded_chunks(self, dialogues):
+            for dialogue, signals in zip(chunk, self.signals(chunk), strict=True):
+                self._add(rows, dialogue, signals)
         return rows.scores()
 
     def signals(self, dialogues: list[Dialogue]) -> list[dict[int, tuple[float | None, bool]]]:
         """Return the sentiment, if somebody answers, and whether the user goes on, for every reply."""
-        turns = [scored_turns(one, self.speaker) for one in dialogues]
+        turns = [scored_turns(dialogue, self.speaker) for dialogue in dialogues]
         asked = [reactions.exchanges(*pair) for pair in zip(dialogues, turns, strict=True)]
-        known = [self._logged(*pair) for pair in zip(dialogues, turns, strict=True)]
+        sentiments = [self._logged(*pair) for pair in zip(dialogues, turns, strict=True)]
         open_ones = [
-            (place, turn) for place, found in enumerate(asked) for turn in found.keys() - known[place]
+            (place, turn)
+            for place, exchanges in enumerate(asked)
+            for turn in exchanges.keys() - sentiments[place]
         ]
-        said = Reactions.load(self.model).sentiments([asked[place][turn] for place, turn in open_ones])
-        for (place, turn), value in zip(open_ones, said, strict=True):
-            known[place][turn] = float(value)
-        following = [next_turns(one) for one in dialogues]
+        values = Reactions.load(self.model).sentiments([asked[place][turn] for place, turn in open_ones])
+        for (place, turn), value in zip(open_ones, values, strict=True):
+            sentiments[place][turn] = float(value)
+        following = [next_turns(dialogue) for dialogue in dialogues]
         return [
-            {turn: (known[place].get(turn), following[place][turn].goes_on) for turn in some}
-            for place, some in enumerate(turns)
+            {turn: (sentiments[place].get(turn), following[place][turn].goes_on) for turn in scored}
+            for place, scored in enumerate(turns)
         ]
 
     def _logged(self, dialogue: Dialogue, turns: list[int]) -> dict[int, float]:
-        found: dict[int, float] = {}
+        logged: dict[int, float] = {}
         if self.field is None:
-            return found
+            return logged
         following = next_turns(dialogue)
         for turn in turns:
             answer = following[turn].turn
             if answer is not None:
                 value = logged_sentiment(dialogue.turns[answer].meta, self.field, self.low, self.high)
-                found |= {} if value is None else {turn: value}
-        return found
+                logged |= {} if value is None else {turn: value}
+        return logged
 
-    def _add(self, rows: Rows, dialogue: Dialogue, found: dict[int, tuple[float | None, bool]]) -> None:
+    def _add(self, rows: Rows, dialogue: Dialogue, signals: dict[int, tuple[float | None, bool]]) -> None:
         values: dict[str, list[tuple[float, int]]] = {name: [] for name in self.dimensions}
-        for turn, (sentiment, goes_on) in found.items():
-            each = {
+        for turn, (sentiment, goes_on) in signals.items():
+            figures = {
                 QUALITY: None if sentiment is None else sentiment + goes_on,
                 SENTIMENT: sentiment,
                 CONTINUE: float(goes_on),
             }
             words = len(dialogue.turns[turn].text.split())
-            for name, value in each.items():
+            for name, value in figures.items():
                 rows.add(dialogue, turn, name, value, "no user turn after it" if value is None else None)
                 if value is not None:
                     values[name].append((value, words))
-        for name, some in values.items():
-            scored, words_of = [value for value, _ in some], [count for _, count in some]
-            figure = aggregate(scored, words_of, self.aggregate) if some else None
-            rows.add(dialogue, None, name, figure, None if some else "no reply with a user turn after it")
+        for name, pairs in values.items():
+            scored, words_of = [value for value, _ in pairs], [count for _, count in pairs]
+            figure = aggregate(scored, words_of, self.aggregate) if pairs else None
+            rows.add(dialogue, None, name, figure, None if pairs else "no reply with a user turn after it")

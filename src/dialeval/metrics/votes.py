@@ -1,4 +1,4 @@
-"""How many wizards chose a reply: what Weak Agreement and Voted Appropriateness are made of.
+"""Weak Agreement and Voted Appropriateness, from the number of wizards who chose a reply.
 
 Generated replies seldom equal a wizard's choice to the letter, so there are four ways for two to be the same:
 `exact`, `normalised` (letters and digits, whatever the case and the punctuation), `encoder` (vectors with a
@@ -61,14 +61,14 @@ class VoteCount:
 
 def _by_place(votes: Sequence[Vote]) -> dict[tuple[str, int], tuple[Choices, Choices]]:
     """Return the utterances and the acts that were chosen at each place."""
-    found: dict[tuple[str, int], tuple[Choices, Choices]] = {}
+    choices: dict[tuple[str, int], tuple[Choices, Choices]] = {}
     for vote in votes:
-        utterances, acts = found.setdefault((vote.dialogue_id, vote.turn), ({}, {}))
+        utterances, acts = choices.setdefault((vote.dialogue_id, vote.turn), ({}, {}))
         if vote.utterance is not None:
             utterances.setdefault(vote.utterance, set()).add(vote.rater)
         if vote.act is not None:
             acts.setdefault(folded(vote.act), set()).add(vote.rater)
-    return found
+    return choices
 
 
 def _question(
@@ -77,8 +77,8 @@ def _question(
     """Return what is to be compared, or why nothing is."""
     if cast is None:
         return NO_FILE
-    if turn == len(dialogue.turns) - 1 and (why := failure_of(dialogue)) is not None:
-        return f"the system failed: {why}"
+    if turn == len(dialogue.turns) - 1 and (failure := failure_of(dialogue)) is not None:
+        return f"the system failed: {failure}"
     choices = cast.get((dialogue.id, turn), cast.get(place_of(dialogue, turn)))
     if choices is None:
         return "no votes for this turn"
@@ -93,27 +93,27 @@ def _letters(text: str) -> str:
     return normalise(text) or text.strip()
 
 
-def _by_text(one: ReplyChoices, fold: Callable[[str], str]) -> int:
-    said = fold(one.reply.text)
-    return _wizards(one, [text for text in one.choices if fold(text) == said])
+def _by_text(case: ReplyChoices, fold: Callable[[str], str]) -> int:
+    target = fold(case.reply.text)
+    return _wizards(case, [text for text in case.choices if fold(text) == target])
 
 
-def _wizards(one: ReplyChoices, chosen: Sequence[str]) -> int:
-    return len(set().union(*(one.choices[text] for text in chosen)))
+def _wizards(case: ReplyChoices, chosen: Sequence[str]) -> int:
+    return len(set().union(*(case.choices[text] for text in chosen)))
 
 
 def _by_vector(asked: Sequence[ReplyChoices], name: str, threshold: float) -> list[int]:
     from dialeval.models.encoder import Encoder
 
-    texts = list(dict.fromkeys(text for one in asked for text in (one.reply.text, *one.choices)))
+    texts = list(dict.fromkeys(text for case in asked for text in (case.reply.text, *case.choices)))
     rows = dict(zip(texts, unit(Encoder.load(name).vectors(texts)), strict=True))
 
-    def near(one: str, other: str) -> bool:
-        if one == other or not (one.strip() and other.strip()):
-            return one.strip() == other.strip()
-        return round(float(rows[one] @ rows[other]), 4) >= threshold  # rounding noise must not decide
+    def near(left: str, right: str) -> bool:
+        if left == right or not (left.strip() and right.strip()):
+            return left.strip() == right.strip()
+        return round(float(rows[left] @ rows[right]), 4) >= threshold  # rounding noise must not decide
 
-    return [_wizards(one, [text for text in one.choices if near(text, one.reply.text)]) for one in asked]
+    return [_wizards(case, [text for text in case.choices if near(text, case.reply.text)]) for case in asked]
 
 
 def _by_act(asked: Sequence[ReplyChoices], name: str) -> list[int]:
@@ -123,33 +123,35 @@ def _by_act(asked: Sequence[ReplyChoices], name: str) -> list[int]:
     """
     from dialeval.models.segment_acts import SegmentActs
 
-    chosen = [[one.reply, *(Turn(one.reply.speaker, text) for text in one.choices)] for one in asked]
+    chosen = [[case.reply, *(Turn(case.reply.speaker, text) for text in case.choices)] for case in asked]
     talks = [
-        Dialogue("", (*(() if one.before is None else (one.before,)), turn))
-        for one, turns in zip(asked, chosen, strict=True)
+        Dialogue("", (*(() if case.before is None else (case.before,)), turn))
+        for case, turns in zip(asked, chosen, strict=True)
         for turn in turns
     ]
-    done = iter([_acts(one) for one in SegmentActs.load(name).label(talks)])
+    done = iter([_acts(talk) for talk in SegmentActs.load(name).label(talks)])
     counts = []
-    for one in asked:
-        reply, *others = islice(done, 1 + len(one.choices))
-        alike = [text for text, acts in zip(one.choices, others, strict=True) if acts == reply]
-        wizards = [one.choices[text] for text in alike]
-        if realised := _own_acts(one.reply) or {act or "" for act in reply}:
-            wizards.append(set.intersection(*(one.acts.get(act, set()) for act in realised)))
+    for case in asked:
+        reply, *choice_acts = islice(done, 1 + len(case.choices))
+        alike = [text for text, acts in zip(case.choices, choice_acts, strict=True) if acts == reply]
+        wizards = [case.choices[text] for text in alike]
+        if realised := _own_acts(case.reply) or {act or "" for act in reply}:
+            wizards.append(set.intersection(*(case.acts.get(act, set()) for act in realised)))
         counts.append(len(set().union(*wizards)))
     return counts
 
 
 def _own_acts(turn: Turn) -> set[str] | None:
     """Return the acts that a turn names itself; None where it names none."""
-    found = turn.meta.get("acts")
-    return {folded(str(one)) for one in found} if isinstance(found, list) and found else None
+    acts = turn.meta.get("acts")
+    return {folded(str(act)) for act in acts} if isinstance(acts, list) and acts else None
 
 
 def _acts(talk: Dialogue) -> tuple[str | None, ...]:
     last = len(talk.turns) - 1
-    return tuple(act for act, _ in groupby(one.act for one in segments_of(talk) if one.turn == last))
+    return tuple(
+        act for act, _ in groupby(segment.act for segment in segments_of(talk) if segment.turn == last)
+    )
 
 
 class _CountsVotes:
@@ -168,7 +170,7 @@ class _CountsVotes:
         return {**named, "encoder": mark(self.encoder), "acts": mark(self.acts, load)}
 
     def counted(self, dialogues: Iterable[Dialogue]) -> Iterator[VoteCount]:
-        """Count, for every scored turn in order, the wizards who chose what was said there."""
+        """Count, for every scored turn in order, the wizards who chose the reply."""
         if not 0 < self.threshold <= 1:
             raise UsageError(f"threshold {self.threshold}: a cosine above 0 and up to 1 is expected")
         cast = None if self.votes is None else _by_place(load_votes(self.votes))
@@ -176,22 +178,22 @@ class _CountsVotes:
             raise UsageError(f"{self.votes}: wizards chose acts here, not utterances: match=act")
         stream = iter(dialogues)
         while chunk := list(islice(stream, _AT_ONCE)):
-            places = [(one, turn) for one in chunk for turn in scored_turns(one, self.speaker)]
-            found = [_question(one, turn, cast) for one, turn in places]
-            counts = iter(self._chosen([one for one in found if isinstance(one, ReplyChoices)]))
-            for (one, turn), asked in zip(places, found, strict=True):
+            places = [(dialogue, turn) for dialogue in chunk for turn in scored_turns(dialogue, self.speaker)]
+            cases = [_question(dialogue, turn, cast) for dialogue, turn in places]
+            counts = iter(self._chosen([case for case in cases if isinstance(case, ReplyChoices)]))
+            for (dialogue, turn), asked in zip(places, cases, strict=True):
                 if isinstance(asked, ReplyChoices):
                     number = next(counts)
-                    yield VoteCount(one, turn, number, None if number else NEAR)
+                    yield VoteCount(dialogue, turn, number, None if number else NEAR)
                 else:
-                    yield VoteCount(one, turn, None, asked)
+                    yield VoteCount(dialogue, turn, None, asked)
 
     def _chosen(self, asked: Sequence[ReplyChoices]) -> list[int]:
         if self.match == "encoder":
             return _by_vector(asked, self.encoder, self.threshold)
         if self.match == "act":
             return _by_act(asked, self.acts)
-        return [_by_text(one, str.strip if self.match == "exact" else _letters) for one in asked]
+        return [_by_text(case, str.strip if self.match == "exact" else _letters) for case in asked]
 
 
 @metric("weak-agreement.v1")
@@ -224,9 +226,9 @@ class WeakAgreement(_CountsVotes):
     def score(self, dialogues: Iterable[Dialogue]) -> Scores:
         """Look each reply up among the wizards' choices."""
         rows = Rows(self)
-        for one in self.counted(dialogues):
-            value = None if one.votes is None else self.high if one.votes else self.low
-            rows.add(one.dialogue, one.turn, "agreement", value, one.note)
+        for count in self.counted(dialogues):
+            value = None if count.votes is None else self.high if count.votes else self.low
+            rows.add(count.dialogue, count.turn, "agreement", value, count.note)
         return rows.scores()
 
 
@@ -261,8 +263,8 @@ class VotedAppropriateness(_CountsVotes):
     def score(self, dialogues: Iterable[Dialogue]) -> Scores:
         """Count the wizards who chose each reply."""
         rows = Rows(self)
-        for one in self.counted(dialogues):
-            rating = None if one.votes is None else self.intercept + self.slope * one.votes
-            rows.add(one.dialogue, one.turn, "votes", one.votes, one.note)
-            rows.add(one.dialogue, one.turn, "appropriateness", rating, one.note)
+        for count in self.counted(dialogues):
+            rating = None if count.votes is None else self.intercept + self.slope * count.votes
+            rows.add(count.dialogue, count.turn, "votes", count.votes, count.note)
+            rows.add(count.dialogue, count.turn, "appropriateness", rating, count.note)
         return rows.scores()

@@ -53,7 +53,7 @@ class Batch:
     def costs(self) -> list[str]:
         """Return what metrics that cost something will cost for what is left, before they start."""
         return estimates(
-            lambda: (one for number in self.missing for one in read_shard(self.plan, number)),
+            lambda: (dialogue for number in self.missing for dialogue in read_shard(self.plan, number)),
             self.plan.metrics,
         )
 
@@ -85,7 +85,7 @@ class Batch:
         return outcome
 
     def summed(self) -> Summary:
-        """Add up what is known of all shards that are done."""
+        """Return the sum of the records of all finished shards."""
         summary = Summary()
         summary.signatures = {source: Signature.parse(text) for source, text in self.plan.signatures.items()}
         for _, done in sorted(self.done.items()):
@@ -99,7 +99,7 @@ class Batch:
         return summary
 
     def summary(self, run: dict[str, Any] | None = None) -> dict[str, Any]:
-        """Return what `summary.json` says: counts, means, what was not scored and why, and how fast it was.
+        """Return the contents of `summary.json`: counts, means, reasons for unscored rows, and speed.
 
         Args:
             run: Turns and seconds of this run, by the clock; shards of earlier runs are not in them.
@@ -113,8 +113,8 @@ class Batch:
         }
         if run and run["turns"]:
             speed["last_run"] = run | {"turns_per_second": round(run["turns"] / max(run["seconds"], 1e-3), 1)}
-        found = summed.to_dict(input=self.plan.input, shards=len(self.plan.shards), done=len(self.done))
-        return found | {"unscored": _reasons(summed.unscored_notes), "speed": speed}
+        result = summed.to_dict(input=self.plan.input, shards=len(self.plan.shards), done=len(self.done))
+        return result | {"unscored": _reasons(summed.unscored_notes), "speed": speed}
 
 
 @contextmanager
@@ -176,12 +176,12 @@ def score_one(out: str, number: int, metrics: Sequence[str] = ()) -> dict[str, A
     plan = load_plan(folder)
     if metrics and plan is not None and plan.signatures != _signatures(metrics):
         raise UsageError(f"{out} was planned with {', '.join(plan.metrics)}: give the same metrics, or none")
-    found = folder.finished(number)
-    return found if found is not None else score_shard(out, number)
+    record = folder.finished(number)
+    return record if record is not None else score_shard(out, number)
 
 
 def _signatures(metrics: Sequence[str]) -> dict[str, str]:
-    return {source: str(signature_of(made)) for source, made in build_all(metrics).items()}
+    return {source: str(signature_of(metric)) for source, metric in build_all(metrics).items()}
 
 
 def _check_folder(folder: BatchFolder) -> None:
@@ -191,8 +191,9 @@ def _check_folder(folder: BatchFolder) -> None:
     root = Path(str(folder))
     if root.exists() and not root.is_dir():
         raise UsageError(f"{root} is a file: name a folder")
-    there = {one.name for one in root.iterdir() if not one.name.startswith(".")} if root.is_dir() else set()
-    if there and runs.PARTS not in there and not there <= {runs.RUN, LOG, SUMS}:
+    paths = root.iterdir() if root.is_dir() else ()
+    names = {path.name for path in paths if not path.name.startswith(".")}
+    if names and runs.PARTS not in names and not names <= {runs.RUN, LOG, SUMS}:
         raise UsageError(f"{root} holds something else: name a new folder")
 
 
@@ -205,8 +206,8 @@ def _crew(
 
 
 def _finished(folder: BatchFolder, numbers: Sequence[int]) -> dict[int, dict[str, Any]]:
-    there = folder.names()
-    asked = [number for number in numbers if done_name(number) in there]
+    names = folder.names()
+    asked = [number for number in numbers if done_name(number) in names]
     return {number: done for number in asked if (done := folder.finished(number)) is not None}
 
 

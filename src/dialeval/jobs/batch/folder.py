@@ -43,7 +43,7 @@ def part_name(number: int) -> str:
 
 
 def done_name(number: int) -> str:
-    """Name what is known of a finished shard."""
+    """Name the record of a finished shard."""
     return f"{runs.DONE}/part-{number:05d}.json"
 
 
@@ -97,14 +97,14 @@ class BatchFolder:
         return {path.relative_to(root).as_posix() for path in root.rglob("*") if path.is_file()}
 
     def finished(self, number: int) -> dict[str, Any] | None:
-        """Return what is known of a shard if its scores are there, to the byte, and None if not."""
+        """Return the record of a shard whose scores are intact, else None."""
         try:
             return self.check(number)
         except DataError:
             return None
 
     def check(self, number: int) -> dict[str, Any]:
-        """Return what is known of a finished shard, whose scores must be as they were written.
+        """Return the record of a finished shard after checking its scores against it.
 
         Raises:
             DataError: The shard is not finished, or its scores are missing or damaged; names the file.
@@ -122,7 +122,7 @@ class BatchFolder:
         return done
 
     def clean(self) -> None:
-        """Remove what kills left behind: weights that workers shared, files that were never renamed."""
+        """Remove leftovers of killed processes: weights shared by workers, temporary files."""
         if self.stored:
             return
         for old in Path(self.place).glob(".models-*"):
@@ -160,15 +160,17 @@ def input_files(inputs: Sequence[str], without: str = "") -> list[str]:
         inputs: Files, folders, patterns, run folders, or addresses (`s3://…`) of any of these.
         without: A folder whose files are not meant: where the scores go.
     """
-    for one in inputs:
-        if one == "-" or public_part(one):
-            raise UsageError(f"{one}: a batch reads files; make one, dialeval convert {one} -o chats.jsonl")
-    found = [absolute(one) for one in source_files(inputs)]
+    for source in inputs:
+        if source == "-" or public_part(source):
+            raise UsageError(
+                f"{source}: a batch reads files; make one, dialeval convert {source} -o chats.jsonl"
+            )
+    paths = [absolute(source) for source in source_files(inputs)]
     place = without.partition("?")[0].rstrip("/") + "/"
-    kept = [one for one in dict.fromkeys(found) if not without or not one.startswith(place)]
-    if not kept:
+    remaining = [path for path in dict.fromkeys(paths) if not without or not path.startswith(place)]
+    if not remaining:
         raise DataError(f"no dialogues in {', '.join(inputs)}", fix="only the folder of the scores is there")
-    return kept
+    return remaining
 
 
 def absolute(place: str) -> str:

@@ -219,10 +219,10 @@ class _Cutter:
 
     def cut(self) -> None:
         if self.dialogues:
-            made = Shard(
+            shard = Shard(
                 len(self.shards), self.stretches, self.dialogues, self.turns, self.digest.hexdigest()
             )
-            self.shards.append(made)
+            self.shards.append(shard)
         self._begin()
 
 
@@ -243,17 +243,17 @@ class _Ids:
         """Return for every shard how often the contents in it came in shards before it, where they did."""
         import numpy as np
 
-        made = np.frombuffer(self.made, dtype=np.uint64) if self.made else np.zeros(0, np.uint64)
-        values, counts = np.unique(made, return_counts=True)
-        before, found = Counter[str](), defaultdict[int, dict[str, int]](dict)
+        hashes = np.frombuffer(self.made, dtype=np.uint64) if self.made else np.zeros(0, np.uint64)
+        values, counts = np.unique(hashes, return_counts=True)
+        before, repeats = Counter[str](), defaultdict[int, dict[str, int]](dict)
         latest: dict[str, int] = {}
-        for place in np.flatnonzero(np.isin(made, values[counts > 1])):
+        for place in np.flatnonzero(np.isin(hashes, values[counts > 1])):
             name, shard = f"{self.made[place]:016x}", int(self.shards[place])
             if name in latest and latest[name] != shard:
-                found[shard][name] = before[name]
+                repeats[shard][name] = before[name]
             latest[name] = shard
             before[name] += 1
-        return found
+        return repeats
 
 
 def _places(
@@ -275,7 +275,7 @@ def check_plan(
     columns: TurnColumns | None = None,
     place: object = None,
 ) -> None:
-    """Refuse to go on with a plan that was made for something else, and say what has changed."""
+    """Raise an error that lists the changes if a plan does not fit the current call."""
     changes = [
         f"metric {source}: planned {plan.signatures.get(source, 'without it')}, "
         f"now {signatures.get(source, 'without it')}"
@@ -284,20 +284,20 @@ def check_plan(
     ]
     if plan.turns_per_shard != turns_per_shard:
         changes.append(f"turns per shard: planned {plan.turns_per_shard}, now {turns_per_shard}")
-    read = {(one.layout.format, one.layout.columns) for one in plan.inputs}
+    read = {(planned.layout.format, planned.layout.columns) for planned in plan.inputs}
     if read != {(format, columns)}:
-        changes.append("--format or --columns: another one than was planned")
+        changes.append("--format or --columns: not as planned")
     changes += _changed_inputs(plan, paths)
     if changes:
         raise DataError(
-            f"this batch was begun with something else; {'; '.join(changes[:5])}",
+            f"this batch was planned differently; {'; '.join(changes[:5])}",
             file=place,
             fix="write to another folder, or delete this one to begin again",
         )
 
 
 def _changed_inputs(plan: BatchPlan, paths: Sequence[str]) -> Iterator[str]:
-    planned = {one.layout.path: one for one in plan.inputs}
+    planned = {planned_input.layout.path: planned_input for planned_input in plan.inputs}
     yield from (f"input {path} is new" for path in paths if path not in planned)
     yield from (f"input {path} is no longer given" for path in planned if path not in paths)
     if list(planned) != list(paths) and set(planned) == set(paths):

@@ -30,7 +30,7 @@ Metrics = dict[str, Any]
 
 
 def score_shard(folder: str, number: int) -> dict[str, Any]:
-    """Score one shard of a planned batch and write it; return what is known of it now.
+    """Score one shard of a planned batch and write it; return its record.
 
     A dialogue that a metric fails on gets a row without a value for each dimension, whose note names the
     exception; the others are scored as if it were not there.
@@ -50,11 +50,11 @@ def score_shard(folder: str, number: int) -> dict[str, Any]:
         raise UsageError(f"there is no shard {number}: the plan has 0 to {len(plan.shards) - 1}")
     started, worked = time.perf_counter(), time.process_time()
     metrics = _built(tuple(plan.metrics))
-    signatures = {source: signature_of(made) for source, made in metrics.items()}
+    signatures = {source: signature_of(metric) for source, metric in metrics.items()}
     for source, signature in signatures.items():
         if str(signature) != (planned := plan.signatures.get(source)):
             raise DataError(
-                f"metric {source} is another one here: planned {planned}, here {signature}",
+                f"metric {source} differs here: planned {planned}, here {signature}",
                 file=folder,
                 fix="use the same version and models everywhere",
             )
@@ -76,9 +76,9 @@ def _built(specs: tuple[str, ...]) -> Metrics:
     """Make the metrics, and have them load their models: what is missing is missing for all dialogues."""
     metrics = build_all(specs)
     needs_of(metrics.values())
-    for made in metrics.values():
+    for metric in metrics.values():
         try:
-            made.score([])
+            metric.score([])
         except DialevalError:
             raise
         except Exception:  # noqa: S110  # a metric that minds having nothing to do, and nothing more
@@ -94,15 +94,15 @@ def _scored(dialogues: Sequence[Dialogue], metrics: Metrics, summary: Summary) -
         encode_ahead(chunk, needs)
         parts = [
             table
-            for source, made in metrics.items()
-            for table in score_each(source, made, chunk, functools.partial(_note, failed, source))
+            for source, metric in metrics.items()
+            for table in score_each(source, metric, chunk, functools.partial(_note, failed, source))
         ]
         scores = Scores.concat([*parts, feedback_scores(chunk)])
         summary.add(chunk, scores)
         yield scores
-    for source, why in failed.items():
-        if len(why) == len(dialogues) > 1:
-            raise DataError(f"{source} fails on every dialogue: {why[0]}")
+    for source, reasons in failed.items():
+        if len(reasons) == len(dialogues) > 1:
+            raise DataError(f"{source} fails on every dialogue: {reasons[0]}")
 
 
 def _note(failed: dict[str, list[str]], source: str, error: Exception) -> str:
@@ -116,8 +116,8 @@ def failure(error: BaseException) -> str:
     >>> failure(ValueError("no such slot: <Slot at 0x7f3b>"))
     'ValueError: no such slot: <Slot at 0x…>'
     """
-    said = " ".join(_ADDRESS.sub("0x…", str(error)).split())[:200]
-    return f"{type(error).__name__}: {said}" if said else type(error).__name__
+    message = " ".join(_ADDRESS.sub("0x…", str(error)).split())[:200]
+    return f"{type(error).__name__}: {message}" if message else type(error).__name__
 
 
 def _describe(number: int, data: bytes, rows: int, summary: Summary) -> dict[str, Any]:
@@ -141,11 +141,11 @@ def peak_memory() -> int | None:
     """Return the most memory that this process ever held, in bytes, where the system says it."""
     status = Path("/proc/self/status")
     if status.is_file():  # the other way also counts what a process was before it became this one
-        found = re.search(r"^VmHWM:\s+(\d+) kB", status.read_text(), re.MULTILINE)
-        return int(found[1]) * 1024 if found else None
+        match = re.search(r"^VmHWM:\s+(\d+) kB", status.read_text(), re.MULTILINE)
+        return int(match[1]) * 1024 if match else None
     try:
         import resource
     except ImportError:
         return None
-    held = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return held if sys.platform == "darwin" else held * 1024
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024

@@ -66,7 +66,7 @@ class Crew(Protocol):
 
 @dataclass
 class BatchOutcome:
-    """How the work went."""
+    """Counts, failures, and why the work stopped."""
 
     done: int = 0
     turns: int = 0
@@ -76,7 +76,7 @@ class BatchOutcome:
 
 
 def report_on(folder: str, number: int) -> ShardReport:
-    """Score a shard and say how that went; never raises but for what ends a process."""
+    """Score a shard and return a report; an exception becomes a report too."""
     try:
         done = score_shard(folder, number)
     except DialevalError as error:
@@ -118,28 +118,28 @@ def work_off(
             tries[number] += 1
             note({"shard": number, "try": tries[number], "begun": str(crew.hand(number))})
             busy += 1
-        for found in crew.wait():
-            if found.shard is None:
-                absent = absent + 1 if found.error else 0
+        for report in crew.wait():
+            if report.shard is None:
+                absent = absent + 1 if report.error else 0
                 if absent >= _HOPELESS:
-                    outcome.stopped = f"no worker stays: {found.error}"
+                    outcome.stopped = f"workers keep failing: {report.error}"
                 continue
             busy -= 1
-            why = {"why": found.error} if found.error else {}
-            note({"shard": found.shard, "try": tries[found.shard], "done": not found.error, **why})
-            if found.error is None:
+            reason = {"why": report.error} if report.error else {}
+            note({"shard": report.shard, "try": tries[report.shard], "done": not report.error, **reason})
+            if report.error is None:
                 outcome.done += 1
-                outcome.turns += found.turns
-                watch(found.turns)
-            elif found.hopeless:
-                outcome.stopped = found.error
-            elif tries[found.shard] < TRIES:
-                waiting.append(found.shard)
+                outcome.turns += report.turns
+                watch(report.turns)
+            elif report.hopeless:
+                outcome.stopped = report.error
+            elif tries[report.shard] < TRIES:
+                waiting.append(report.shard)
             else:
-                outcome.failed[found.shard] = found.error
+                outcome.failed[report.shard] = report.error
                 if not outcome.done and len(outcome.failed) >= _HOPELESS:
                     first = f"the first {_HOPELESS} shards all failed, the last because"
-                    outcome.stopped = f"{first}: {found.error}"
+                    outcome.stopped = f"{first}: {report.error}"
     return outcome
 
 
@@ -168,7 +168,7 @@ class LocalCrew:
 
     def hand(self, number: int) -> int:
         """Hand a shard to a free worker; return the worker's process id."""
-        worker = next(one for pid, one in self._workers.items() if pid not in self._shards)
+        worker = next(process for pid, process in self._workers.items() if pid not in self._shards)
         self._shards[worker.pid] = number
         with contextlib.suppress(BrokenPipeError):  # it has died; `wait` will see that
             pipe = cast(IO[bytes], worker.stdin)
@@ -186,8 +186,8 @@ class LocalCrew:
         _end(worker)
         self._hire()
         code = worker.returncode
-        how = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with code {code}"
-        return [ShardReport(self._shards.pop(pid, None), f"its worker {how}")]
+        ending = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with code {code}"
+        return [ShardReport(self._shards.pop(pid, None), f"its worker {ending}")]
 
     def _hire(self) -> None:
         worker = subprocess.Popen(
@@ -218,7 +218,7 @@ class LocalCrew:
 
 
 def _end(worker: "subprocess.Popen[bytes]") -> None:
-    """Wait for a worker that was told to end, and not for ever."""
+    """Wait for a terminated worker, and kill it after a timeout."""
     try:
         worker.wait(_PATIENCE)
     except subprocess.TimeoutExpired:
@@ -229,15 +229,15 @@ def _end(worker: "subprocess.Popen[bytes]") -> None:
 
 
 def serve() -> None:
-    """Be a worker: score the shards whose numbers come in, until no more can come."""
+    """Run a worker: score the shards whose numbers arrive on standard input, until it closes."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the driver's to answer
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-    told, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
+    requests, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what a library prints is no answer
     numbers: queue.SimpleQueue[int] = queue.SimpleQueue()
 
     def listen() -> None:
-        for line in told:
+        for line in requests:
             numbers.put(int(line))
         os._exit(0)  # the driver has gone: go too, in the middle of whatever it is
 
@@ -290,7 +290,7 @@ class RayCrew:
         except (ConnectionError, ValueError, RuntimeError) as error:
             raise DataError(
                 f"no Ray at {address or 'this machine'}: {str(error).splitlines()[0]}",
-                fix="is it there, of this version, and its token in RAY_AUTH_TOKEN if it asks for one?",
+                fix="check that it runs this version of Ray, and set RAY_AUTH_TOKEN if it needs a token",
             ) from None
         placing: dict[str, Any] = {"num_cpus": 1}
         if address is not None:
@@ -316,20 +316,20 @@ class RayCrew:
 
     def wait(self) -> list[ShardReport]:
         """Wait until something was finished or went wrong."""
-        found, _ = self._ray.wait([*self._busy, *self._coming], num_returns=1)
-        return [self._heard(one) for one in found]
+        finished, _ = self._ray.wait([*self._busy, *self._coming], num_returns=1)
+        return [self._heard(answer) for answer in finished]
 
-    def _heard(self, one: Any) -> ShardReport:
-        worker, name, shard = self._busy.pop(one, (None, "", None))
+    def _heard(self, answer: Any) -> ShardReport:
+        worker, name, shard = self._busy.pop(answer, (None, "", None))
         if worker is None:
-            worker = self._coming.pop(one)
+            worker = self._coming.pop(answer)
         try:
-            said = self._ray.get(one)
+            result = self._ray.get(answer)
         except self._ray.exceptions.RayError as error:
             self._hire()
             return ShardReport(shard, f"its worker has died: {str(error).splitlines()[0]}")
-        self._idle.append((worker, name or said))
-        return ShardReport(None) if shard is None else ShardReport(*said)
+        self._idle.append((worker, name or result))
+        return ShardReport(None) if shard is None else ShardReport(*result)
 
     def _hire(self) -> None:
         worker = self._actor.remote(self._folder)
