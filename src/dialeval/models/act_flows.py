@@ -44,8 +44,12 @@ def flow_of(dialogue: Dialogue) -> Flow:
     >>> flow_of(dialogue([hello]))
     Flow(acts=('greeting',), speakers=(0,))
     """
-    known = [(one.act, one.speaker) for one in segments_of(dialogue) if one.act is not None]
-    return Flow(tuple(act for act, _ in known), tuple(int(who != known[0][1]) for _, who in known))
+    labelled = [
+        (segment.act, segment.speaker) for segment in segments_of(dialogue) if segment.act is not None
+    ]
+    return Flow(
+        tuple(act for act, _ in labelled), tuple(int(speaker != labelled[0][1]) for _, speaker in labelled)
+    )
 
 
 def numbered(flow: Flow) -> list[int]:
@@ -85,12 +89,12 @@ class ActBert(Model):
             for start in range(0, len(flow.acts), self._room)
         ]
         cut = [self._window(flows[number], start) for number, start in windows]
-        found = np.full((len(flows), self.width), -np.inf, np.float32)
+        vectors = np.full((len(flows), self.width), -np.inf, np.float32)
         for place, states in self._states(cut, self._depth(layer)):
             number = windows[place][0]
-            found[number] = np.maximum(found[number], states[1:-1].max(axis=0))
-        found[[not flow.acts for flow in flows]] = 0.0
-        return found
+            vectors[number] = np.maximum(vectors[number], states[1:-1].max(axis=0))
+        vectors[[not flow.acts for flow in flows]] = 0.0
+        return vectors
 
     def shares(self, flows: Sequence[Flow], hidden: Sequence[int]) -> Floats:
         """Guess the act at one place of each flow as if it were hidden: the share of each act, a row each."""
@@ -103,10 +107,10 @@ class ActBert(Model):
             ids[1 + place - start] = MASK
             cut.append((ids, speakers))
         weight, bias = read_head_weights(self._weights, (HEAD,), self.width)[HEAD.name]
-        said = np.zeros((len(flows), len(ACTS)), np.float32)
+        logits = np.zeros((len(flows), len(ACTS)), np.float32)
         for number, states in self._states(cut, self.layers):
-            said[number] = states[cut[number][0].index(MASK)] @ weight.T + bias
-        return np.asarray(readable(HEAD, said), np.float32) if len(said) else said
+            logits[number] = states[cut[number][0].index(MASK)] @ weight.T + bias
+        return np.asarray(readable(HEAD, logits), np.float32) if len(logits) else logits
 
     def _window(self, flow: Flow, start: int) -> tuple[list[int], list[int]]:
         part = slice(start, start + self._room)
@@ -119,11 +123,11 @@ class ActBert(Model):
         different = list(dict.fromkeys(keys))
 
         def read(_: list[int], states: dict[int, Floats], lengths: Ints) -> list[Floats]:
-            return [one[:length] for one, length in zip(states[depth], lengths, strict=True)]
+            return [window[:length] for window, length in zip(states[depth], lengths, strict=True)]
 
-        each = self._network(depth).run_each(different, read, _FLOW_TOKENS)
-        found = dict(zip(different, each, strict=True))
-        return [(number, found[key]) for number, key in enumerate(keys)]
+        outputs = self._network(depth).run_each(different, read, _FLOW_TOKENS)
+        by_key = dict(zip(different, outputs, strict=True))
+        return [(number, by_key[key]) for number, key in enumerate(keys)]
 
     def _depth(self, layer: int | None) -> int:
         depth = self.layers if layer is None else layer

@@ -1,7 +1,7 @@
 """Wheels, which pip downloads, and files out of them: zip archives that may be hostile.
 
 An archive is judged as a whole before a byte of it is unpacked: one member that points outside, is a link,
-is there twice or cannot be what it says makes all of it untrustworthy. What is unpacked is counted as it
+occurs twice or cannot be what it says makes all of it untrustworthy. What is unpacked is counted as it
 comes out, since the sizes an archive states are whatever its maker wrote there.
 """
 
@@ -55,23 +55,25 @@ def download_wheel(requirement: str, folder: Path, most: int) -> Path:
     )
     lines = [line.strip() for line in done.stdout.decode("utf-8", "replace").splitlines() if line.strip()]
     if done.returncode and any(line.endswith("No module named pip") for line in lines):
-        raise DataError("pip is not there", file=sys.executable, fix="python -m ensurepip, then try again")
+        raise DataError(
+            "pip is not installed", file=sys.executable, fix="python -m ensurepip, then try again"
+        )
     if done.returncode and any("File too large" in line for line in lines):
         raise DataError(f"more than {most} bytes", file=requirement, fix="--max-bytes allows more")
     wheels = sorted(folder.glob("*.whl")) if done.returncode == 0 else []
     if len(wheels) != 1:
-        said = [line for line in lines if line.startswith("ERROR:")] or lines
+        reasons = [line for line in lines if line.startswith("ERROR:")] or lines
         raise DataError(
-            f"pip could not download it: {' / '.join(said[-3:]) or f'exit code {done.returncode}'}",
+            f"pip could not download it: {' / '.join(reasons[-3:]) or f'exit code {done.returncode}'}",
             file=requirement,
-            fix="pip's own configuration says where it looks",
+            fix="check the index settings of pip",
         )
     return wheels[0]
 
 
 def extract_members(
     archive: str | Path,
-    wanted: Collection[str],
+    required: Collection[str],
     target: str | Path,
     *,
     optional: Collection[str] = (),
@@ -104,7 +106,7 @@ def extract_members(
     """
     archive, target = Path(archive), Path(target)
     if target.is_dir() and any(target.iterdir()):
-        raise UsageError(f"{target}: will not unpack into a folder that holds something")
+        raise UsageError(f"{target}: refusing to unpack into a folder that is not empty")
     with replacing_folder(target) as folder, _broken(archive), _BoundedReader(archive) as file:
         file.longest = limit_members * _ENTRY + (1 << 16)  # the directory is read in one go
         with zipfile.ZipFile(file) as packed:
@@ -112,9 +114,9 @@ def extract_members(
             members = packed.infolist()
             _check_members(archive, members, limit_members)
             chosen = [
-                member for member in members if member.filename in wanted or member.filename in optional
+                member for member in members if member.filename in required or member.filename in optional
             ]
-            if missing := sorted(set(wanted) - {member.filename for member in chosen}):
+            if missing := sorted(set(required) - {member.filename for member in chosen}):
                 raise DataError("is not in this archive", file=archive, field=missing[0])
             _check_sizes(archive, chosen, limit_bytes)
             room = limit_bytes
@@ -134,12 +136,12 @@ def _check_members(archive: Path, members: Collection[zipfile.ZipInfo], most: in
         if name.startswith("/") or any(part in ("", ".", "..") for part in parts):
             raise DataError("is not the path of a file inside a folder", file=archive, field=shown)
         if any(character in "\\:" or ord(character) < 32 for character in name):
-            raise DataError("is no portable name", file=archive, field=shown)
+            raise DataError("is not a portable name", file=archive, field=shown)
         if kind not in (0, stat.S_IFREG, stat.S_IFDIR):
             raise DataError("is a link, a device or another special file", file=archive, field=shown)
         same = "/".join(parts).casefold()  # some systems see no difference
         if same in seen:
-            raise DataError("is there twice", file=archive, field=shown)
+            raise DataError("occurs twice", file=archive, field=shown)
         seen.add(same)
         if len(seen) > most:
             raise DataError(f"more than {most} members", file=archive, field=shown)
@@ -153,7 +155,7 @@ def _check_sizes(archive: Path, members: Collection[zipfile.ZipInfo], limit: int
     for member in members:
         if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
             # others unpack a whole block at once, however large that turns out to be
-            raise DataError("is packed in an unusual way", file=archive, field=member.filename)
+            raise DataError("uses an unsupported compression method", file=archive, field=member.filename)
     if sum(member.file_size for member in members) > limit:
         largest = max(members, key=lambda member: member.file_size)
         raise DataError(f"more than {limit} bytes to unpack", file=archive, field=largest.filename)
@@ -181,7 +183,7 @@ def _copy(archive: Path, name: str, content: IO[bytes], path: Path, room: int) -
         while chunk := content.read(_CHUNK):
             room -= len(chunk)
             if room < 0:
-                raise DataError("more bytes come out than the limit allows", file=archive, field=name)
+                raise DataError("unpacks to more bytes than the limit", file=archive, field=name)
             file.write(chunk)
     return room
 
@@ -194,6 +196,8 @@ def _broken(archive: Path) -> Iterator[None]:
     except FileNotFoundError:
         raise DataError("no such file", file=archive, fix="check the path") from None
     except _BROKEN as error:
-        raise DataError(f"no zip file, or a broken one: {error}", file=archive, fix="get it afresh") from None
+        raise DataError(
+            f"not a zip file, or a damaged one: {error}", file=archive, fix="download it again"
+        ) from None
     except OSError as error:
         raise DataError(f"cannot be unpacked: {error.strerror or error}", file=archive) from None

@@ -47,7 +47,7 @@ CLASSES = frozenset(
 CONFIG, CARD = "config.json", "README.md"
 
 _CALLED = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@+-]{0,150}")  # what a pulled artefact may be called
-_AFRESH = "get the artefact afresh"
+_AFRESH = "download the artefact again"
 _LICENCE = re.compile(r'^license: "?([^"\n]+)', re.MULTILINE)
 
 
@@ -86,10 +86,10 @@ class Artefact:
 def stated_licence(folder: Path) -> str:
     """Return the licence that the card in a folder states."""
     try:
-        found = _LICENCE.search((folder / CARD).read_text(encoding="utf-8", errors="replace"))
+        match = _LICENCE.search((folder / CARD).read_text(encoding="utf-8", errors="replace"))
     except OSError:
-        found = None
-    return found[1] if found else "unknown"
+        match = None
+    return match[1] if match else "unknown"
 
 
 def save(
@@ -120,20 +120,20 @@ def save(
     """
     target = Path(target)
     _check_names(files)
-    own = {CONFIG: _config_text(kind, fields, files), CARD: card.markdown(kind).encode()}
-    if any(len(content) > SMALL for content in own.values()):
+    generated = {CONFIG: _config_text(kind, fields, files), CARD: card.markdown(kind).encode()}
+    if any(len(content) > SMALL for content in generated.values()):
         raise UsageError(f"{CONFIG} or {CARD} would be larger than {SMALL} bytes")
     _check_replaceable(target)
     with replacing_folder(target) as folder:
-        for name, content in {**files, **own}.items():
+        for name, content in {**files, **generated}.items():
             if callable(content):
                 content(folder / name)
             else:
                 with replacing(folder / name) as file:
                     file.write(content)
         written = list_regular(folder)
-        if (unlike := written.keys() ^ {*files, *own}) or max(written.values()) > LARGE:
-            raise UsageError(f"{target}: not every file was written as asked for: {sorted(unlike)}")
+        if (unlike := written.keys() ^ {*files, *generated}) or max(written.values()) > LARGE:
+            raise UsageError(f"{target}: not every file was written as requested: {sorted(unlike)}")
         write_sums(folder)
     return verify(target, kind)
 
@@ -163,8 +163,8 @@ def verify(folder: str | Path, *kinds: str) -> Artefact:
         raise _no_artefact(folder)
     if config["class"] not in list(kinds or CLASSES):
         expected = kinds[0] if len(kinds) == 1 else f"one of {', '.join(sorted(kinds or CLASSES))}"
-        found = ascii(str(config["class"])[:40])
-        raise DataError(f"this is {found}, not {expected}", file=folder / CONFIG, field="class")
+        actual = ascii(str(config["class"])[:40])
+        raise DataError(f"this is {actual}, not {expected}", file=folder / CONFIG, field="class")
     if wrong := find_fault(config, sums):
         raise DataError(wrong[1], file=folder / CONFIG, field=wrong[0])
     identity = sums_text({name: sum_ for name, sum_ in sums.items() if name != CARD})
@@ -193,8 +193,8 @@ def resolve(name: str | Path) -> Path:
     for called, place in _shipped():
         if called == text:
             return place
-    known = names()
-    for called, _, place in known:
+    available = names()
+    for called, _, place in available:
         if called == text:
             return place
     if is_folder:
@@ -207,8 +207,8 @@ def resolve(name: str | Path) -> Path:
     if isinstance(name, Path) or not _CALLED.fullmatch(text):
         raise DataError("no such folder", file=ascii(text[:300])[1:-1], fix="name the folder of an artefact")
     listed = "; ".join(
-        f"{where}: {', '.join(called for called, at, _ in known if at == where) or 'none'}"
-        for where in ("shipped", "pulled")
+        f"{origin}: {', '.join(called for called, at, _ in available if at == origin) or 'none'}"
+        for origin in ("shipped", "pulled")
     )
     raise UsageError(
         f"no artefact called {text!r}; {listed}; "
@@ -221,11 +221,11 @@ def names() -> list[tuple[str, str, Path]]:
 
     Shipped goes first: nothing that was pulled takes the place of what came with the package.
     """
-    found = {name: (name, "shipped", folder) for name, folder in _shipped()}
+    by_name = {name: (name, "shipped", folder) for name, folder in _shipped()}
     with contextlib.suppress(UsageError):  # no home: what is shipped works all the same
         for name, folder in _artefacts(home() / "models"):
-            found.setdefault(name, (name, "pulled", folder))
-    return list(found.values())
+            by_name.setdefault(name, (name, "pulled", folder))
+    return list(by_name.values())
 
 
 @functools.cache
@@ -236,8 +236,12 @@ def _shipped() -> list[tuple[str, Path]]:
 
 def _artefacts(place: Path) -> list[tuple[str, Path]]:
     with contextlib.suppress(OSError):  # not there, or not ours to read
-        found = [one for one in sorted(place.iterdir()) if _CALLED.fullmatch(one.name) and _has_config(one)]
-        return [(one.name, one) for one in found]
+        folders = [
+            folder
+            for folder in sorted(place.iterdir())
+            if _CALLED.fullmatch(folder.name) and _has_config(folder)
+        ]
+        return [(folder.name, folder) for folder in folders]
     return []
 
 
@@ -261,8 +265,8 @@ class Model:
     def load(cls, name: str | Path | None = None) -> Self:
         """Load it by folder, shipped name, pulled name or Hub id."""
         kind: Any = cls
-        found: Self = models(kind, str(resolve(cls.default if name is None else name)))
-        return found
+        model: Self = models(kind, str(resolve(cls.default if name is None else name)))
+        return model
 
 
 @functools.lru_cache(maxsize=32)
@@ -287,17 +291,17 @@ def recorded(config: Mapping[str, Any], field: str, file: Path, load: Callable[[
     """Load what an artefact was trained on, by name and hash in a field of its config; nothing else."""
     origin: _Origin = read_setting(config, field, _Origin, file)
     if "/" in origin.name:  # what is pulled has no such name: nothing is fetched because a file says so
-        fix = "train again on what is shipped or pulled"
-        raise DataError(f"{origin.name[:80]!a} is not here", file=file, field=field, fix=fix)
-    found = load(origin.name)
-    if found.sha != origin.sha:
+        fix = "train again on a shipped or pulled model"
+        raise DataError(f"{origin.name[:80]!a} is not installed", file=file, field=field, fix=fix)
+    model = load(origin.name)
+    if model.sha != origin.sha:
         raise DataError(
-            f"trained on another {origin.name}: {origin.sha[:12]}, here {found.sha[:12]}",
+            f"trained on another version of {origin.name}: {origin.sha[:12]}, installed is {model.sha[:12]}",
             file=file,
             field=field,
             fix="get the version that it was trained on, or train again",
         )
-    return found
+    return model
 
 
 def home() -> Path:
@@ -332,8 +336,8 @@ def _config_text(kind: str, fields: Mapping[str, Any], files: Iterable[str]) -> 
     """Write `config.json`, refusing what `verify` would refuse once the old artefact is gone."""
     if kind not in CLASSES:
         raise UsageError(f"unknown class {kind!r}; known: {', '.join(sorted(CLASSES))}")
-    if taken := fields.keys() & {"class", "dialeval"}:
-        raise UsageError(f"the field {taken.pop()!r} is written by save itself")
+    if reserved := fields.keys() & {"class", "dialeval"}:
+        raise UsageError(f"the field {reserved.pop()!r} is written by save itself")
     config = {"class": kind, "dialeval": __version__, **fields}
     try:
         text = json.dumps(config, indent=2, sort_keys=True, ensure_ascii=False, allow_nan=False).encode()
@@ -347,11 +351,11 @@ def _config_text(kind: str, fields: Mapping[str, Any], files: Iterable[str]) -> 
 
 def _check_replaceable(target: Path) -> None:
     """Refuse a target that holds anything but an artefact: it would be gone."""
-    held = _entries(target) if target.is_dir() else set()
-    known = {SUMS, *read_sums(target / SUMS)} if {SUMS, CONFIG} <= held else set()
-    if others := [name for name in held - known if name == ".git" or not name.startswith(".")]:
+    entries = _entries(target) if target.is_dir() else set()
+    expected = {SUMS, *read_sums(target / SUMS)} if {SUMS, CONFIG} <= entries else set()
+    if unexpected := [name for name in entries - expected if name == ".git" or not name.startswith(".")]:
         raise DataError(
-            f"this folder holds {min(others)!a}, which is no part of an artefact",
+            f"this folder holds {min(unexpected)!a}, which is not part of an artefact",
             file=target,
             fix="choose another folder, or remove what is there",
         )
@@ -368,11 +372,11 @@ def _entries(folder: Path) -> set[str]:
 def _no_artefact(folder: Path) -> DataError:
     """Return the error that names what a folder is instead: often a model just as the Hub has it."""
     if not _has_config(folder):
-        return DataError(f"has no {CONFIG} and no {SUMS}: this is no artefact", file=folder)
+        return DataError(f"has no {CONFIG} and no {SUMS}: this is not an artefact", file=folder)
     if "class" in parse_object(read_small(folder / CONFIG, follow=True), folder / CONFIG):
         return DataError("is missing", file=folder / SUMS, fix=_AFRESH)
     return DataError(
-        'no "class": this is a model as the Hub has it, not an artefact of dialeval',
+        'no "class": this is a Hugging Face model, not a dialeval artefact',
         file=folder / CONFIG,
         fix=f"make an artefact of it with `dialeval models export {shlex.quote(str(folder))} -o DIR`",
     )

@@ -97,43 +97,43 @@ class Cache:
         """Return the array of each key, or None."""
         find, refresh = self._kept.get, self._kept.move_to_end
         with _lock:
-            found = [find(one) for one in keys]
-            for one, array in zip(keys, found, strict=True):
+            arrays = [find(name) for name in keys]
+            for name, array in zip(keys, arrays, strict=True):
                 if array is not None:
-                    refresh(one)
-        missing = [place for place, array in enumerate(found) if array is None]
+                    refresh(name)
+        missing = [place for place, array in enumerate(arrays) if array is None]
         if self.disk is not None and missing:
-            some = self.disk.fetch([_on_disk(keys[place]) for place in missing])
-            for place, array in zip(missing, some, strict=True):
+            stored = self.disk.fetch([_on_disk(keys[place]) for place in missing])
+            for place, array in zip(missing, stored, strict=True):
                 if array is not None:
-                    found[place] = array
+                    arrays[place] = array
                     self._keep([keys[place]], [array])
-        return found
+        return arrays
 
     def store(self, keys: Sequence[Key], arrays: Sequence[Array] | Array) -> None:
         """Keep a copy of each array (the rows of a matrix, for one) under its key."""
         _check_arrays(keys, arrays)
         self._keep(keys, arrays)
         if self.disk is not None:
-            self.disk.store([_on_disk(one) for one in keys], arrays)
+            self.disk.store([_on_disk(name) for name in keys], arrays)
 
     def _keep(self, keys: Sequence[Key], arrays: Sequence[Array] | Array) -> None:
-        kept = self._kept
+        entries = self._kept
         with _lock:
-            for one, array in zip(keys, arrays, strict=True):
+            for name, array in zip(keys, arrays, strict=True):
                 size = array.nbytes + _OVERHEAD
-                if one in kept:
-                    kept.move_to_end(one)
+                if name in entries:
+                    entries.move_to_end(name)
                 elif size <= self.limit:
                     # Memory of its own, because a row would keep its whole batch; `bytes` cannot be unlocked.
-                    kept[one] = np.ndarray(array.shape, array.dtype, array.tobytes())
+                    entries[name] = np.ndarray(array.shape, array.dtype, array.tobytes())
                     self.held += size
                     while self.held > self.limit:
-                        self.held -= kept.popitem(last=False)[1].nbytes + _OVERHEAD
+                        self.held -= entries.popitem(last=False)[1].nbytes + _OVERHEAD
 
 
-def _on_disk(one: Key) -> bytes:
-    return one if isinstance(one, bytes) else key(*one)
+def _on_disk(name: Key) -> bytes:
+    return name if isinstance(name, bytes) else key(*name)
 
 
 def forget() -> None:
@@ -179,20 +179,20 @@ class DiskCache:
 
     def fetch(self, keys: Sequence[bytes]) -> list[Array | None]:
         """Return the array of each key, or None; one query for some hundreds of keys."""
-        found: dict[bytes, Array] = {}
+        arrays: dict[bytes, Array] = {}
         with _lock:
             if self._fetches:
-                self._fetches = self._attempt(lambda: self._read(keys, found))
-        return [found.get(one) for one in keys]
+                self._fetches = self._attempt(lambda: self._read(keys, arrays))
+        return [arrays.get(name) for name in keys]
 
     def store(self, keys: Sequence[bytes], arrays: Sequence[Array] | Array) -> None:
         """Write each array under its key, in transactions of a few megabytes; what is there already stays."""
         _check_arrays(keys, arrays)
         rows: list[tuple[bytes, bytes]] = []
         room = self._largest
-        for one, array in zip(keys, arrays, strict=True):
+        for name, array in zip(keys, arrays, strict=True):
             if array.nbytes <= self._largest and self._stores:
-                rows.append((one, _packed(one, array)))
+                rows.append((name, _packed(name, array)))
                 room -= array.nbytes + 64
             if room <= 0:
                 self._store(rows)
@@ -228,19 +228,19 @@ class DiskCache:
                     continue
                 first, self._stores = self._stores, False
                 if first:
-                    _warn(f"{self.path}: {error}; encodings are no longer kept on disk, the run goes on")
+                    _warn(f"{self.path}: {error}; encodings are no longer cached on disk, the run continues")
                 return False
             return True
 
-    def _read(self, keys: Sequence[bytes], found: dict[bytes, Array]) -> None:
+    def _read(self, keys: Sequence[bytes], results: dict[bytes, Array]) -> None:
         base = self._open()
         for start in range(0, len(keys), _AT_ONCE):
-            some = keys[start : start + _AT_ONCE]
-            marks = ",".join("?" * len(some))
-            asked = f"SELECT id, key, tick, body FROM entries WHERE key IN ({marks})"  # noqa: S608
-            rows = base.execute(asked, some).fetchall()
-            arrays = [_unpacked(one, body) for _, one, _, body in rows]
-            found |= {row[1]: array for row, array in zip(rows, arrays, strict=True) if array is not None}
+            batch = keys[start : start + _AT_ONCE]
+            marks = ",".join("?" * len(batch))
+            query = f"SELECT id, key, tick, body FROM entries WHERE key IN ({marks})"  # noqa: S608
+            rows = base.execute(query, batch).fetchall()
+            arrays = [_unpacked(name, body) for _, name, _, body in rows]
+            results |= {row[1]: array for row, array in zip(rows, arrays, strict=True) if array is not None}
             damaged = [row[:1] for row, array in zip(rows, arrays, strict=True) if array is None]
             # With half of the room to spare the order is no matter, and reading need not write.
             stale = -1 if self._pages(base) < self._most / 2 else _ask(base, _MIDDLE)
@@ -265,8 +265,8 @@ class DiskCache:
 
     def _evict(self, base: sqlite3.Connection) -> None:
         """Delete what was not used for longest, in short transactions, until a tenth of the room is free."""
-        some = min(256, max(8, self._most // 32))
-        oldest = f"SELECT id FROM entries ORDER BY tick, id LIMIT {some}"  # noqa: S608
+        count = min(256, max(8, self._most // 32))
+        oldest = f"SELECT id FROM entries ORDER BY tick, id LIMIT {count}"  # noqa: S608
         while self._pages(base) > self._most * 0.9:
             with _transaction(base):
                 if not base.execute(f"DELETE FROM entries WHERE id IN ({oldest})").rowcount:  # noqa: S608
@@ -297,7 +297,7 @@ class DiskCache:
         base.text_factory = bytes  # there is none; damage may look like some
         tables = base.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL ORDER BY rowid").fetchall()
         if tables and tables != [(statement.encode(),) for statement in _SCHEMA]:
-            error = sqlite3.DatabaseError("this database holds something else")
+            error = sqlite3.DatabaseError("this database was not written by dialeval")
             error.sqlite_errorcode = sqlite3.SQLITE_CORRUPT
             raise error
         base.execute("PRAGMA synchronous = OFF")  # what a pulled plug spoils is found by its checksum
@@ -327,7 +327,9 @@ class DiskCache:
             if self._file == _identity(self.path):
                 self._beside("-journal").unlink(missing_ok=True)  # first: a fresh file must never meet it
                 self.path.replace(aside)
-                _warn(f"{self.path}: {error}; set aside as {aside.name}, which may be deleted; begun afresh")
+                _warn(
+                    f"{self.path}: {error}; set aside as {aside.name}, which can be deleted; a new file was started"
+                )
             return True
         return False
 
@@ -368,10 +370,10 @@ def _code(error: Exception) -> int:
 def _identity(path: Path) -> tuple[int, int]:
     """Return device and inode of a file, which another one in its place does not have."""
     try:
-        found = path.stat()
+        status = path.stat()
     except OSError:
         return (0, 0)
-    return found.st_dev, found.st_ino
+    return status.st_dev, status.st_ino
 
 
 def _warn(message: str) -> None:
@@ -388,28 +390,28 @@ def _check_arrays(keys: Sequence[Key], arrays: Sequence[Array] | Array) -> None:
     for array in arrays:
         if array.dtype not in _KNOWN or not 1 <= array.ndim <= 2:
             raise UsageError(
-                f"cannot keep an array of {array.dtype} with {array.ndim} dimensions: "
+                f"cannot cache an array of {array.dtype} with {array.ndim} dimensions: "
                 "float32 or float16, 1 or 2 dimensions"
             )
 
 
-def _packed(one: bytes, array: Array) -> bytes:
+def _packed(name: bytes, array: Array) -> bytes:
     """Write an array down with its type, shape and a checksum over it and its key."""
     head = _HEAD.pack(_LAYOUT, array.itemsize, array.ndim, *(*array.shape, 0)[:2])
     body = array.tobytes()
-    return b"".join((head, zlib.crc32(body, zlib.crc32(one + head)).to_bytes(4, "little"), body))
+    return b"".join((head, zlib.crc32(body, zlib.crc32(name + head)).to_bytes(4, "little"), body))
 
 
-def _unpacked(one: Any, body: Any) -> Array | None:
+def _unpacked(name: Any, body: Any) -> Array | None:
     """Return the array, read-only, or None if a bit of it, of its shape or of its key is not as written."""
-    if not (type(one) is type(body) is bytes) or len(body) < _START:
+    if not (type(name) is type(body) is bytes) or len(body) < _START:
         return None
     layout, size, dimensions, rows, columns = _HEAD.unpack_from(body)
     shape = (rows, columns) if dimensions == 2 else (rows,)
     if layout != _LAYOUT or size not in _TYPES or math.prod(shape) * size != len(body) - _START:
         return None
-    found = zlib.crc32(memoryview(body)[_START:], zlib.crc32(one + body[: _HEAD.size]))
-    if found != int.from_bytes(body[_HEAD.size : _START], "little"):
+    checksum = zlib.crc32(memoryview(body)[_START:], zlib.crc32(name + body[: _HEAD.size]))
+    if checksum != int.from_bytes(body[_HEAD.size : _START], "little"):
         return None
     return np.ndarray(shape, _TYPES[size], body, _START)
 

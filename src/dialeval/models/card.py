@@ -78,7 +78,7 @@ class Card:
         """
         limits = [self.limits] if isinstance(self.limits, str) else list(self.limits)
         facts = [("class", kind), *self.extra] if kind else self.extra
-        figures = [(what, _figure(what, value)) for what, value in self.figures.items()]
+        figures = [(name, _figure(name, value)) for name, value in self.figures.items()]
         parts = [
             self._front_matter(),
             f"# {_plain(self.title)}",
@@ -89,7 +89,7 @@ class Card:
             f"Licence of this artefact: {_plain(self.licence)}",
             f"## Figures\n\n{_table(('figure', 'value'), figures) or 'Not measured yet.'}",
             "## Limits\n\n"
-            + ("\n".join(f"- {_item(one)}" for one in limits if one) or "None are known yet."),
+            + ("\n".join(f"- {_item(limit)}" for limit in limits if limit) or "None are known yet."),
             f"## How to rebuild it\n\n{_fenced('shell', self.command)}",
         ]
         return "\n\n".join(part for part in parts if part) + "\n"
@@ -112,11 +112,11 @@ class Card:
         return f"{_fenced('python', python)}\n\n{_fenced('shell', self.shell or 'dialeval models list')}"
 
 
-def _figure(what: str, value: float) -> str:
+def _figure(name: str, value: float) -> str:
     if isinstance(value, numbers.Integral):
         return str(int(value))
     if not math.isfinite(value):
-        raise UsageError(f"the figure {what!r} is {value}: leave out what is undefined")
+        raise UsageError(f"the figure {name!r} is {value}: leave out undefined figures")
     return f"{value:.5g}" if abs(value) < 1e5 else f"{value:.0f}"
 
 

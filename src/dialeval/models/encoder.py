@@ -54,15 +54,16 @@ class Reading:
         if self.form == "tokens":
             kind = np.float16 if self.half else np.float32
             return [
-                one[:length].astype(kind, copy=False) for one, length in zip(states, lengths, strict=True)
+                text_states[:length].astype(kind, copy=False)
+                for text_states, length in zip(states, lengths, strict=True)
             ]
-        found = _pool(states, lengths, self.form)
+        vectors = _pool(states, lengths, self.form)
         if self.unit:
-            found /= np.maximum(np.linalg.norm(found, axis=1, keepdims=True), 1e-12)
-        return list(found)
+            vectors /= np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
+        return list(vectors)
 
 
-Wanted = Mapping[str, Collection[Reading]]
+Requested = Mapping[str, Collection[Reading]]
 
 
 class Encoder(Model):
@@ -108,8 +109,8 @@ class Encoder(Model):
 
     def reading(self, layer: int | None = None, pooling: Pooling | None = None) -> Reading:
         """Return what `vectors` reads with these arguments, to announce it to `prepare`."""
-        own = layer is None and pooling is None
-        return Reading(self.layer(layer), pooling or self._pooling, own and self._unit)
+        is_default = layer is None and pooling is None
+        return Reading(self.layer(layer), pooling or self._pooling, is_default and self._unit)
 
     def vectors(
         self, texts: Sequence[str], *, layer: int | None = None, pooling: Pooling | None = None
@@ -136,27 +137,29 @@ class Encoder(Model):
         What the cache has is not computed again. Token states that would take more than half of the cache
         are left to be encoded when they are asked for: they would be gone by then.
         """
-        wanted: dict[str, list[Reading]] = {}
+        requested: dict[str, list[Reading]] = {}
         for texts, readings in requests:
             distinct = list(dict.fromkeys(texts))
             for reading in readings:
                 if reading.form == "tokens" and self._bytes(distinct) > self._memory // 2:
                     continue
-                found = self._cache.fetch(self._keys(reading, distinct))
-                for text, known in zip(distinct, found, strict=True):
-                    if known is None:
-                        wanted.setdefault(text, []).append(reading)
-        for _ in self._encode(wanted):
+                cached = self._cache.fetch(self._keys(reading, distinct))
+                for text, value in zip(distinct, cached, strict=True):
+                    if value is None:
+                        requested.setdefault(text, []).append(reading)
+        for _ in self._encode(requested):
             pass
 
     def truncated(self, texts: Sequence[str]) -> list[bool]:
         """Return for each text whether it is longer than the encoder takes, so that its end is not seen."""
         # A token covers at least a byte, so a short text needs no counting.
-        long = [place for place, text in enumerate(texts) if 4 * len(text) + 8 > self.limit]
-        found = [False] * len(texts)
-        for place, tokens in zip(long, self.tokenizer.encode([texts[one] for one in long]), strict=True):
-            found[place] = tokens.cut
-        return found
+        candidates = [place for place, text in enumerate(texts) if 4 * len(text) + 8 > self.limit]
+        flags = [False] * len(texts)
+        for place, tokens in zip(
+            candidates, self.tokenizer.encode([texts[place] for place in candidates]), strict=True
+        ):
+            flags[place] = tokens.cut
+        return flags
 
     @property
     def shape(self) -> EncoderShape:
@@ -194,55 +197,60 @@ class Encoder(Model):
     def _read(self, texts: Sequence[str], reading: Reading) -> list[Floats]:
         """Read each text from the cache, or else encode it."""
         stored = zip(texts, self._cache.fetch(self._keys(reading, texts)), strict=True)
-        known: dict[str, Floats] = {text: value for text, value in stored if value is not None}
-        missing = {text: (reading,) for text in texts if text not in known}
-        known |= {text: value for text, _, value in self._encode(missing)}
-        return [known[text] for text in texts]
+        values: dict[str, Floats] = {text: value for text, value in stored if value is not None}
+        missing = {text: (reading,) for text in texts if text not in values}
+        values |= {text: value for text, _, value in self._encode(missing)}
+        return [values[text] for text in texts]
 
-    def _encode(self, wanted: Wanted) -> Iterator[tuple[str, Reading, Floats]]:
+    def _encode(self, requested: Requested) -> Iterator[tuple[str, Reading, Floats]]:
         """Encode texts, those of one depth together, and put what is read of them into the cache."""
         by_depth: dict[int, list[str]] = {}
-        for text, readings in wanted.items():
-            by_depth.setdefault(max(one.layer for one in readings), []).append(text)
+        for text, readings in requested.items():
+            by_depth.setdefault(max(reading.layer for reading in readings), []).append(text)
         for _, texts in sorted(by_depth.items()):
             for start in range(0, len(texts), _BLOCK):
-                found = self._run({text: wanted[text] for text in texts[start : start + _BLOCK]})
-                for reading, values in found.items():
+                by_reading = self._run({text: requested[text] for text in texts[start : start + _BLOCK]})
+                for reading, values in by_reading.items():
                     self._cache.store(self._keys(reading, values), list(values.values()))
                     yield from ((text, reading, value) for text, value in values.items())
 
-    def _run(self, wanted: Wanted) -> dict[Reading, dict[str, Floats]]:
+    def _run(self, requested: Requested) -> dict[Reading, dict[str, Floats]]:
         """Run texts once, those with the same tokens together, and read what is wanted of each."""
         same: dict[tuple[int, ...], list[str]] = {}
-        for text, tokens in zip(wanted, self.tokenizer.encode(list(wanted)), strict=True):
+        for text, tokens in zip(requested, self.tokenizer.encode(list(requested)), strict=True):
             same.setdefault(tuple(tokens.ids), []).append(text)
         distinct = list(same)
-        network = self._network({one.layer for readings in wanted.values() for one in readings})
+        network = self._network({reading.layer for readings in requested.values() for reading in readings})
 
         def read(group: list[int], states: dict[int, Floats], lengths: Ints) -> list[dict[Reading, Floats]]:
-            asked = {one for place in group for text in same[distinct[place]] for one in wanted[text]}
-            each = {one: one.of(states[one.layer], lengths) for one in sorted(asked)}
-            return [{one: rows[number] for one, rows in each.items()} for number in range(len(group))]
+            needed = {
+                reading for place in group for text in same[distinct[place]] for reading in requested[text]
+            }
+            by_reading = {reading: reading.of(states[reading.layer], lengths) for reading in sorted(needed)}
+            return [
+                {reading: rows[number] for reading, rows in by_reading.items()}
+                for number in range(len(group))
+            ]
 
         inputs = [(ids, [0] * len(ids)) for ids in distinct]
-        found: dict[Reading, dict[str, Floats]] = {}
-        each = network.run_each(inputs, read, self._batch_tokens, self._threads)
-        for ids, values in zip(distinct, each, strict=True):
+        results: dict[Reading, dict[str, Floats]] = {}
+        outputs = network.run_each(inputs, read, self._batch_tokens, self._threads)
+        for ids, values in zip(distinct, outputs, strict=True):
             for text in same[ids]:
-                for one in wanted[text]:
-                    found.setdefault(one, {})[text] = values[one]
-        return found
+                for reading in requested[text]:
+                    results.setdefault(reading, {})[text] = values[reading]
+        return results
 
     def _network(self, layers: Collection[int]) -> EncoderNetwork:
         """Return the network of this depth; it learns to give another layer by being built again."""
-        depth, known = max(layers), self._networks.get(max(layers))
-        if known is None or not set(layers) <= set(known.layers):
-            given = {*layers, *(known.layers if known else ())}
-            known = EncoderNetwork(
-                self._shape, read_weights(self._weights, self._shape, depth), sorted(given)
+        depth, network = max(layers), self._networks.get(max(layers))
+        if network is None or not set(layers) <= set(network.layers):
+            outputs = {*layers, *(network.layers if network else ())}
+            network = EncoderNetwork(
+                self._shape, read_weights(self._weights, self._shape, depth), sorted(outputs)
             )
-            self._networks[depth] = known
-        return known
+            self._networks[depth] = network
+        return network
 
 
 def recorded_encoder(config: Mapping[str, Any], file: Path) -> Encoder:
@@ -264,13 +272,13 @@ def mark(name: str, load: Callable[[str], Any] = Encoder.load) -> str:
         return name
 
 
-def _pool(states: Floats, lengths: Ints, how: Pooling) -> Floats:
-    if how == "first":
+def _pool(states: Floats, lengths: Ints, pooling: Pooling) -> Floats:
+    if pooling == "first":
         return np.array(states[:, 0])
     if int(lengths.min()) == states.shape[1]:  # no padding
-        return np.asarray(states.max(axis=1) if how == "max" else states.mean(axis=1), np.float32)
+        return np.asarray(states.max(axis=1) if pooling == "max" else states.mean(axis=1), np.float32)
     inside = np.arange(states.shape[1]) < lengths[:, None]
-    if how == "max":
+    if pooling == "max":
         return np.asarray(np.where(inside[:, :, None], states, -np.inf).max(axis=1), np.float32)
     total = np.einsum("ntw,nt->nw", states, inside.astype(np.float32))
     return np.asarray(total / lengths[:, None].astype(np.float32), np.float32)

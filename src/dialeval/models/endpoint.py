@@ -85,9 +85,9 @@ class Endpoint:
         """The path that chats are posted to."""
         return self._below(_PATH)
 
-    def _below(self, wanted: str) -> str:
+    def _below(self, suffix: str) -> str:
         parts = _parts(self.address)
-        path = str(parts.path).rstrip("/").removesuffix(_PATH) + wanted
+        path = str(parts.path).rstrip("/").removesuffix(_PATH) + suffix
         return f"{path}?{parts.query}" if parts.query else path
 
     def complete(self, messages: Sequence[Mapping[str, str]]) -> str:
@@ -149,9 +149,9 @@ class Endpoint:
         if late.is_set():  # cut off in the middle of an answer
             raise EndpointError(f"no answer in {self.timeout:g} s", self.address, again=True)
         if len(read) > LARGEST:
-            raise EndpointError(f"an answer of more than {LARGEST >> 20} MB", self.address)
+            raise EndpointError(f"the answer is larger than {LARGEST >> 20} MB", self.address)
         if answer.length:
-            raise EndpointError("the answer breaks off", self.address, again=True)
+            raise EndpointError("the answer is truncated", self.address, again=True)
         self._check(answer, read)
         return read
 
@@ -167,11 +167,11 @@ class Endpoint:
         if answer.status == 200:
             return
         if 300 <= answer.status < 400:
-            raise EndpointError(f"redirects ({answer.status}), which is not followed", self.address)
+            raise EndpointError(f"redirects ({answer.status}); redirects are not followed", self.address)
         again = answer.status in (408, 409, 425, 429) or answer.status >= 500
-        said = " ".join(read[:200].decode("utf-8", "replace").split())
+        detail = " ".join(read[:200].decode("utf-8", "replace").split())
         raise EndpointError(
-            f"HTTP {answer.status}{f': {said}' if said else ''}",
+            f"HTTP {answer.status}{f': {detail}' if detail else ''}",
             self.address,
             again=again,
             wait=_asked_wait(answer.getheader("Retry-After")),
@@ -193,9 +193,9 @@ def _parts(address: str) -> Any:
 def _cut(sockets: Sequence[socket.socket], late: threading.Event) -> None:
     """End a call from outside: a server that sends a byte now and then would else never time out."""
     late.set()
-    for one in sockets:
+    for connection in sockets:
         with contextlib.suppress(OSError):
-            one.shutdown(socket.SHUT_RDWR)
+            connection.shutdown(socket.SHUT_RDWR)
 
 
 def _why(error: Exception) -> str:
@@ -233,12 +233,14 @@ class Answered:
         """
         inner = _RATING.fullmatch(self.text.strip())
         text = inner[1] if inner else self.text.strip().removesuffix(".")
-        found = int(text) if text.isascii() and text.isdecimal() and len(text) < 4 else None
-        return found if found is not None and low <= found <= high else None
+        value = int(text) if text.isascii() and text.isdecimal() and len(text) < 4 else None
+        return value if value is not None and low <= value <= high else None
 
     def weighted(self, low: int, high: int) -> float | None:
         """Weigh the numbers of the scale by their probability; None where less than half of it is known."""
-        first = next((others for chosen, others in self.tokens if chosen.strip().isdecimal()), None)
+        first = next(
+            (alternatives for chosen, alternatives in self.tokens if chosen.strip().isdecimal()), None
+        )
         if first is None or high > 9:  # a number of two digits is several tokens
             return None
         chances: dict[int, float] = {}
@@ -289,27 +291,33 @@ def _answered(read: bytes, address: str) -> Answered:
         start = " ".join(read[:80].decode("utf-8", "replace").split())
         raise EndpointError(f"not a chat completion: {start!r}", address) from None
     if not isinstance(text, str):
-        raise EndpointError("an answer without text", address)
+        raise EndpointError("the answer has no text", address)
     return Answered(text, _tokens(choice))
 
 
 def _tokens(choice: Any) -> tuple[tuple[str, dict[str, float]], ...]:
     """Read the alternatives at each token, as far as they are there and as they should be."""
     try:
-        found = [
+        tokens = [
             (
                 str(token["token"]),
-                {str(one["token"]): float(one["logprob"]) for one in token["top_logprobs"]},
+                {
+                    str(alternative["token"]): float(alternative["logprob"])
+                    for alternative in token["top_logprobs"]
+                },
             )
             for token in choice["logprobs"]["content"]
         ]
     except (KeyError, TypeError, ValueError, OverflowError):
         return ()
-    sound = all(one and not any(math.isnan(value) for value in one.values()) for _, one in found)
-    return tuple(found) if sound else ()
+    sound = all(
+        alternatives and not any(math.isnan(value) for value in alternatives.values())
+        for _, alternatives in tokens
+    )
+    return tuple(tokens) if sound else ()
 
 
-class _KeptAnswer(msgspec.Struct):
+class _StoredAnswer(msgspec.Struct):
     name: str
     answered: Answered
 
@@ -324,15 +332,15 @@ class AnswerStore:
     def fetch(self, name: str) -> Answered | None:
         """Return a kept answer; a file that is damaged counts as none."""
         try:
-            kept = msgspec.json.decode(self._place(name).read_bytes(), type=_KeptAnswer)
+            stored = msgspec.json.decode(self._place(name).read_bytes(), type=_StoredAnswer)
         except (OSError, ValueError, RecursionError):
             return None
-        return kept.answered if kept.name == name else None
+        return stored.answered if stored.name == name else None
 
     def store(self, name: str, answered: Answered) -> None:
         """Keep an answer; a full disk is no reason to lose what was paid for."""
         with contextlib.suppress(DataError), files.replacing(self._place(name)) as file:
-            file.write(msgspec.json.encode(_KeptAnswer(name, answered)))
+            file.write(msgspec.json.encode(_StoredAnswer(name, answered)))
 
     def _place(self, name: str) -> Path:
         return self.folder / name[:2] / f"{name}.json"
@@ -346,5 +354,5 @@ def question_name(
     form: Mapping[str, Any] | None = None,
 ) -> str:
     """Name a question by all that decides the answer; the number of the run tells repetitions apart."""
-    said = [endpoint.address, endpoint.chat_body(messages), run, probabilities, form]
-    return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
+    content = [endpoint.address, endpoint.chat_body(messages), run, probabilities, form]
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()

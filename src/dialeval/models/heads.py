@@ -43,7 +43,7 @@ class Head:
 
     def __post_init__(self) -> None:
         if not self.name.replace("-", "_").isidentifier():
-            raise UsageError(f"{self.name!r} is no name for a head: letters, digits, - and _ only")
+            raise UsageError(f"{self.name!r} is not a valid name of a head: letters, digits, - and _ only")
         if self.kind not in ("regression", "binary", "classes"):
             raise UsageError(f"head {self.name}: no kind {self.kind!r}; known: regression, binary, classes")
         if (self.kind == "classes") != (len(self.classes) >= 2) or len(set(self.classes)) < len(self.classes):
@@ -89,7 +89,7 @@ def read_heads(config: Mapping[str, Any], file: Path) -> tuple[Head, ...]:
     """Read the heads of an artefact's configuration, refusing anything else."""
     fields: list[Any] = read_setting(config, "heads", _Heads, file)
     try:
-        heads = tuple(Head(one.name, one.kind, one.classes) for one in fields)
+        heads = tuple(Head(entry.name, entry.kind, entry.classes) for entry in fields)
     except UsageError as error:
         raise DataError(str(error), file=file, field="heads") from None
     if len({head.name for head in heads}) < len(heads):
@@ -100,12 +100,12 @@ def read_heads(config: Mapping[str, Any], file: Path) -> tuple[Head, ...]:
 def read_head_weights(path: Path, heads: Sequence[Head], width: int) -> dict[str, tuple[Floats, Floats]]:
     """Read weight and bias of each head, refusing any of other sizes."""
     stored = read_tensors(path)
-    found = expand({name: value for name, value in stored.items() if name.startswith("heads.")}, file=path)
+    tensors = expand({name: value for name, value in stored.items() if name.startswith("heads.")}, file=path)
     weights = {}
     for head in heads:
         pair = []
         for part, sizes in (("weight", (head.outputs, width)), ("bias", (head.outputs,))):
-            value = found.get(f"heads.{head.name}.{part}")
+            value = tensors.get(f"heads.{head.name}.{part}")
             if value is None or value.shape != sizes:
                 raise DataError(f"heads.{head.name}.{part} must have the sizes {sizes}", file=path)
             pair.append(np.asarray(value, np.float32))
@@ -116,11 +116,11 @@ def read_head_weights(path: Path, heads: Sequence[Head], width: int) -> dict[str
 def _gelu(values: Floats) -> Floats:
     from scipy.special import erf
 
-    found = np.asarray(erf(values * np.float32(0.5**0.5)), np.float32)
-    found += 1.0
-    found *= values
-    found *= 0.5
-    return found
+    result = np.asarray(erf(values * np.float32(0.5**0.5)), np.float32)
+    result += 1.0
+    result *= values
+    result *= 0.5
+    return result
 
 
 _Activation = Literal["relu", "tanh", "gelu"]
@@ -173,12 +173,12 @@ class VectorHead:
             values = features
             for weight, bias in self._layers:
                 values = self._activation(multiply(values, weight) + bias)
-            found = {}
+            by_head = {}
             for head in self.heads:
                 weight, bias = self._tops[head.name]
-                said = multiply(values, weight) + bias
-                found[head.name] = readable(head, said if head.classes else said[:, 0])
-        return found
+                logits = multiply(values, weight) + bias
+                by_head[head.name] = readable(head, logits if head.classes else logits[:, 0])
+        return by_head
 
 
 class EncoderHead(Model):

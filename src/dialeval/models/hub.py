@@ -33,7 +33,7 @@ _CODE = (".bin", ".pt", ".pth", ".py", ".pkl", ".pickle", ".ckpt", ".h5", ".so",
 
 
 def snapshot(
-    repo: str, revision: str | None, folder: Path, say: Callable[[str], None], limit: int
+    repo: str, revision: str | None, folder: Path, report: Callable[[str], None], limit: int
 ) -> tuple[str, str]:
     """Download a model into a new folder and return its commit and its licence.
 
@@ -44,28 +44,28 @@ def snapshot(
     library = _library()
     with _reaching(repo):
         api = library.HfApi(endpoint=_endpoint(), library_name="dialeval", library_version=__version__)
-        say(f"looking for {repo}")
+        report(f"looking for {repo}")
         info = api.model_info(repo, revision=revision, files_metadata=True)
-        listed = {one.rfilename: one for one in info.siblings or ()}
+        listed = {sibling.rfilename: sibling for sibling in info.siblings or ()}
         if not info.sha or not listed:
-            raise DataError("the Hub says of no files that they belong to this model", file=repo)
+            raise DataError("the Hub lists no files of this model", file=repo)
 
         def take(name: str) -> None:
             # By commit, whatever happens to the branch meanwhile.
             address = library.hf_hub_url(repo, name, revision=info.sha, endpoint=_endpoint())
             _fetch(library, address, folder / name, listed[name].size, limit)
             if not _is_same(folder / name, listed[name]):
-                what = "is not what the Hub has: the hash differs; nothing was kept"
-                raise DataError(what, file=repo, field=name, fix="try again")
+                message = "its hash differs from the Hub's; nothing was kept"
+                raise DataError(message, file=repo, field=name, fix="try again")
 
         names = [name for name in listed if _MODEL.fullmatch(name)]
         if SUMS in listed:
             take(SUMS)
             names = _summed(repo, folder / SUMS, listed)
         if not names:
-            raise DataError("no safetensors, no configuration: nothing here can be used", file=repo)
+            raise DataError("no safetensors and no configuration: nothing usable here", file=repo)
         size = sum(listed[name].size or 0 for name in names) / 1e6
-        say(f"downloading {len(names)} files of {repo}, {size:.1f} MB")
+        report(f"downloading {len(names)} files of {repo}, {size:.1f} MB")
         for name in names:
             take(name)
     return str(info.sha), str(getattr(info.card_data, "license", None) or "unknown")
@@ -109,13 +109,15 @@ def push(folder: str | Path, repo: str, *, private: bool = True) -> str:
     while `private` is asked for.
     """
     _check_id(repo)
-    found = artefact.verify(Path(folder))
-    names = [SUMS, *found.files]
+    verified = artefact.verify(Path(folder))
+    names = [SUMS, *verified.files]
     if refused := [name for name in names if name.lower().endswith(_CODE)]:
         raise UsageError(
-            f"{refused[0]} has an ending that is never pulled: nobody could use this from the Hub"
+            f"{refused[0]} has an extension that is never pulled: nobody could load this from the Hub"
         )
-    return _upload(found.folder, names, repo, "model", f"Upload {found.kind} {found.sha[:12]}", private)
+    return _upload(
+        verified.folder, names, repo, "model", f"Upload {verified.kind} {verified.sha[:12]}", private
+    )
 
 
 def push_dataset(folder: str | Path, repo: str) -> str:
@@ -136,7 +138,7 @@ def _upload(folder: Path, names: list[str], repo: str, kind: str, message: str, 
         api = library.HfApi(endpoint=_endpoint(), library_name="dialeval", library_version=__version__)
         api.create_repo(repo, private=private, exist_ok=True, repo_type=kind)
         if private and not api.repo_info(repo, repo_type=kind).private:
-            raise UsageError(f"{repo} is public; say that this is what you want, or choose another name")
+            raise UsageError(f"{repo} is public; confirm that this is intended, or choose another name")
         commit = api.upload_folder(
             repo_id=repo,
             repo_type=kind,
@@ -164,7 +166,7 @@ def _library() -> ModuleType:
     try:
         return importlib.import_module("huggingface_hub")
     except ImportError:
-        raise UsageError("the Hub needs a library that is not here: pip install 'dialeval[hub]'") from None
+        raise UsageError("the Hub needs the package huggingface_hub: pip install 'dialeval[hub]'") from None
 
 
 def _endpoint() -> str | None:
@@ -179,9 +181,9 @@ def _reaching(repo: str) -> Iterator[None]:
     except DialevalError:
         raise
     except Exception as error:
-        said = " ".join(str(error).split())[:300] or "no reason given"
+        reason = " ".join(str(error).split())[:300] or "no reason given"
         raise DataError(
-            f"the Hub did not do it: {type(error).__name__}: {said}",
+            f"the request to the Hub failed: {type(error).__name__}: {reason}",
             file=repo,
             fix="check the name, the connection and, if it is private, your token",
         ) from None

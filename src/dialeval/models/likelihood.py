@@ -80,8 +80,8 @@ def spoken(dialogue: Dialogue) -> list[SpokenTurn]:
     first = turns[0][1].speaker if turns else ""
 
     def side(turn: Turn) -> Side:
-        own = turn.speaker == "assistant" if has_bot else turn.speaker != first
-        return "assistant" if own else "user"
+        is_assistant = turn.speaker == "assistant" if has_bot else turn.speaker != first
+        return "assistant" if is_assistant else "user"
 
     return [SpokenTurn(number, side(turn), turn.text) for number, turn in turns]
 
@@ -97,46 +97,46 @@ class Tree:
         tokens: The token at each node; a node comes after its parent.
         depths: How many nodes are above it.
         above: above[i, j] is true where node j is node i or above it.
-        asked: For each continuation, (place, token) pairs: after node `place` - 1 (0 is where the tree
+        targets: For each continuation, (place, token) pairs: after node `place` - 1 (0 is where the tree
             hangs) `token` comes.
     """
 
     tokens: Ints
     depths: Ints
     above: npt.NDArray[np.bool_]
-    asked: tuple[tuple[tuple[int, int], ...], ...]
+    targets: tuple[tuple[tuple[int, int], ...], ...]
 
     @property
     def continuations(self) -> list[list[int]]:
         """The continuations that the tree was grown from."""
-        return [[token for _, token in one] for one in self.asked]
+        return [[token for _, token in steps] for steps in self.targets]
 
     @classmethod
     def of(cls, continuations: Sequence[Sequence[int]]) -> "Tree":
         """Grow the tree of some continuations.
 
         >>> tree = Tree.of([[5, 6, 7], [5, 6, 8], [9]])
-        >>> tree.tokens.tolist(), tree.asked[1]
+        >>> tree.tokens.tolist(), tree.targets[1]
         ([5, 6], ((0, 5), (1, 6), (2, 8)))
         """
         nodes: dict[tuple[int, ...], int] = {}
-        for one in continuations:
-            for end in range(1, len(one)):
-                nodes.setdefault(tuple(one[:end]), len(nodes) + 1)
+        for continuation in continuations:
+            for end in range(1, len(continuation)):
+                nodes.setdefault(tuple(continuation[:end]), len(nodes) + 1)
         above = np.zeros((len(nodes), len(nodes)), np.bool_)
         for path, number in nodes.items():
             if len(path) > 1:
                 above[number - 1] = above[nodes[path[:-1]] - 1]
             above[number - 1, number - 1] = True
-        asked = tuple(
-            tuple((nodes.get(tuple(one[:end]), 0), token) for end, token in enumerate(one))
-            for one in continuations
+        targets = tuple(
+            tuple((nodes.get(tuple(continuation[:end]), 0), token) for end, token in enumerate(continuation))
+            for continuation in continuations
         )
         return cls(
             np.array([path[-1] for path in nodes], np.int64),
             np.array([len(path) - 1 for path in nodes], np.int64),
             above,
-            asked,
+            targets,
         )
 
 
@@ -221,39 +221,39 @@ class TokenModel:
         trees = {side: self._tree(side, continuations, template) for side in {q.side for q in questions}}
         deepest = max((max(map(len, tree.continuations)) for tree, _ in trees.values()), default=0)
         room = max(8, min(window, self.limit - deepest))
-        ends = {one.number: index for index, one in enumerate(turns)}
+        ends = {turn.number: index for index, turn in enumerate(turns)}
         places = [len(turns) - 1 if q.turn is None else ends.get(q.turn, -1) for q in questions]
-        found: dict[int, ContinuationScores] = {}
+        scores: dict[int, ContinuationScores] = {}
         for stretch in self._stretches(turns, template, room):
-            asked = [number for number, place in enumerate(places) if place in stretch.ends]
-            hung = [(stretch.ends[places[number]], *trees[questions[number].side]) for number in asked]
-            found |= zip(asked, self._ask(stretch, hung), strict=True)
-        return [found[number] for number in range(len(questions))]
+            numbers = [number for number, place in enumerate(places) if place in stretch.ends]
+            hung = [(stretch.ends[places[number]], *trees[questions[number].side]) for number in numbers]
+            scores |= zip(numbers, self._ask(stretch, hung), strict=True)
+        return [scores[number] for number in range(len(questions))]
 
     def _tree(self, side: Side, continuations: Sequence[str], template: Template) -> tuple[Tree, int]:
         """Grow a tree of what a side might say, and count the tokens that open its turn."""
         opening = self._tokenizer.marks(template.opening(side))
-        said = self._tokenizer.words([template.lead + one for one in continuations])
-        return Tree.of([opening + one for one in said]), len(opening)
+        tokenized = self._tokenizer.words([template.lead + text for text in continuations])
+        return Tree.of([opening + tokens for tokens in tokenized]), len(opening)
 
     def _stretches(self, turns: Sequence[SpokenTurn], template: Template, room: int) -> list[_Stretch]:
         begin = self._tokenizer.first() + self._tokenizer.marks(template.begin)
         begin = begin or self._tokenizer.marks(template.close)[:1]  # something must come before
         marks = {side: self._tokenizer.marks(template.opening(side)) for side in ("user", "assistant")}
         close, room = self._tokenizer.marks(template.close), max(8, room - len(begin))
-        words = self._tokenizer.words([template.lead + one.text for one in turns])
-        each = [marks[one.side] + said + close for one, said in zip(turns, words, strict=True)]
-        found = [_Stretch(list(begin), {-1: len(begin)}, False)]
-        held = 0  # turns of the last stretch that are not forgotten
-        for index, tokens in enumerate(each):
-            if len(found[-1].tokens) - len(begin) + len(tokens) > room:
-                kept = _newest(each[index - held : index], room // 2, room - len(tokens))
-                found.append(_Stretch([*begin, *(token for one in kept for token in one)], {}, True))
-                held = len(kept)
-            found[-1].tokens.extend(tokens[-room:])
-            found[-1].ends[index] = len(found[-1].tokens)
-            held += 1
-        return found
+        words = self._tokenizer.words([template.lead + turn.text for turn in turns])
+        turn_tokens = [marks[turn.side] + body + close for turn, body in zip(turns, words, strict=True)]
+        stretches = [_Stretch(list(begin), {-1: len(begin)}, False)]
+        carried = 0  # turns of the last stretch that are not forgotten
+        for index, tokens in enumerate(turn_tokens):
+            if len(stretches[-1].tokens) - len(begin) + len(tokens) > room:
+                recent = _newest(turn_tokens[index - carried : index], room // 2, room - len(tokens))
+                stretches.append(_Stretch([*begin, *(token for part in recent for token in part)], {}, True))
+                carried = len(recent)
+            stretches[-1].tokens.extend(tokens[-room:])
+            stretches[-1].ends[index] = len(stretches[-1].tokens)
+            carried += 1
+        return stretches
 
     def _ask(self, stretch: _Stretch, hung: Sequence[tuple[int, Tree, int]]) -> list[ContinuationScores]:
         """ContinuationScores from the cache, and read the stretch for the rest."""
@@ -261,20 +261,20 @@ class TokenModel:
             key(f"{self.sha}|likelihood|{opening}", repr((stretch.tokens[:end], tree.continuations)))
             for end, tree, opening in hung
         ]
-        known = dict(zip(names, self._cache.fetch(names), strict=True))
-        missing = {name: hung[number] for number, name in enumerate(names) if known[name] is None}
+        cached = dict(zip(names, self._cache.fetch(names), strict=True))
+        missing = {name: hung[number] for number, name in enumerate(names) if cached[name] is None}
         if missing:
             last = max(end for end, _, _ in missing.values())
-            asked = [(end, tree) for end, tree, _ in missing.values()]
-            for name, each in zip(missing, self._compute(stretch.tokens[:last], asked), strict=True):
+            places = [(end, tree) for end, tree, _ in missing.values()]
+            for name, rows in zip(missing, self._compute(stretch.tokens[:last], places), strict=True):
                 opening = missing[name][2]
-                totals = np.array([one[opening:].sum(dtype=np.float64) for one in each], np.float32)
+                totals = np.array([row[opening:].sum(dtype=np.float64) for row in rows], np.float32)
                 self._cache.store([name], [totals])
-                known[name] = totals
+                cached[name] = totals
         return [
             ContinuationScores(
-                np.asarray(known[name], np.float32),
-                tuple(len(one) - opening for one in tree.continuations),
+                np.asarray(cached[name], np.float32),
+                tuple(len(continuation) - opening for continuation in tree.continuations),
                 stretch.cut,
             )
             for name, (_, tree, opening) in zip(names, hung, strict=True)
@@ -283,9 +283,9 @@ class TokenModel:
 
 def _newest(turns: Sequence[list[int]], wanted: int, most: int) -> list[list[int]]:
     """Keep the last turns that fit."""
-    kept: list[list[int]] = []
+    newest: list[list[int]] = []
     for tokens in reversed(turns):
-        if sum(map(len, kept)) + len(tokens) > min(wanted, most):
+        if sum(map(len, newest)) + len(tokens) > min(wanted, most):
             break
-        kept.insert(0, tokens)
-    return kept
+        newest.insert(0, tokens)
+    return newest

@@ -39,7 +39,7 @@ def encode_ahead(dialogues: Sequence[Dialogue], needs: Iterable[Need]) -> None:
     """
     together: dict[int, tuple[Encoder, list[tuple[Iterable[str], tuple[Reading, ...]]]]] = {}
     for need in dict.fromkeys(needs):
-        texts = dict.fromkeys(text for one in dialogues for text in need.texts(one))
+        texts = dict.fromkeys(text for dialogue in dialogues for text in need.texts(dialogue))
         together.setdefault(id(need.encoder), (need.encoder, []))[1].append((texts, need.readings))
     for encoder, requests in together.values():
         encoder.prepare(requests)
@@ -60,6 +60,6 @@ def segment_texts(splitter: str) -> Texts:
     """Return what lists the segments of a dialogue, without the blanks around them."""
 
     def texts(dialogue: Dialogue) -> Iterator[str]:
-        return (one.text.strip() for one in segments_of(dialogue, splitter))
+        return (segment.text.strip() for segment in segments_of(dialogue, splitter))
 
     return texts
