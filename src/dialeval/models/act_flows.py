@@ -1,8 +1,8 @@
 """ActBERT: a masked language model whose words are segment acts.
 
 A dialogue's *flow* is the sequence of its acts, and who performed each. A small encoder of RoBERTa's design
-has learned to guess acts that were hidden from it; what it knows of a flow, at some layer, describes how the
-speakers behave, whatever they talk about.
+is trained to predict masked acts. Its hidden states describe how the speakers behave, whatever they talk
+about.
 """
 
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ from dialeval.models.tokenization import Ints
 DEFAULT = "dialeval-actbert"
 HEAD = Head("act", "classes", ACTS)
 PADDING, BEGIN, END, MASK = range(4)
-FIRST = 4  # the number of the first act; those before are marks
+FIRST = 4  # the number of the first act; those before are special tokens
 _FLOW_TOKENS = 2048  # acts in a batch
 
 
@@ -37,7 +37,7 @@ class Flow:
 
 
 def flow_of(dialogue: Dialogue) -> Flow:
-    """Return the flow of a dialogue whose segments have acts; one that has none is passed over.
+    """Return the flow of a dialogue whose segments have acts; segments without one are skipped.
 
     >>> from dialeval.dialogues import Turn, dialogue
     >>> hello = Turn("A", "Hi", {"segments": [{"text": "Hi", "act": "greeting"}]})
@@ -53,7 +53,7 @@ def flow_of(dialogue: Dialogue) -> Flow:
 
 
 def numbered(flow: Flow) -> list[int]:
-    """Return the number of each act, without marks at the ends.
+    """Return the token number of each act, without special tokens at the ends.
 
     >>> numbered(Flow(("inform", "question"), (0, 1)))
     [4, 5]
@@ -79,9 +79,9 @@ class ActBert(Model):
         self._networks: dict[int, EncoderNetwork] = {}
 
     def vectors(self, flows: Sequence[Flow], layer: int | None = None) -> Floats:
-        """Describe each flow: the largest value of each number of a layer over its acts, (flows, width).
+        """Return the max-pooled hidden states of each flow at a layer, (flows, width).
 
-        A flow longer than the model can take is read in pieces; one without acts is all zeros.
+        A flow that is longer than the model's limit is read in windows; one without acts is all zeros.
         """
         windows = [
             (number, start)
@@ -97,7 +97,7 @@ class ActBert(Model):
         return vectors
 
     def shares(self, flows: Sequence[Flow], hidden: Sequence[int]) -> Floats:
-        """Guess the act at one place of each flow as if it were hidden: the share of each act, a row each."""
+        """Mask one act of each flow and return the probability of each act there, a row per flow."""
         if len(flows) != len(hidden):
             raise UsageError(f"{len(flows)} flows, but {len(hidden)} places")
         cut = []
@@ -118,7 +118,7 @@ class ActBert(Model):
         return [BEGIN, *acts, END], [0, *speakers, 0]
 
     def _states(self, cut: Sequence[tuple[list[int], list[int]]], depth: int) -> list[tuple[int, Floats]]:
-        """Run windows side by side; equal ones once."""
+        """Run windows in batches, equal ones once; return (number of the window, states) pairs."""
         keys = [(tuple(ids), tuple(speakers)) for ids, speakers in cut]
         different = list(dict.fromkeys(keys))
 

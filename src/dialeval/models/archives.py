@@ -1,8 +1,7 @@
 """Wheels, which pip downloads, and files out of them: zip archives that may be hostile.
 
-An archive is judged as a whole before a byte of it is unpacked: one member that points outside, is a link,
-occurs twice or cannot be what it says makes all of it untrustworthy. What is unpacked is counted as it
-comes out, since the sizes an archive states are whatever its maker wrote there.
+The whole archive is checked before anything is unpacked: it is refused if a member points outside, is a
+link or occurs twice. Unpacked bytes are counted, because the sizes an archive states cannot be trusted.
 """
 
 import contextlib
@@ -40,9 +39,9 @@ runpy.run_module("pip", run_name="__main__", alter_sys=True)
 
 
 def download_wheel(requirement: str, folder: Path, most: int) -> Path:
-    """Let pip download one wheel, without what it depends on; nothing is built or installed.
+    """Download one wheel with pip, without its dependencies; nothing is built or installed.
 
-    The system lets pip write no file of more than `most` bytes.
+    The operating system keeps pip from writing a file of more than `most` bytes.
     """
     command = [sys.executable, "-P", "-c", _PIP, str(most), "download", "--no-deps", "--only-binary=:all:"]
     command += ["--no-input", "--disable-pip-version-check", "--progress-bar=off", "-d", str(folder)]
@@ -80,15 +79,15 @@ def extract_members(
     limit_bytes: int = 1 << 30,
     limit_members: int = 10_000,
 ) -> list[Path]:
-    """Unpack some members of a zip file (a wheel is one) into a folder of their own.
+    """Unpack some members of a zip file, such as a wheel, into a new folder.
 
     Args:
         archive: A zip file, whatever its name.
-        wanted: Names of files, all of which must be there.
-        optional: Names of files that are unpacked if they are there.
-        target: A folder that is not there yet or is empty. It appears when everything went well.
+        required: Names of files, all of which must exist.
+        optional: Names of files that are unpacked if they exist.
+        target: A folder that does not exist yet or is empty. It is created on success only.
         limit_bytes: How much may come out, whatever the archive says its sizes are.
-        limit_members: How many members the archive may have, wanted or not.
+        limit_members: How many members the archive may have in all.
 
     Returns:
         The paths of the files, in the archive's order; each is the target and the member's whole name.
@@ -102,7 +101,7 @@ def extract_members(
     [14]
 
     Raises:
-        DataError: If the archive is broken or hostile, or a wanted member is missing; names both.
+        DataError: If the archive is broken or hostile, or a required member is missing; names both.
     """
     archive, target = Path(archive), Path(target)
     if target.is_dir() and any(target.iterdir()):
@@ -127,7 +126,7 @@ def extract_members(
 
 
 def _check_members(archive: Path, members: Collection[zipfile.ZipInfo], most: int) -> None:
-    """Refuse names that are unsafe as paths or come twice, special files, encryption, too many members."""
+    """Refuse unsafe or duplicate names, special files, encryption and too many members."""
     seen = set[str]()
     for member in members:
         name, kind = member.orig_filename, stat.S_IFMT(member.external_attr >> 16)
@@ -162,7 +161,7 @@ def _check_sizes(archive: Path, members: Collection[zipfile.ZipInfo], limit: int
 
 
 class _BoundedReader(io.BufferedReader):
-    """A file that refuses to give more than `longest` bytes at once, while that is set."""
+    """A file that refuses reads of more than `longest` bytes, while that is set."""
 
     longest: int | None = None
 
@@ -177,7 +176,7 @@ class _BoundedReader(io.BufferedReader):
 
 
 def _copy(archive: Path, name: str, content: IO[bytes], path: Path, room: int) -> int:
-    """Write a member to its place and return how many bytes may still come."""
+    """Write a member to its path and return how many bytes may still be written."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("xb") as file:
         while chunk := content.read(_CHUNK):
@@ -190,7 +189,7 @@ def _copy(archive: Path, name: str, content: IO[bytes], path: Path, room: int) -
 
 @contextlib.contextmanager
 def _broken(archive: Path) -> Iterator[None]:
-    """Turn what the library says about a bad archive into one line that names it."""
+    """Turn the library's exceptions into errors that name the archive."""
     try:
         yield
     except FileNotFoundError:

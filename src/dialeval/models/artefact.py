@@ -1,8 +1,8 @@
-"""Artefacts: folders that hold what was learned, in the shape the Hugging Face Hub expects.
+"""Artefacts: folders with trained weights, in the layout the Hugging Face Hub expects.
 
 `config.json` says what it is, `*.safetensors` and the like hold the weights, `README.md` is its card and
-`SHA256SUMS` pins every byte. Nothing in a folder is believed before its hash, its name and its kind of
-file have been checked: artefacts travel, and what travels gets damaged or exchanged.
+`SHA256SUMS` pins every byte. Nothing in a folder is used before its hash, name and file type have been
+checked, because a copied artefact may be damaged or replaced.
 """
 
 import contextlib
@@ -75,7 +75,7 @@ class Artefact:
         return stated_licence(self.folder)
 
     def path(self, name: str) -> Path:
-        """Return where a file is; only what was checked has a path."""
+        """Return the path of a file that was verified."""
         if name not in self.files:
             raise DataError(
                 f"has no file {name[:80]!a}", file=self.folder, fix=f"it has: {', '.join(sorted(self.files))}"
@@ -142,7 +142,7 @@ def verify(folder: str | Path, *kinds: str) -> Artefact:
     """Check every byte of an artefact; files that were checked in this process are not hashed again.
 
     Args:
-        folder: Where it is; hidden files in it, such as the Hub's own, are neither read nor minded.
+        folder: Where it is; hidden files in it, such as the Hub's own, are ignored.
         kinds: The classes it may have, if that matters.
 
     Raises:
@@ -177,7 +177,7 @@ def load(name: str | Path, *kinds: str) -> Artefact:
 
 
 def resolve(name: str | Path) -> Path:
-    """Find the folder of an artefact, without looking into it; a Hub id is downloaded if it must be.
+    """Return the folder of an artefact, unverified; a Hub id is downloaded if necessary.
 
     A folder goes before a name, unless it is no model: a run that happens to be called like a shipped
     artefact does not hide it.
@@ -217,7 +217,7 @@ def resolve(name: str | Path) -> Path:
 
 
 def names() -> list[tuple[str, str, Path]]:
-    """List what can be loaded by name: the name, `shipped` or `pulled`, and the folder.
+    """Return what can be loaded by name: the name, `shipped` or `pulled`, and the folder.
 
     Shipped goes first: nothing that was pulled takes the place of what came with the package.
     """
@@ -230,7 +230,7 @@ def names() -> list[tuple[str, str, Path]]:
 
 @functools.cache
 def _shipped() -> list[tuple[str, Path]]:
-    """List what came with the package, which nobody changes meanwhile."""
+    """Return the names and folders of the shipped artefacts."""
     return _artefacts(Path(__file__).parent / "shipped")
 
 
@@ -246,12 +246,12 @@ def _artefacts(place: Path) -> list[tuple[str, Path]]:
 
 
 class Model:
-    """What was learned, made of an artefact; of each artefact there is one in a process, shared by all."""
+    """A model loaded from an artefact, one instance per artefact and process."""
 
     kinds: ClassVar[tuple[str, ...]]
-    """The classes of artefact that it can be made of."""
+    """The artefact classes that it can be loaded from."""
     default: ClassVar[str]
-    """What `load` loads if nothing is said."""
+    """The artefact that `load` takes by default."""
 
     def __init__(self, artefact: Artefact) -> None:
         self.sha, self.name = artefact.sha, str(artefact.config.get("name", artefact.folder.name))
@@ -271,7 +271,7 @@ class Model:
 
 @functools.lru_cache(maxsize=32)
 def models(kind: type[Model], folder: str) -> Any:
-    """Make a model of what is in a folder, once in a process."""
+    """Return the model of a folder, loaded once per process."""
     return kind(load(folder, *kind.kinds))
 
 
@@ -288,7 +288,7 @@ Loaded = TypeVar("Loaded", bound=Model)
 
 
 def recorded(config: Mapping[str, Any], field: str, file: Path, load: Callable[[str], Loaded]) -> Loaded:
-    """Load what an artefact was trained on, by name and hash in a field of its config; nothing else."""
+    """Load the model that an artefact was trained on, by the name and hash in a field of its config."""
     origin: _Origin = read_setting(config, field, _Origin, file)
     if "/" in origin.name:  # what is pulled has no such name: nothing is fetched because a file says so
         fix = "train again on a shipped or pulled model"
@@ -305,7 +305,7 @@ def recorded(config: Mapping[str, Any], field: str, file: Path, load: Callable[[
 
 
 def home() -> Path:
-    """Return where pulled artefacts live: `$DIALEVAL_HOME`, by default the user's cache folder."""
+    """Return the folder of pulled artefacts: `$DIALEVAL_HOME`, by default the user's cache folder."""
     try:
         if chosen := os.environ.get("DIALEVAL_HOME"):
             return Path(chosen).expanduser()
@@ -333,7 +333,7 @@ def _check_names(files: Iterable[str]) -> None:
 
 
 def _config_text(kind: str, fields: Mapping[str, Any], files: Iterable[str]) -> bytes:
-    """Write `config.json`, refusing what `verify` would refuse once the old artefact is gone."""
+    """Return the text of `config.json`; refuses what `verify` would refuse."""
     if kind not in CLASSES:
         raise UsageError(f"unknown class {kind!r}; known: {', '.join(sorted(CLASSES))}")
     if reserved := fields.keys() & {"class", "dialeval"}:
@@ -350,7 +350,7 @@ def _config_text(kind: str, fields: Mapping[str, Any], files: Iterable[str]) -> 
 
 
 def _check_replaceable(target: Path) -> None:
-    """Refuse a target that holds anything but an artefact: it would be gone."""
+    """Refuse a target that holds anything but an artefact, because it would be deleted."""
     entries = _entries(target) if target.is_dir() else set()
     expected = {SUMS, *read_sums(target / SUMS)} if {SUMS, CONFIG} <= entries else set()
     if unexpected := [name for name in entries - expected if name == ".git" or not name.startswith(".")]:
@@ -370,7 +370,7 @@ def _entries(folder: Path) -> set[str]:
 
 
 def _no_artefact(folder: Path) -> DataError:
-    """Return the error that names what a folder is instead: often a model just as the Hub has it."""
+    """Return the error for a folder that is not an artefact; names a Hugging Face model as such."""
     if not _has_config(folder):
         return DataError(f"has no {CONFIG} and no {SUMS}: this is not an artefact", file=folder)
     if "class" in parse_object(read_small(folder / CONFIG, follow=True), folder / CONFIG):

@@ -1,9 +1,9 @@
-"""Features of a turn that other trained heads make: does it fit, how did users sound, which acts were there.
+"""Features of a turn from other trained heads: coherence, user sentiment, and segment acts.
 
-A linear head adds its features up; whether a reply fits what it answers, or whether a user is annoyed, is no
-sum of two turns' vectors. Heads that are shipped already know both, and the acts of segments: the *flow* of a
-dialogue up to a turn, as shares of its acts and of pairs of acts, and its length. A comparison of flows, such
-as FlowEval's, rewards those that are usual among people; what makes a flow usual is mostly in these shares.
+Whether a reply fits what it answers, or whether a user is annoyed, is no linear function of two turns'
+vectors. Shipped heads predict both, and the acts of segments. The *flow* of a dialogue up to a turn is
+described by the shares of its acts and of pairs of acts, and by its length: most of what makes a flow usual
+among people, which FlowEval rewards, is in these shares.
 """
 
 from bisect import bisect_left
@@ -30,11 +30,11 @@ from dialeval.models.segment_acts import SegmentActs
 Places = npt.NDArray[np.int64]
 Doubles = npt.NDArray[np.float64]
 FLOW = ("acts", "transitions", "sizes")
-"""Blocks of features: shares of acts, of both sides and of either; shares of pairs of acts; amounts."""
+"""Blocks of features: shares of acts (all, first speaker, others); shares of act pairs; sizes."""
 
 
 def flow_features(dialogue: Dialogue, turns: Sequence[int]) -> dict[str, Floats]:
-    """Describe a dialogue, whose segments have acts, up to each of some turns: a row for each, by block.
+    """Return features of a dialogue with labelled segments up to each turn: a row per turn, by block.
 
     >>> from dialeval.dialogues import dialogue
     >>> from dialeval.models.segment_acts import SegmentActs
@@ -55,11 +55,9 @@ def flow_features(dialogue: Dialogue, turns: Sequence[int]) -> dict[str, Floats]
 
 
 def _acts(segments: Sequence[Segment], upto: Places) -> Doubles:
-    """Return the shares of acts among the first segments, of all, of who began and of the others."""
-    acts, is_first = (
-        _numbers(segments),
-        np.array([segment.speaker == segments[0].speaker for segment in segments], bool),
-    )
+    """Return the shares of acts among the first segments: of all, of the first speaker, of the others."""
+    acts = _numbers(segments)
+    is_first = np.array([segment.speaker == segments[0].speaker for segment in segments], bool)
     return np.concatenate(
         [_shares(acts, mask, len(ACTS), upto) for mask in (is_first | ~is_first, is_first, ~is_first)], 1
     )
@@ -76,7 +74,7 @@ def _numbers(segments: Sequence[Segment]) -> Places:
 
 
 def _shares(numbers: Places, counted: npt.NDArray[np.bool_], size: int, upto: Places) -> Doubles:
-    """Return the share of each number among those that count of the first `upto`, a row each."""
+    """Return the share of each number among the counted ones of the first `upto`, a row each."""
     one_hot = np.zeros((len(numbers) + 1, size))
     one_hot[1:][np.flatnonzero(counted), numbers[counted]] = 1.0
     counts = np.cumsum(one_hot, axis=0)[upto]
@@ -84,7 +82,7 @@ def _shares(numbers: Places, counted: npt.NDArray[np.bool_], size: int, upto: Pl
 
 
 def _sizes(segments: Sequence[Segment], upto: Places) -> Doubles:
-    """Segments, turns and words, as logarithms; squares; segments a turn; how long turns and segments are."""
+    """Return log counts of segments, turns and words, squares, segments per turn, and lengths."""
     words = np.array([len(segment.text.split()) for segment in segments], np.float64)
     turn = np.array([segment.turn for segment in segments], np.int64)
     starts = np.flatnonzero(np.diff(turn, prepend=-1))
@@ -99,16 +97,16 @@ def _sizes(segments: Sequence[Segment], upto: Places) -> Doubles:
 
 
 def _mean(values: Doubles, upto: Places) -> Doubles:
-    """Return the mean of the first `upto` values, of none 0."""
+    """Return the mean of the first `upto` values; 0 of none."""
     sums = np.concatenate([[0.0], np.cumsum(values)])
     return np.asarray(sums[upto] / np.maximum(upto, 1))
 
 
-_UNKNOWN = 0.5  # whether a turn fits that follows nothing
+_UNKNOWN = 0.5  # coherence of a turn that follows nothing
 
 
 class _Auxiliary(NamedTuple):
-    """A model that features are made with: what it is called where nobody says, and for which of them."""
+    """A model that features are computed with: its default name, its loader, and the feature blocks."""
 
     name: str
     load: Callable[[str], Any]
@@ -125,19 +123,19 @@ _AUXILIARY: Mapping[str, _Auxiliary] = {
 
 @dataclass(frozen=True)
 class AuxiliaryFeatures:
-    """A dialogue, its segments with acts if they were asked for, and what is known of its turns."""
+    """A dialogue, with labelled segments if requested, and the predictions for its turns."""
 
     dialogue: Dialogue
     fits: Mapping[int, float] = field(default_factory=dict)
     sentiments: Sequence[tuple[int, str, float]] = ()
-    """Which turn answers whom, and how pleased it sounds, in the order of turns."""
+    """(answering turn, speaker who is answered, sentiment), in the order of turns."""
 
     def fit(self, turns: Sequence[int]) -> Floats:
-        """Return how well turns fit what was said before them, a row each."""
+        """Return the coherence of turns with what was said before them, a row each."""
         return np.array([[self.fits.get(turn, _UNKNOWN)] for turn in turns], np.float32).reshape(-1, 1)
 
     def moods(self, turns: Sequence[int]) -> Floats:
-        """Return how pleased those sounded who answered the speaker of a turn before it: last, and mean."""
+        """Return the last and the mean sentiment of earlier answers to the speaker of each turn."""
         rows = np.zeros((len(turns), 2), np.float32)
         speakers = [self.dialogue.turns[turn].speaker for turn in turns]
         for speaker in dict.fromkeys(speakers):
@@ -166,12 +164,12 @@ class AuxiliaryModels:
 
     @classmethod
     def shipped(cls, blocks: Sequence[str]) -> "AuxiliaryModels":
-        """Load what these blocks of features need."""
+        """Load the shipped models that these blocks of features need."""
         return cls({name: auxiliary.load(auxiliary.name) for name, auxiliary in _needed(blocks).items()})
 
     @classmethod
     def recorded(cls, config: Mapping[str, Any], file: Path, blocks: Sequence[str]) -> "AuxiliaryModels":
-        """Load what an artefact was trained with, and nothing else of the same name."""
+        """Load the models that an artefact was trained with, checked by hash."""
         return cls(
             {
                 name: recorded(config, name, file, auxiliary.load)
@@ -184,13 +182,13 @@ class AuxiliaryModels:
         return [need for model in self._models.values() for need in model.needs()]
 
     def fields(self) -> dict[str, dict[str, str]]:
-        """Return what an artefact's config says of them."""
+        """Return name and hash of each, for an artefact's config."""
         return {
             name: {"name": _AUXILIARY[name].name, "sha": model.sha} for name, model in self._models.items()
         }
 
     def read(self, dialogues: Sequence[Dialogue], speaker: str | None = None) -> list[AuxiliaryFeatures]:
-        """Let each model read all dialogues."""
+        """Return the features of each dialogue."""
         acts, coherence = self._models.get("acts"), self._models.get("coherence")
         labelled = acts.label(dialogues) if acts else dialogues
         fits: Sequence[Mapping[int, float]] = [{}] * len(dialogues)
@@ -227,7 +225,7 @@ def _needed(blocks: Sequence[str]) -> dict[str, _Auxiliary]:
 
 
 def _fits(figures: Sequence[Any]) -> dict[int, float]:
-    """Take the mean over what there is of history."""
+    """Return the mean coherence of each turn over the available histories."""
     return {
         figure.turn: float(np.mean(list(figure.values["ur"].values())))
         for figure in figures

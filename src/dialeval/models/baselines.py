@@ -1,9 +1,9 @@
-"""The published baselines as heads on the shared encoder: what each of them looks at, and its answers.
+"""Published baselines as heads on the shared encoder.
 
 - `exchange`: a reply beside what it answers (RUBER, BERT-RUBER, PONE, predictive engagement);
 - `windows`: every utterance beside its neighbours in the utterance graph, the one after it and up to ten
   before it, by distance, which between two people is by speaker (DynaEval);
-- `flow`: how far the next turn was to be expected of the dialogue's flow (Flow score).
+- `flow`: how well the next turn is predicted from those before it (Flow score).
 
 Their originals have networks of their own below that, from word vectors to fine-tuned language models. Here
 all of them read vectors of one frozen encoder, which every other metric of a run shares.
@@ -34,19 +34,19 @@ Doubles = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class BaselineReader:
-    """What a baseline reads: turns as `sentence` vectors, or as means of `words` without their context."""
+    """The input of a baseline: turns as `sentence` vectors, or as means of context-free `words`."""
 
     encoder: Encoder
     features: Features
     vectors: Vectors = "sentence"
 
     def fields(self) -> dict[str, object]:
-        """Return it as it is written to a configuration."""
+        """Return the fields for an artefact's config."""
         return {"features": self.features, "vectors": self.vectors, "encoder": self.encoder.origin}
 
     @property
     def reading(self) -> dict[str, Any]:
-        """What is read of the encoder, as its `vectors` wants to be asked."""
+        """The keyword arguments for `Encoder.vectors`."""
         return {"layer": 0, "pooling": "mean"} if self.vectors == "words" else {}
 
     def needs(self) -> list[Need]:
@@ -59,7 +59,7 @@ class BaselineReader:
 
 
 def exchange_features(context: Floats, reply: Floats) -> Floats:
-    """Describe replies beside what they answer: both, their product, and how far they are apart.
+    """Return features of replies: context, reply, their product and absolute difference.
 
     >>> exchange_features(np.ones((1, 2), np.float32), np.array([[0.0, 1.0]], np.float32)).tolist()
     [[1.0, 1.0, 0.0, 1.0, 0.0, 1.0, 1.0, 0.0]]
@@ -68,9 +68,9 @@ def exchange_features(context: Floats, reply: Floats) -> Floats:
 
 
 def utterance_windows(order: Sequence[int]) -> list[tuple[Window, Window]]:
-    """Return each utterance but the first beside what came before it, without and with the one after it.
+    """Return two windows per utterance but the first: without and with the utterance after it.
 
-    The last has none after it, and is the same twice.
+    For the last one both are the same.
 
     >>> [(one.turns, both.turns) for one, both in utterance_windows([0, 1, 3])]
     [((1, 0), (3, 1, 0)), ((3, 1, 0), (3, 1, 0))]
@@ -85,7 +85,7 @@ def utterance_windows(order: Sequence[int]) -> list[tuple[Window, Window]]:
 
 
 def flow_features(encoded: TurnVectors) -> Floats:
-    """Describe what is known before each turn: the last two turns and the mean of all, (turns, 3 * width)."""
+    """Return the last two turns before each turn and the mean of all, (turns, 3 * width)."""
     means, width = encoded.contexts(), encoded.vectors.shape[1]
     before = np.zeros((len(encoded.vectors), 3 * width), np.float32)
     spoken_before: list[int] = []
@@ -117,7 +117,7 @@ class Baseline(Model):
         self.head, self.needs = self._head.heads[0].name, self.reader.needs
 
     def replies(self, encoded: TurnVectors, turns: Sequence[int]) -> dict[int, float]:
-        """Judge replies beside what they answer; one that answers nothing, or is empty, is left out."""
+        """Return the score of each reply; empty ones and those that answer nothing are left out."""
         answered = encoded.answered()
         candidates = [(turn, answered[turn]) for turn in turns if encoded.spoken[turn]]
         answering = [(turn, before) for turn, before in candidates if before is not None]
@@ -131,7 +131,7 @@ class Baseline(Model):
         return {turn: float(value) for (turn, _), value in zip(answering, values, strict=True)}
 
     def graphs(self, encoded: TurnVectors) -> Doubles:
-        """Judge the dialogue up to each of its turns: the mean over utterances, each with those around it."""
+        """Return the score of the dialogue up to each turn: the mean over utterance windows."""
         order = [turn for turn, is_spoken in enumerate(encoded.spoken) if is_spoken]
         texts = [turn.text for turn in encoded.dialogue.turns]
         windows = [window for pair in utterance_windows(order) for window in pair]
@@ -145,7 +145,7 @@ class Baseline(Model):
         return values
 
     def expected(self, encoded: TurnVectors) -> Doubles:
-        """Return the cosine of each turn with the one that was to be expected in its place."""
+        """Return the cosine of each turn with the predicted one."""
         answers = self._head.answers(flow_features(encoded))
         guess = np.stack([answers[head.name] for head in self._head.heads], axis=1)
         lengths = np.linalg.norm(guess, axis=1) * np.linalg.norm(encoded.vectors, axis=1)

@@ -1,4 +1,4 @@
-"""The model card: what an artefact is, what it was made from and how far to trust it.
+"""The model card of an artefact: description, data, figures and limits.
 
 A card is written from the run that made the artefact, so that no figure in it is typed by hand.
 """
@@ -47,7 +47,7 @@ class Card:
     figures: Mapping[str, float] = field(default_factory=dict)
     limits: str | Sequence[str] = ()
     extra: Sequence[tuple[str, str]] = ()
-    """Further facts as rows: what, and its value."""
+    """Further facts as rows of name and value."""
     tags: Sequence[str] = ()
     name: str = ""
     """The name that `load` takes: a shipped name or a Hub id; without it the card says "this-folder"."""
@@ -89,7 +89,10 @@ class Card:
             f"Licence of this artefact: {_plain(self.licence)}",
             f"## Figures\n\n{_table(('figure', 'value'), figures) or 'Not measured yet.'}",
             "## Limits\n\n"
-            + ("\n".join(f"- {_item(limit)}" for limit in limits if limit) or "None are known yet."),
+            + (
+                "\n".join(f"- {' '.join(_clean(limit).split())}" for limit in limits if limit)
+                or "None are known yet."
+            ),
             f"## How to rebuild it\n\n{_fenced('shell', self.command)}",
         ]
         return "\n\n".join(part for part in parts if part) + "\n"
@@ -127,13 +130,9 @@ def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def _plain(text: str) -> str:
-    """Text as one line that Markdown shows as it is: no cell, tag, link or list begins in it."""
+    """Return text as one line with Markdown and HTML escaped."""
     line = " ".join(_clean(text).split())
     return _MARKUP.sub(r"\\\1", line.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;"))
-
-
-def _item(text: str) -> str:
-    return " ".join(_clean(text).split())
 
 
 def _clean(text: str) -> str:
@@ -141,12 +140,12 @@ def _clean(text: str) -> str:
 
 
 def _quoted(text: str) -> str:
-    """A string in the one way of writing that is both JSON and YAML."""
+    """Return a quoted string that is valid JSON and YAML."""
     return json.dumps(_clean(text), ensure_ascii=False)
 
 
 def _fenced(language: str, text: str) -> str:
-    """A block of code with a fence that the code does not contain."""
+    """Return a code block with a fence that the code does not contain."""
     longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
     fence = "`" * max(3, longest + 1)
     return f"{fence}{language}\n{_clean(text).strip()}\n{fence}"

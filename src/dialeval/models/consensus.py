@@ -55,7 +55,7 @@ _QUERIES = 64  # compared with the whole corpus at a time
 
 
 class Described(NamedTuple):
-    """Dialogues with the acts of their segments, and what describes them, a row each."""
+    """Dialogues with labelled segments, and their features, a row each."""
 
     dialogues: list[Dialogue]
     flows: list[Flow]
@@ -67,7 +67,7 @@ class Described(NamedTuple):
 
 @dataclass(frozen=True)
 class Description:
-    """The models that describe dialogues: three of them, with a splitter and two layers."""
+    """The models, splitter and layers that compute the features of dialogues."""
 
     encoder: str = encoder.DEFAULT
     acts: str = segment_acts.SPANS
@@ -77,7 +77,7 @@ class Description:
     l: int = 6  # noqa: E741  # the paper's letter
 
     def describe(self, dialogues: Sequence[Dialogue]) -> Described:
-        """Label segments and compute all features."""
+        """Return dialogues with labelled segments and all features."""
         encode_ahead(dialogues, self.needs())
         labelled = self.classifier.label(dialogues, self.splitter)
         flows = [flow_of(dialogue) for dialogue in labelled]
@@ -100,7 +100,7 @@ class Description:
 
     @property
     def classifier(self) -> SegmentActs | SpanActs:
-        """What labels segments: a model that encodes each by itself, or one that reads spans of turns."""
+        """The segment classifier: `SpanActs` or `SegmentActs`, by the kind of the artefact."""
         spans = load(resolve(self.acts)).kind == CLASSIFIER
         return SpanActs.load(self.acts) if spans else SegmentActs.load(self.acts)
 
@@ -121,7 +121,7 @@ class Description:
 def corpus_blocks(
     dialogues: Iterable[Dialogue], description: Description, progress: Callable[[int], None] | None = None
 ) -> Iterator[Block]:
-    """Describe dialogues as a stream, for `Index.build_from`; their JSON has the acts of their segments.
+    """Yield blocks of ids, features and JSON for `Index.build_from`.
 
     All that is read of a turn or a segment comes from one pass of the encoder. Token states are large and a
     corpus seldom says the same thing twice, so what was encoded for a block is not kept for the next one.
@@ -159,7 +159,7 @@ class Neighbours(NamedTuple):
 
 
 class Corpus:
-    """A corpus that is open: finds neighbours and hands out what is needed to compare with them."""
+    """An open corpus: finds neighbours and returns their features."""
 
     def __init__(self, index: Index, description: Description) -> None:
         self.index, self.how, self.names = index, description, description.names
@@ -176,7 +176,7 @@ class Corpus:
         return len(self.index)
 
     def mark(self, note: str | None) -> str:
-        """Return what a signature says of the corpus: name (of the bundled one, `note`) and contents."""
+        """Return the corpus's mark in signatures: name (`examples` with a note) and content hash."""
         return f"{'examples' if note else self.index.folder.name}@{self.index.sha[:12]}"
 
     def dialogue(self, row: int) -> Dialogue:
@@ -199,7 +199,7 @@ class Corpus:
 
     @functools.cached_property
     def idf(self) -> Idf:
-        """How telling each token is: a dialogue of the corpus is a text."""
+        """Inverse document frequencies of tokens, with a dialogue as a document."""
         counts = np.zeros(1, np.int64)
         for start in range(0, len(self), 1000):
             for states in self.states(range(start, min(start + 1000, len(self)))):
@@ -210,9 +210,9 @@ class Corpus:
         return Idf(len(self), {int(token): int(counts[token]) for token in np.flatnonzero(counts)})
 
     def retrieve(self, queries: Described, ka: int, kc: int) -> Iterator[Neighbours]:
-        """Find the `ka` dialogues that are most alike in acts and words and the `kc` most alike in content.
+        """Yield the neighbours of each query: `ka` by acts and words, `kc` by content.
 
-        What is being judged is no neighbour of itself: dialogues that share its text are passed over.
+        Dialogues that share text with the query are skipped.
         """
         for start in range(0, len(queries.dialogues), _QUERIES):
             part = slice(start, start + _QUERIES)
@@ -229,7 +229,7 @@ class Corpus:
                 yield Neighbours(list(rows), alike[number, list(rows)])
 
     def described(self, rows: Sequence[int]) -> Described:
-        """Return dialogues of the corpus as they were described when it was indexed."""
+        """Return dialogues of the corpus with the features stored in the index."""
         ids, dialogues = [self.ids[row] for row in rows], [self.dialogue(row) for row in rows]
         return Described(
             dialogues,
@@ -241,7 +241,7 @@ class Corpus:
         )
 
     def alike_in_personas(self, dialogue: Dialogue, k: int) -> list[int]:
-        """Return the rows of the k dialogues that share most persona sentences; none that shares none."""
+        """Return the rows of the k dialogues that share the most persona sentences, at least one."""
         fingerprints = Fingerprints.of([dialogue])
         shared = Counter(
             row for sentence in _personas(dialogue) for row in self._by_persona.get(sentence, ())
@@ -258,7 +258,7 @@ class Corpus:
         return by_sentence
 
     def _nearest(self, scores: Array, k: int, excluded: Fingerprints) -> list[int]:
-        """Return the rows of the k highest scores, of equals the earlier one, without known dialogues."""
+        """Return the rows of the k highest scores, ties by row, without dialogues that overlap `excluded`."""
         size, nearest = min(len(scores), 2 * k + 8), list[int]()
         while k:
             best = np.argpartition(-scores, size - 1)[:size] if size < len(scores) else np.arange(size)
@@ -276,7 +276,7 @@ class Corpus:
 
 
 def _personas(dialogue: Dialogue) -> set[str]:
-    """Return the sentences that the speakers were given, of both sides, without case and punctuation."""
+    """Return the normalised persona sentences of both speakers."""
     personas = dialogue.meta.get("personas") or []
     lists = list(personas.values()) if isinstance(personas, dict) else [personas]
     sentences = (
@@ -286,14 +286,15 @@ def _personas(dialogue: Dialogue) -> set[str]:
 
 
 def corpus_folder(name: str) -> Path:
-    """Return where the corpus of a public set, or any other that was indexed by name, is kept."""
+    """Return the folder of a corpus that was indexed by name, such as a public set."""
     return home() / "indexes" / name
 
 
 def open_corpus(name: str | None, description: Description) -> tuple[Corpus, str | None]:
     """Open a corpus by folder or name; by default DailyDialog's, if it was indexed, else the bundled one.
 
-    The second thing returned is a note for scores that are made with the bundled one.
+    Returns:
+        The corpus, and a note for scores if it is the bundled one.
     """
     if name is None:
         folder = corpus_folder("dailydialog")
@@ -318,9 +319,9 @@ def _opened(folder: str, _: int, description: Description) -> Corpus:
 
 @functools.lru_cache(maxsize=2)
 def _examples(description: Description) -> Corpus:
-    """Open the index of the bundled dialogues; the first process that asks for it builds it, for all.
+    """Open the index of the bundled dialogues; the first process to need it builds it for all.
 
-    Its name says what it was made of. Where nothing can be kept, it goes when the process does.
+    Its name is a hash of its inputs. Without a writable home it is temporary.
     """
     from dialeval.dialogues.formats import read
 

@@ -1,7 +1,7 @@
-"""From a folder as the Hugging Face Hub has it to the canonical weights of `shape`.
+"""Conversion of Hugging Face models to the canonical weights of `shape`, and back.
 
-Families differ in what they call things and in a few habits: RoBERTa counts positions from 2 on, DistilBERT
-has no segments and keeps query, key and value apart under other names. After this file nothing differs.
+Families differ in names and details: RoBERTa counts positions from 2, DistilBERT has no segments and other
+names for query, key and value.
 """
 
 import json
@@ -50,11 +50,7 @@ _FAMILIES = {
     "camembert": _BERT,
     "distilbert": _DISTILBERT,
 }
-_FROM_PADDING = (
-    "roberta",
-    "xlm-roberta",
-    "camembert",
-)  # families that count positions on from their padding token
+_FROM_PADDING = ("roberta", "xlm-roberta", "camembert")  # positions count from the padding token
 _ACTIVATIONS: dict[str, Activation] = {
     "gelu": "gelu",
     "gelu_new": "gelu_tanh",
@@ -75,7 +71,7 @@ _EMBEDDINGS = {
 def canonical(
     config: Mapping[str, Any], tensors: Mapping[str, Floats], file: str | Path = "config.json"
 ) -> tuple[EncoderShape, dict[str, Floats]]:
-    """Read sizes and weights of a transformers model; `file` is named in errors."""
+    """Return shape and canonical weights of a transformers model; `file` is named in errors."""
     family = str(config.get("model_type"))
     if family not in _FAMILIES:
         families = ", ".join(sorted(_FAMILIES))
@@ -109,7 +105,7 @@ def canonical(
 
 
 def as_bert(shape: EncoderShape, weights: Mapping[str, Floats]) -> tuple[dict[str, Any], dict[str, Floats]]:
-    """Write canonical weights as transformers' BERT has them: the way back, from whatever family."""
+    """Return config and weights in the naming of transformers' BERT, from any family."""
     bert_names = {canonical_name: name for name, canonical_name in _BERT.items()}
     named = {
         f"embeddings.{canonical_name}": f"embeddings.{name}" for name, canonical_name in _EMBEDDINGS.items()
@@ -149,7 +145,7 @@ def _first_position(config: Mapping[str, Any], file: str | Path) -> int:
 
 
 def _renamed(tensors: Mapping[str, Floats], names: Mapping[str, str]) -> dict[str, Floats]:
-    """Return the weights of an encoder our names, whatever head or prefix surrounds it."""
+    """Return the encoder's weights under canonical names, without heads and prefixes."""
     weights: dict[str, Floats] = {}
     for name, value in tensors.items():
         if (match := _EMBEDDING.fullmatch(name)) and (canonical_name := _EMBEDDINGS.get(match[1])):
@@ -185,13 +181,11 @@ def _shape(
         }
     except KeyError as error:
         raise DataError(f"{error} is missing", file=file) from None
-    return EncoderShape.of(
-        {"shape": sizes}, str(file)
-    )  # a size that cannot be is refused before anything is made of it
+    return EncoderShape.of({"shape": sizes}, str(file))  # refuses impossible sizes
 
 
 def plain_tokenizer(path: Path) -> bytes:
-    """Return a `tokenizer.json` without the cutting and padding that somebody left switched on in it."""
+    """Return the content of a `tokenizer.json` with truncation and padding switched off."""
     try:
         content = json.loads(path.read_bytes())
         content = content | {"truncation": None, "padding": None}
@@ -207,7 +201,7 @@ def plain_tokenizer(path: Path) -> bytes:
 def encoder_artefact(
     source: Path, target: Path, *, name: str, card: Card, storage: Storage = "fp32"
 ) -> Artefact:
-    """Make an encoder artefact of a folder that holds a transformers model, or of another artefact."""
+    """Write an encoder artefact from a transformers folder, or from another artefact."""
     if (source / SUMS).is_file():
         artefact = verify(source, "encoder.v1")
         shape = EncoderShape.of(artefact.config, str(source / "config.json"))
@@ -231,7 +225,7 @@ def encoder_artefact(
 
 
 def read_hub_folder(source: Path) -> tuple[dict[str, Any], dict[str, Floats]]:
-    """Read configuration and weights of a transformers folder; weights may lie in several files."""
+    """Return config and weights of a transformers folder; weights may be in several files."""
     config = parse_object(read_small(source / "config.json", follow=True), source / "config.json")
     files = sorted(source.glob("*.safetensors"))
     if not files:
@@ -251,7 +245,7 @@ def read_hub_folder(source: Path) -> tuple[dict[str, Any], dict[str, Floats]]:
 
 
 def _pooling(source: Path) -> dict[str, Any]:
-    """Find out how a sentence encoder makes one vector of its states; mean, as it is, unless it says."""
+    """Return the pooling of a sentence encoder; by default the mean, not normalised."""
     path = source / "1_Pooling" / "config.json"
     settings = parse_object(read_small(path, follow=True), path) if path.is_file() else {}
     if settings.get("pooling_mode_cls_token"):

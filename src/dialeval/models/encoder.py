@@ -1,11 +1,9 @@
-"""Text in, vectors out: each text is encoded once, for all who read it.
+"""The frozen encoder: each text is encoded once for all models that read it.
 
-Texts are told apart by content. What a cache holds is not computed again; the rest is sorted by length,
-cut into batches of a bounded number of tokens and run side by side. Different models read different things of
-a text (`Reading`): the vector of the last layer, the mean of a middle one, the states of all tokens. One pass
-gives all that is asked for at once, so a run says beforehand what its models will read (`Encoder.prepare`,
-`models.needs`). Neither the order, nor the size of a batch, nor the number of threads changes a number
-beyond rounding (1e-5).
+Results are cached by text. Other texts are sorted by length, split into batches of a bounded number of tokens
+and run in parallel. Models read different outputs (`Reading`): the vector of the last layer, the mean of a
+middle one, the states of all tokens. One pass computes all that are announced (`Encoder.prepare`,
+`models.needs`). Order, batch size and number of threads change numbers by rounding only (1e-5).
 """
 
 import functools
@@ -32,7 +30,7 @@ _BLOCK = 4096  # texts tokenised and held at a time
 
 @dataclass(frozen=True, order=True)
 class Reading:
-    """A reading of a text: one vector, pooled over the tokens of a layer, or the states of all its tokens.
+    """An output for a text: one vector, pooled over the tokens of a layer, or the states of all tokens.
 
     `unit` scales a vector to length one; `half` keeps token states in half precision.
     """
@@ -50,7 +48,7 @@ class Reading:
         return f"{self.layer}|{self.form}|{self.unit}"
 
     def of(self, states: Floats, lengths: Ints) -> list[Floats]:
-        """Read it of each text of a batch, from the states of its layer."""
+        """Return this output for each text of a batch, from the states of its layer."""
         if self.form == "tokens":
             kind = np.float16 if self.half else np.float32
             return [
@@ -69,8 +67,8 @@ Requested = Mapping[str, Collection[Reading]]
 class Encoder(Model):
     """A frozen encoder that runs on onnxruntime.
 
-    `DIALEVAL_THREADS` says how many cores it may use (all), `DIALEVAL_CACHE` names a folder where vectors are
-    kept between runs (none).
+    `DIALEVAL_THREADS` limits the number of cores (default: all), `DIALEVAL_CACHE` names a folder where
+    vectors are cached between runs (default: none).
 
     >>> encoder = Encoder.load()
     >>> encoder.name, encoder.width, encoder.layers, encoder.limit
@@ -108,7 +106,7 @@ class Encoder(Model):
         self._networks: dict[int, EncoderNetwork] = {}
 
     def reading(self, layer: int | None = None, pooling: Pooling | None = None) -> Reading:
-        """Return what `vectors` reads with these arguments, to announce it to `prepare`."""
+        """Return the `Reading` of `vectors` with these arguments, for `prepare`."""
         is_default = layer is None and pooling is None
         return Reading(self.layer(layer), pooling or self._pooling, is_default and self._unit)
 
@@ -117,8 +115,8 @@ class Encoder(Model):
     ) -> Floats:
         """Return one vector for each text, (texts, width).
 
-        Without `layer` and `pooling` it is the vector the model was made to give: for sentence encoders
-        often scaled to length one. With either, the plain mean, maximum or first token of that layer,
+        Without `layer` and `pooling` it is the model's own sentence vector, often scaled to length one.
+        With either, the plain mean, maximum or first token of that layer,
         counted from 1; layer 0 is the embeddings.
         """
         rows = self._read(texts, self.reading(layer, pooling))
@@ -132,10 +130,10 @@ class Encoder(Model):
         return self._read(texts, Reading(self.layer(layer), "tokens", half=half))
 
     def prepare(self, requests: Iterable[tuple[Iterable[str], Collection[Reading]]]) -> None:
-        """Encode texts for readings that will be asked for, all of a text in one pass, into the cache.
+        """Encode texts into the cache, all readings of a text in one pass.
 
-        What the cache has is not computed again. Token states that would take more than half of the cache
-        are left to be encoded when they are asked for: they would be gone by then.
+        Cached results are not computed again. Token states that would take more than half of the cache are
+        skipped, because they would be evicted before use.
         """
         requested: dict[str, list[Reading]] = {}
         for texts, readings in requests:
@@ -151,7 +149,7 @@ class Encoder(Model):
             pass
 
     def truncated(self, texts: Sequence[str]) -> list[bool]:
-        """Return for each text whether it is longer than the encoder takes, so that its end is not seen."""
+        """Return for each text whether it exceeds the encoder's limit, so that its end is cut off."""
         # A token covers at least a byte, so a short text needs no counting.
         candidates = [place for place, text in enumerate(texts) if 4 * len(text) + 8 > self.limit]
         flags = [False] * len(texts)
@@ -167,7 +165,7 @@ class Encoder(Model):
         return self._shape
 
     def weights(self) -> dict[str, Floats]:
-        """Return its weights in full precision, for models that go on from them."""
+        """Return its weights in full precision, for fine-tuning."""
         return read_weights(self._weights, self._shape)
 
     def _bytes(self, texts: Sequence[str]) -> int:
@@ -176,7 +174,7 @@ class Encoder(Model):
 
     @property
     def middle_and_last(self) -> tuple[int, int]:
-        """The layers that heads read: a middle one, for the words that are there, and the last, for meaning.
+        """The layers that heads read: a middle one, for words, and the last, for meaning.
 
         >>> Encoder.load().middle_and_last
         (3, 6)
@@ -184,7 +182,7 @@ class Encoder(Model):
         return max(1, round(self.layers / 2)), self.layers
 
     def layer(self, layer: int | None) -> int:
-        """Return the number of a layer, by default the last one; one that is not there is an error."""
+        """Return the number of a layer, by default the last one; raises if it does not exist."""
         depth = self.layers if layer is None else layer
         if not 0 <= depth <= self.layers:
             raise UsageError(f"{self.name} has no layer {layer}; it has 0 to {self.layers}")
@@ -195,7 +193,7 @@ class Encoder(Model):
         return [(namespace, text) for text in texts]
 
     def _read(self, texts: Sequence[str], reading: Reading) -> list[Floats]:
-        """Read each text from the cache, or else encode it."""
+        """Return the reading of each text, from the cache or computed."""
         stored = zip(texts, self._cache.fetch(self._keys(reading, texts)), strict=True)
         values: dict[str, Floats] = {text: value for text, value in stored if value is not None}
         missing = {text: (reading,) for text in texts if text not in values}
@@ -203,7 +201,7 @@ class Encoder(Model):
         return [values[text] for text in texts]
 
     def _encode(self, requested: Requested) -> Iterator[tuple[str, Reading, Floats]]:
-        """Encode texts, those of one depth together, and put what is read of them into the cache."""
+        """Encode texts, grouped by depth, store the readings in the cache and yield them."""
         by_depth: dict[int, list[str]] = {}
         for text, readings in requested.items():
             by_depth.setdefault(max(reading.layer for reading in readings), []).append(text)
@@ -215,7 +213,7 @@ class Encoder(Model):
                     yield from ((text, reading, value) for text, value in values.items())
 
     def _run(self, requested: Requested) -> dict[Reading, dict[str, Floats]]:
-        """Run texts once, those with the same tokens together, and read what is wanted of each."""
+        """Run texts with the same tokens once and return the requested readings of each."""
         same: dict[tuple[int, ...], list[str]] = {}
         for text, tokens in zip(requested, self.tokenizer.encode(list(requested)), strict=True):
             same.setdefault(tuple(tokens.ids), []).append(text)
@@ -242,7 +240,7 @@ class Encoder(Model):
         return results
 
     def _network(self, layers: Collection[int]) -> EncoderNetwork:
-        """Return the network of this depth; it learns to give another layer by being built again."""
+        """Return the network of this depth; it is rebuilt when another output layer is needed."""
         depth, network = max(layers), self._networks.get(max(layers))
         if network is None or not set(layers) <= set(network.layers):
             outputs = {*layers, *(network.layers if network else ())}
@@ -254,14 +252,14 @@ class Encoder(Model):
 
 
 def recorded_encoder(config: Mapping[str, Any], file: Path) -> Encoder:
-    """Load the encoder that an artefact was trained on; another one of the same name is refused."""
+    """Load the encoder that an artefact was trained on, checked by hash."""
     return recorded(config, "encoder", file, Encoder.load)
 
 
 def mark(name: str, load: Callable[[str], Any] = Encoder.load) -> str:
-    """Name an encoder, or what else is loaded, in signatures by what it computes, not by where it lies.
+    """Return the mark of an encoder or other model in signatures: its content hash.
 
-    What cannot be found keeps its name: nothing can be scored with it.
+    A model that cannot be found keeps its name.
 
     >>> mark("dialeval-encoder-small")
     'daa42c3df4ef'

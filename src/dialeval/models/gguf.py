@@ -1,7 +1,7 @@
-"""GGUF files: what a language model's file says of itself, and its weights, expanded to fp32.
+"""GGUF files: metadata, tokenizer and weights of a language model, expanded to fp32.
 
-The file may come from anywhere: every length in it is held against the size of the file before anything is
-read or made by it. Nothing in it is run, its chat template neither.
+The file is not trusted: every length in it is compared with the size of the file before anything is read or
+allocated. Nothing in it is executed, not even its chat template.
 """
 
 import mmap
@@ -40,7 +40,7 @@ class Gguf:
             raise DataError("the header of this GGUF file is damaged", file=path) from None
 
     def field(self, name: str, kind: type | tuple[type, ...]) -> Any:
-        """Return what the file says under a name; what is missing or of another kind is an error."""
+        """Return a metadata field; raises if it is missing or of another type."""
         value = self.fields.get(name)
         if not isinstance(value, kind):
             raise DataError("is missing or has the wrong type", file=self.path, field=name)
@@ -50,7 +50,7 @@ class Gguf:
         return name in self._tensors
 
     def tensor(self, name: str, *shape: int) -> Floats:
-        """Expand a tensor to fp32; a shape other than the expected one is an error."""
+        """Return a tensor in fp32; raises if its shape differs."""
         if name not in self._tensors:
             raise DataError("the file has no such tensor", file=self.path, field=name)
         actual, kind, start = self._tensors[name]
@@ -124,7 +124,7 @@ def _half(raw: npt.NDArray[np.uint8], column: int) -> Floats:
 
 
 def _nibbles(raw: npt.NDArray[np.uint8]) -> Floats:
-    """Take bytes of two numbers apart: first all lower halves, then all upper ones."""
+    """Unpack two 4-bit numbers per byte: first all lower halves, then all upper ones."""
     return np.concatenate([raw & 15, raw >> 4], axis=1).astype(np.float32)
 
 
@@ -164,14 +164,12 @@ _LLAMA_WORDS = (
 
 
 class BytePairs:
-    """Text to tokens, as the model of a GGUF file was trained to see it."""
+    """The byte-pair tokenizer of a GGUF file."""
 
     def __init__(self, file: Gguf) -> None:
         os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
         if (kind := file.fields.get("tokenizer.ggml.model")) != "gpt2":
-            raise DataError(
-                f"unsupported tokenizer {kind!r}: only byte pairs (gpt2) can be read", file=file.path
-            )
+            raise DataError(f"unsupported tokenizer {kind!r}: only byte pairs (gpt2)", file=file.path)
         tokens = [str(token) for token in file.field("tokenizer.ggml.tokens", list)]
         kinds = file.field("tokenizer.ggml.token_type", list)
         marks = [
@@ -188,15 +186,15 @@ class BytePairs:
             self._first = -1
 
     def first(self) -> list[int]:
-        """Return what every text begins with, if the model wants it."""
+        """Return the token that every text begins with, if the model has one."""
         return [self._first] if self._first >= 0 else []
 
     def marks(self, text: str) -> list[int]:
-        """Read what a template says."""
+        """Return the tokens of a template, with special tokens recognised."""
         return list(self._marks.encode(text, add_special_tokens=False).ids)
 
     def words(self, texts: Sequence[str]) -> list[list[int]]:
-        """Read what people say."""
+        """Return the tokens of texts, with special tokens as plain text."""
         return [
             list(encoding.ids) for encoding in self._words.encode_batch(list(texts), add_special_tokens=False)
         ]

@@ -1,7 +1,7 @@
-"""The Hugging Face Hub: a model's files come down, an artefact goes up.
+"""The Hugging Face Hub: downloads of models, uploads of artefacts.
 
-`huggingface_hub` has its home here, behind the extra `[hub]`. It brings tokens, mirrors (`HF_ENDPOINT`) and
-proxies; which files are taken, how much of them, and whether they are what the Hub says is decided here.
+The only module that uses `huggingface_hub` (extra `[hub]`), which handles tokens, mirrors (`HF_ENDPOINT`) and
+proxies. Which files are downloaded, their size limits and hashes are checked here.
 """
 
 import contextlib
@@ -37,9 +37,9 @@ def snapshot(
 ) -> tuple[str, str]:
     """Download a model into a new folder and return its commit and its licence.
 
-    Of an artefact, what its SHA256SUMS names is taken; of any other model, configuration, tokenizer and
-    safetensors. Files that a library might execute are never taken. Of every file no more bytes are taken
-    than the Hub lists for it, or `limit` where it lists none; then it is compared with the Hub's hash.
+    Of an artefact, the files in its SHA256SUMS are downloaded; of any other model, configuration, tokenizer
+    and safetensors. Files that a library might execute are never downloaded. A file may have as many bytes as
+    the Hub lists, or `limit` if it lists none, and must match the Hub's hash.
     """
     library = _library()
     with _reaching(repo):
@@ -72,7 +72,7 @@ def snapshot(
 
 
 def _fetch(library: Any, address: str, path: Path, listed: int | None, limit: int) -> None:
-    """Download a file, and hang up on a server that sends more of it than there can be."""
+    """Download a file; aborts if the server sends more bytes than listed or allowed."""
     headers = library.utils.build_hf_headers(library_name="dialeval", library_version=__version__)
     most, size = limit if listed is None else listed, 0
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -91,7 +91,7 @@ def _fetch(library: Any, address: str, path: Path, listed: int | None, limit: in
 
 
 def _is_same(path: Path, listed: Any) -> bool:
-    """Compare a file with what the Hub knows: SHA-256 of large ones, git's own hash of the others."""
+    """Return whether a file matches the Hub's hash: SHA-256 of large files, git's of the others."""
     if listed.lfs is not None:
         return files.sha256(path) == str(listed.lfs.sha256)
     if listed.blob_id is None:  # a mirror that keeps no hashes
@@ -104,9 +104,8 @@ def _is_same(path: Path, listed: Any) -> bool:
 def push(folder: str | Path, repo: str, *, private: bool = True) -> str:
     """Upload an artefact to the Hub and return the address of the commit.
 
-    It is verified first. Exactly the files that it lists go up: nothing hidden, nothing that lies beside
-    them. What the repository holds besides stays. A repository that is public already is not pushed to
-    while `private` is asked for.
+    It is verified first. Exactly the files that it lists are uploaded; other files of the repository stay.
+    With `private`, an existing public repository is refused.
     """
     _check_id(repo)
     verified = artefact.verify(Path(folder))
@@ -150,7 +149,7 @@ def _upload(folder: Path, names: list[str], repo: str, kind: str, message: str, 
 
 
 def _summed(repo: str, path: Path, listed: Mapping[str, Any]) -> list[str]:
-    """Return the names in a SHA256SUMS, each of which must be a harmless file of the repository."""
+    """Return the names in a SHA256SUMS; raises if one is unsafe or not in the repository."""
     names = []
     for number, line in enumerate(read_small(path).decode("utf-8", "replace").splitlines(), 1):
         name = line[66:]
@@ -175,7 +174,7 @@ def _endpoint() -> str | None:
 
 @contextlib.contextmanager
 def _reaching(repo: str) -> Iterator[None]:
-    """Turn whatever goes wrong on the way to the Hub into one line: its library raises many kinds."""
+    """Turn the library's exceptions into one DataError."""
     try:
         yield
     except DialevalError:
@@ -191,7 +190,7 @@ def _reaching(repo: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Keep the library's own progress bars to terminals, unless its setting says otherwise."""
+    """Show the library's progress bars on terminals only, unless its setting differs."""
     utils = importlib.import_module("huggingface_hub.utils")
     is_chosen = "HF_HUB_DISABLE_PROGRESS_BARS" in os.environ or utils.are_progress_bars_disabled()
     if is_chosen or files.is_terminal(sys.stderr):
