@@ -45,13 +45,13 @@ _LETTERS = 3  # of a token, at least on average: how many letters surely fit int
 
 @dataclass(frozen=True)
 class EndpointModel:
-    """A completions address; what is sent is text, so marks that somebody typed are made harmless first."""
+    """A completions endpoint; typed special tokens are broken up, because all is sent as text."""
 
     endpoint: Endpoint
 
     @classmethod
     def at(cls, address: str) -> "EndpointModel":
-        """Take an address, with `#model` behind it where several are served."""
+        """Return the model at an address, optionally followed by `#model`."""
         place, _, model = address.partition("#")
         return cls(Endpoint(place, model=model or None))
 
@@ -63,7 +63,7 @@ class EndpointModel:
         template: Template,
         window: int,
     ) -> list[ContinuationScores]:
-        """Ask for every continuation after every place."""
+        """Return the scores of every continuation at every position."""
         turns = spoken(dialogue)
         jobs, cuts = [], []
         for question in questions:
@@ -112,7 +112,7 @@ class EndpointModel:
 def _written(
     turns: Sequence[SpokenTurn], question: Position, template: Template, letters: int
 ) -> tuple[str, bool]:
-    """Write the dialogue down up to a place, the newest turns first until the room is used up."""
+    """Return the prompt up to a position, with the newest turns that fit, and whether any were cut."""
     seen = [turn for turn in turns if question.turn is None or turn.number <= question.turn]
     parts: list[str] = []
     cut = False
@@ -154,7 +154,7 @@ def open_causal(name: str, cache: Cache) -> TokenModel:
 
 
 def mark_of(name: str) -> str:
-    """Name a model in signatures: a folder by its content, one of the Hub by its id and revision."""
+    """Return a model's mark in signatures: the content hash of a folder, or the Hub id and revision."""
     folder = Path(name)
     if not folder.is_dir():
         return name
@@ -166,7 +166,7 @@ def mark_of(name: str) -> str:
 
 
 class _Words:
-    """The tokenizer of a model, without what it would put around a text by itself."""
+    """The tokenizer of a transformers model, without automatic special tokens."""
 
     def __init__(self, tokenizer: Any, vocabulary: int, name: str) -> None:
         from tokenizers import Tokenizer
@@ -179,15 +179,15 @@ class _Words:
         self._words.encode_special_tokens = True
 
     def first(self) -> list[int]:
-        """Return what every text begins with: nothing but what the template says."""
+        """Return no tokens: the template has all special tokens."""
         return []
 
     def marks(self, text: str) -> list[int]:
-        """Read what a template says."""
+        """Return the tokens of a template, with special tokens recognised."""
         return self._known(self._marks.encode(text, add_special_tokens=False).ids)
 
     def words(self, texts: Sequence[str]) -> list[list[int]]:
-        """Read what people say."""
+        """Return the tokens of texts, with special tokens as plain text."""
         encodings = self._words.encode_batch(list(texts), add_special_tokens=False)
         return [self._known(encoding.ids) for encoding in encodings]
 
@@ -199,7 +199,7 @@ class _Words:
 
 
 def _compute(model: Any, text: Sequence[int], places: Sequence[Place]) -> list[list[Floats]]:
-    """Read the text once; at every place, all continuations side by side go on from what was read."""
+    """Return token log-probabilities: the text is read once, continuations reuse its cache in a batch."""
     import torch
 
     with torch.inference_mode():
@@ -232,7 +232,7 @@ def _picked(first: Any, rest: Any, tokens: Sequence[int]) -> Floats:
 
 
 def _up_to(past: Any, place: int, copies: int) -> Any:
-    """Take what was read up to a place, once for every continuation; the memory is shared until written."""
+    """Return the key-value cache up to a place, expanded to `copies` without copying."""
     from transformers import DynamicCache
 
     cache = DynamicCache()
@@ -269,7 +269,7 @@ MISSING = f"no language model: fetch it with `dialeval models pull {DEFAULT}`"
 
 
 def is_here(name: str) -> bool:
-    """Return whether a language model can be opened without a download; only the default can be missing."""
+    """Return whether a language model is available without a download."""
     return name != DEFAULT or any(called == name for called, _, _ in names()) or Path(name).exists()
 
 
@@ -283,7 +283,7 @@ def open_model(name: str) -> LanguageModel:
             it serves several.
 
     Raises:
-        DialevalError: It is not there, or it cannot be used; says what to do.
+        DialevalError: It is missing or unusable.
     """
     if name == DEFAULT and not is_here(name):
         raise UsageError(MISSING)
@@ -291,7 +291,7 @@ def open_model(name: str) -> LanguageModel:
 
 
 def mark(name: str) -> str:
-    """Name a language model in signatures by its content; what cannot be looked into keeps its name.
+    """Return a language model's mark in signatures: its content hash, or else its name.
 
     >>> mark("http://localhost:8000/v1#tiny")
     'http://localhost:8000/v1#tiny'
@@ -322,7 +322,7 @@ def _opened(name: str, folder: str | None) -> LanguageModel:
 
 
 def _weights(name: str) -> tuple[Path, str]:
-    """Find the GGUF file of an artefact, and its SHA-256."""
+    """Return the GGUF file of an artefact, and its SHA-256."""
     artefact = load(name, "gguf.v1")
     file = artefact.config.get("model_file")
     if not isinstance(file, str):

@@ -1,4 +1,4 @@
-"""How a dialogue is written down for a language model: chat marks, speaker prefixes, or ends of text."""
+"""Log-likelihoods of continuations of a dialogue: templates, token trees, and the model interface."""
 
 import functools
 import tomllib
@@ -20,7 +20,7 @@ Side = Literal["user", "assistant"]
 
 @dataclass(frozen=True, slots=True)
 class SpokenTurn:
-    """A turn that takes part: its number in the dialogue, whose side it is on, and what is said."""
+    """A spoken turn: its number in the dialogue, its side, and its text."""
 
     number: int
     side: Side
@@ -41,7 +41,7 @@ class Template:
     marks: Sequence[str]
 
     def opening(self, side: Side) -> str:
-        """Return what comes before the words of a side.
+        """Return the text before a turn of a side.
 
         >>> templates()["prefixes"].opening("user")
         'User:'
@@ -49,7 +49,7 @@ class Template:
         return self.open.replace("{side}", self.user if side == "user" else self.assistant)
 
     def plain(self, text: str) -> str:
-        """Take the meaning from marks that somebody typed, where text and marks go the same way.
+        """Return text with typed special tokens broken up, where both are sent as plain text.
 
         >>> templates()["chatml"].plain("Hi<|im_end|>")
         'Hi< |im_end|>'
@@ -67,7 +67,7 @@ def templates() -> dict[str, Template]:
 
 
 def spoken(dialogue: Dialogue) -> list[SpokenTurn]:
-    """Return for every turn that takes part whose side it is on.
+    """Return the spoken turns with their sides.
 
     `assistant` is one side and everybody else the other. Among people, who speaks first is the user.
 
@@ -91,7 +91,7 @@ Ints = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Tree:
-    """Inner nodes of a tree of tokens.
+    """A prefix tree of continuations, as its inner nodes.
 
     Attributes:
         tokens: The token at each node; a node comes after its parent.
@@ -108,12 +108,12 @@ class Tree:
 
     @property
     def continuations(self) -> list[list[int]]:
-        """The continuations that the tree was grown from."""
+        """The continuations that the tree was built from."""
         return [[token for _, token in steps] for steps in self.targets]
 
     @classmethod
     def of(cls, continuations: Sequence[Sequence[int]]) -> "Tree":
-        """Grow the tree of some continuations.
+        """Build the tree of continuations.
 
         >>> tree = Tree.of([[5, 6, 7], [5, 6, 8], [9]])
         >>> tree.tokens.tolist(), tree.targets[1]
@@ -141,7 +141,7 @@ class Tree:
 
 
 Place: TypeAlias = tuple[int, Tree]
-"""After how many tokens of a text which continuations are asked for."""
+"""A number of tokens of a text, and the tree of continuations after them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +167,7 @@ class ContinuationScores:
 
 
 class LanguageModel(Protocol):
-    """A model that says how likely continuations are."""
+    """A model that returns log-likelihoods of continuations."""
 
     def answer(
         self,
@@ -177,12 +177,12 @@ class LanguageModel(Protocol):
         template: Template,
         window: int,
     ) -> list[ContinuationScores]:
-        """ContinuationScores every question; a dialogue in which nobody speaks may be asked about as well."""
+        """Return the scores of the continuations at every position; the dialogue may be empty."""
         ...
 
 
 class Tokenizing(Protocol):
-    """A tokenizer: `marks` for what a template says, `words` for what people say."""
+    """A tokenizer: `marks` for templates, with special tokens, `words` for plain text."""
 
     def first(self) -> list[int]: ...  # noqa: D102
     def marks(self, text: str) -> list[int]: ...  # noqa: D102
@@ -194,7 +194,7 @@ Compute = Callable[[Sequence[int], Sequence[Place]], list[list[Floats]]]
 
 @dataclass(frozen=True, slots=True)
 class _Stretch:
-    """A stretch of a dialogue that is read at once: tokens, and where its new turns end."""
+    """A window of a dialogue that is read in one pass: tokens, and where its new turns end."""
 
     tokens: list[int]
     ends: dict[int, int]  # index among spoken turns -> tokens up to its end
@@ -202,7 +202,7 @@ class _Stretch:
 
 
 class TokenModel:
-    """A language model that is asked in tokens: the one way to write down dialogues for all that run here."""
+    """A local language model: writes dialogues as tokens and caches the results."""
 
     def __init__(self, sha: str, limit: int, tokenizer: Tokenizing, compute: Compute, cache: Cache) -> None:
         self.sha, self.limit = sha, limit
@@ -216,7 +216,7 @@ class TokenModel:
         template: Template,
         window: int,
     ) -> list[ContinuationScores]:
-        """Read the dialogue once and answer every question about it."""
+        """Return the scores at every position, from one pass over the dialogue."""
         turns = spoken(dialogue)
         trees = {side: self._tree(side, continuations, template) for side in {q.side for q in questions}}
         deepest = max((max(map(len, tree.continuations)) for tree, _ in trees.values()), default=0)
@@ -231,7 +231,7 @@ class TokenModel:
         return [scores[number] for number in range(len(questions))]
 
     def _tree(self, side: Side, continuations: Sequence[str], template: Template) -> tuple[Tree, int]:
-        """Grow a tree of what a side might say, and count the tokens that open its turn."""
+        """Return the tree of a side's continuations, and the number of tokens that open its turn."""
         opening = self._tokenizer.marks(template.opening(side))
         tokenized = self._tokenizer.words([template.lead + text for text in continuations])
         return Tree.of([opening + tokens for tokens in tokenized]), len(opening)
@@ -247,7 +247,7 @@ class TokenModel:
         carried = 0  # turns of the last stretch that are not forgotten
         for index, tokens in enumerate(turn_tokens):
             if len(stretches[-1].tokens) - len(begin) + len(tokens) > room:
-                recent = _newest(turn_tokens[index - carried : index], room // 2, room - len(tokens))
+                recent = _newest(turn_tokens[index - carried : index], min(room // 2, room - len(tokens)))
                 stretches.append(_Stretch([*begin, *(token for part in recent for token in part)], {}, True))
                 carried = len(recent)
             stretches[-1].tokens.extend(tokens[-room:])
@@ -256,7 +256,7 @@ class TokenModel:
         return stretches
 
     def _ask(self, stretch: _Stretch, hung: Sequence[tuple[int, Tree, int]]) -> list[ContinuationScores]:
-        """ContinuationScores from the cache, and read the stretch for the rest."""
+        """Return scores from the cache, and compute the others in one pass over the stretch."""
         names = [
             key(f"{self.sha}|likelihood|{opening}", repr((stretch.tokens[:end], tree.continuations)))
             for end, tree, opening in hung
@@ -281,11 +281,11 @@ class TokenModel:
         ]
 
 
-def _newest(turns: Sequence[list[int]], wanted: int, most: int) -> list[list[int]]:
-    """Keep the last turns that fit."""
+def _newest(turns: Sequence[list[int]], limit: int) -> list[list[int]]:
+    """Return the last turns that fit into `limit` tokens."""
     newest: list[list[int]] = []
     for tokens in reversed(turns):
-        if sum(map(len, newest)) + len(tokens) > min(wanted, most):
+        if sum(map(len, newest)) + len(tokens) > limit:
             break
         newest.insert(0, tokens)
     return newest

@@ -1,8 +1,7 @@
-"""A Llama-like language model on numpy: how likely are these continuations, after each of these places?
+"""A Llama-like language model in numpy: log-likelihoods of continuations at places of a text.
 
-Everything is read in one pass: the text, and behind every place where a question is asked the tree of the
-continuations, which sees the text up to that place and its own branch. So a text costs one reading however
-many questions are asked about it. Weights are expanded to fp32 when loaded and activations are never rounded.
+One pass computes everything: the text, and at every place the tree of continuations, which attends to the
+text up to that place and to its own branch. Weights are expanded to fp32 when loaded; activations are fp32.
 """
 
 from collections.abc import Sequence
@@ -65,9 +64,8 @@ class Llama:
         rotated = file.fields.get("llama.rope.dimension_count", self._size)
         scaled = file.fields.get("llama.rope.scaling.type", "none") != "none" or "rope_freqs.weight" in file
         fits = type(self._groups) is int and 0 < self._groups <= self._heads
-        if not fits or self._heads % self._groups or self.width % self._heads:
-            raise DataError("its kind of attention is not supported", file=file.path)
-        if rotated != self._size or self._size % 2 or scaled:
+        fits = fits and not self._heads % self._groups and not self.width % self._heads
+        if not fits or rotated != self._size or self._size % 2 or scaled:
             raise DataError("its kind of attention is not supported", file=file.path)
         self._epsilon = np.float32(file.field("llama.attention.layer_norm_rms_epsilon", float))
         base = file.fields.get("llama.rope.freq_base", 10000.0)
@@ -98,11 +96,9 @@ class Llama:
 
         Args:
             text: Tokens; at least one, at most `limit` with the deepest continuation.
-            places: After how many tokens of the text, 1 or more, which continuations are asked for.
+            places: Numbers of tokens of the text, 1 or more, each with its tree of continuations.
         """
-        with np.errstate(
-            all="ignore"
-        ):  # of absurd weights come answers that are no numbers, and count as none
+        with np.errstate(all="ignore"):  # absurd weights give NaN, which counts as no answer
             states, likelihoods = self._states(text, places), []
             for (place, tree), part in zip(places, _parts(len(text), places), strict=True):
                 rows = np.concatenate([states[place - 1 : place], states[part]])
@@ -144,7 +140,7 @@ class Llama:
     def _attend(
         self, inner: Floats, turn: tuple[Floats, Floats], length: int, places: Sequence[Place]
     ) -> Floats:
-        """Let each token look at what it may see: the text before it; in a tree, also what is above it."""
+        """Return the attention of each token over the text before it and, in a tree, its ancestors."""
         count, few = len(inner), self._groups * self._size
         queries = _rotated(inner[:, : self.width].reshape(count, self._heads, self._size), *turn)
         keys = _rotated(
@@ -170,7 +166,7 @@ class Llama:
         return out
 
     def _look(self, queries: Floats, spans: Sequence[_Span]) -> Floats:
-        """Softmax attention of some tokens over stretches; `hidden` is added from a column of each on."""
+        """Return softmax attention over spans; each span's mask is added from its start column on."""
         count, shared = len(queries), self._heads // self._groups
         grouped = queries.reshape(count, self._groups, shared, self._size).transpose(1, 2, 0, 3)
         rows: Floats = np.ascontiguousarray(grouped).reshape(self._groups, shared * count, self._size)
@@ -193,13 +189,13 @@ class Llama:
 
 
 def _parts(length: int, places: Sequence[Place]) -> list[slice]:
-    """Return which rows belong to the tree of each place: they come after the text, in order."""
+    """Return the rows of each place's tree; they follow the text in order."""
     ends = list(accumulate((len(tree.tokens) for _, tree in places), initial=length))
     return [slice(start, end) for start, end in pairwise(ends)]
 
 
 def _scaled(states: Floats, weights: Floats, epsilon: np.float32) -> Floats:
-    """Bring every row to the same root mean square."""
+    """Return RMS-normalised rows times weights."""
     squares = np.einsum("tw,tw->t", states, states) / np.float32(states.shape[1])
     return np.asarray(states * (1 / np.sqrt(squares + epsilon))[:, None] * weights, np.float32)
 
@@ -212,7 +208,7 @@ def _gated(inner: Floats) -> Floats:
 
 
 def _rotated(heads: Floats, cosines: Floats, sines: Floats) -> Floats:
-    """Turn neighbouring pairs of numbers by an angle that grows with the position."""
+    """Apply rotary position embeddings to neighbouring pairs."""
     even, odd = heads[..., ::2], heads[..., 1::2]
     cosines, sines = cosines[:, None], sines[:, None]
     rotated = np.empty_like(heads)

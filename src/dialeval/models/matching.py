@@ -49,7 +49,7 @@ class States:
 
     @classmethod
     def of(cls, states: TokenStates, weights: Sequence[float] | npt.NDArray[Any]) -> "States":
-        """Bring the weights of tokens to a sum of 1.
+        """Return states with weights normalised to a sum of 1.
 
         >>> States.of(TokenStates.of([7, 8], np.eye(2)), [3, 5]).weights
         array([0.375, 0.625], dtype=float32)
@@ -59,7 +59,7 @@ class States:
 
 
 def greedy_match(candidate: States, references: Sequence[States]) -> Doubles:
-    """Compare one text with each of many: precision, recall and F1 of `one`, (others, 3), from 0 to 1.
+    """Return precision, recall and F1 of `candidate` against each reference, (references, 3).
 
     A side on which no token has weight scores 0. Against an empty text, or of one, all three are 0.
 
@@ -105,7 +105,7 @@ def _match_block(mine: Floats, weights: Floats, references: Sequence[States]) ->
 
 @dataclass(frozen=True)
 class Idf:
-    """How telling each token is: the logarithm of (texts + 1) / (texts with this token + 1).
+    """Inverse document frequency of tokens: the logarithm of (texts + 1) / (texts with this token + 1).
 
     >>> idf = Idf(9, {7: 9, 8: 4})
     >>> [round(float(weight), 3) for weight in idf.weights([7, 8, 9])]
@@ -248,7 +248,7 @@ class Matcher:
 
 
 def _texts(pair: tuple[Text, Sequence[Text]]) -> tuple[Text, ...]:
-    """Name what must be encoded to compare one text with others: nothing, if there are none."""
+    """Return the texts to encode for a comparison; none without references."""
     candidate, references = pair
     return (candidate, *references) if references else ()
 

@@ -243,10 +243,9 @@ def add_layer(
     states: str,
     memory: tuple[str, str] | None = None,
 ) -> str:
-    """Add a layer to a graph, its weights to `kept`; return the name of its output.
+    """Add a layer to a graph, its arrays to `weights`; return the name of its output.
 
-    With `memory`, the names of other states and of a mask over both, the layer looks at them as well: they
-    give keys and values, and are not changed.
+    With `memory`, the names of other states and of a mask over both, the layer also attends to those states.
     """
 
     def named(name: str, value: Floats) -> str:
@@ -299,7 +298,7 @@ def add_layer(
 
 
 def open_session(model: bytes, weights: Mapping[str, Floats]) -> "InferenceSession":
-    """Hand a model and its weights to the runtime: full precision, on the core that calls."""
+    """Return an onnxruntime session: full precision, single-threaded."""
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
@@ -311,17 +310,16 @@ def open_session(model: bytes, weights: Mapping[str, Floats]) -> "InferenceSessi
 
 
 def multiply(left: Floats, right: Floats) -> Floats:
-    """Return the product of a matrix with another, transposed, computed on the core that calls.
+    """Return `left @ right.T`, computed on one core.
 
-    numpy's own product spreads over all cores and lets them wait for each other: where others work, too, it
-    was measured five times slower than this.
+    numpy's own product uses all cores; on a busy machine it was measured five times slower.
 
     >>> multiply(np.ones((1, 2), np.float32), np.eye(3, 2, dtype=np.float32))
     array([[1., 1., 0.]], dtype=float32)
     """
     if not len(left) or not len(right):
         return np.zeros((len(left), len(right)), np.float32)
-    product: Any = _product().run(["table"], {"one": left, "other": right})[0]
+    product: Any = _product().run(["table"], {"left": left, "right": right})[0]
     return np.asarray(product, np.float32)
 
 
@@ -333,10 +331,10 @@ def unit(vectors: Floats) -> Floats:
 @functools.cache
 def _product() -> "InferenceSession":
     graph = Graph()
-    graph.input("one", FLOAT, ["mine", "width"])
-    graph.input("other", FLOAT, ["theirs", "width"])
-    graph.node("Gemm", ["one", "other"], output="table", transB=1)
-    graph.output("table", FLOAT, ["mine", "theirs"])
+    graph.input("left", FLOAT, ["rows", "width"])
+    graph.input("right", FLOAT, ["columns", "width"])
+    graph.node("Gemm", ["left", "right"], output="table", transB=1)
+    graph.output("table", FLOAT, ["rows", "columns"])
     return open_session(graph.model(), {})
 
 

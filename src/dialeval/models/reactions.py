@@ -71,7 +71,7 @@ class Reactions(EncoderHead):
         self._cache = Cache(_CACHE)
 
     def needs(self) -> list[Need]:
-        """Return what it reads of an encoder."""
+        """Return the encoder outputs it reads."""
         readings = [self.encoder.reading(layer, "mean") for layer in self.encoder.middle_and_last]
         return [Need(self.encoder, spoken_turns, tuple(readings))]
 
@@ -90,13 +90,13 @@ class Reactions(EncoderHead):
         return np.array([cached[name] for name in keys], np.float64).reshape(-1, len(REACTIONS))
 
     def sentiments(self, exchanges: Sequence[Exchange]) -> npt.NDArray[np.float64]:
-        """Return how pleased each user sounds, -3 to 3: probability of pleased less that of displeased."""
+        """Return the sentiment of each reaction, -3 to 3: 3 * (P(pleased) - P(displeased))."""
         shares = self.shares(exchanges)
         return np.asarray(MOST * (shares[:, 2] - shares[:, 0]))
 
 
 def exchanges(dialogue: Dialogue, turns: Sequence[int]) -> dict[int, Exchange]:
-    """Cut out, for each of these turns that somebody answers, the turn, what came before and what after."""
+    """Return the exchange of each of these turns that somebody answers, by turn."""
     by_turn, following = {}, next_turns(dialogue)
     before, last = list[str](), dict[str, str]()
     for turn in dialogue.turns:
@@ -113,7 +113,7 @@ def exchanges(dialogue: Dialogue, turns: Sequence[int]) -> dict[int, Exchange]:
 
 
 def reaction_features(exchanges: Sequence[Exchange], encoder: Encoder) -> Floats:
-    """Describe exchanges, a row each: vectors of the next turn, its product with the reply's, and facts."""
+    """Return features of exchanges, a row each: vectors of the next turn, products, and facts."""
     texts = list(dict.fromkeys(text for exchange in exchanges for text in exchange if text.strip()))
     places = {text: number for number, text in enumerate(texts)}
     vectors = [unit(encoder.vectors(texts, layer=layer, pooling="mean")) for layer in encoder.middle_and_last]

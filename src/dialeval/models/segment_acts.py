@@ -43,7 +43,7 @@ Place = tuple[Sequence[Segment], int]
 def _with_guesses(
     dialogues: Sequence[Dialogue], cut: Sequence[Sequence[Segment]], shares: Iterator[Floats]
 ) -> list[Dialogue]:
-    """Put acts into the meta of turns: those that are known, else the likeliest by `shares`.
+    """Return dialogues with acts in the meta of turns: annotated ones, else the likeliest by `shares`.
 
     There is a row of shares for each segment of the dialogues that have one without an act.
     """
@@ -61,7 +61,7 @@ def _with_guesses(
 
 
 def is_open(segments: Sequence[Segment]) -> bool:
-    """Whether a segment has no act yet."""
+    """Return whether a segment has no act yet."""
     return any(segment.act is None for segment in segments)
 
 
@@ -121,7 +121,7 @@ def segment_pair(segments: Sequence[Segment], number: int) -> tuple[tuple[str, .
 
 
 def segment_features(places: Sequence[Place], encoder: Encoder) -> Floats:
-    """Describe segments, each given as those of its dialogue and its place among them, a row each.
+    """Return features of segments, each given as its dialogue's segments and its index, a row each.
 
     >>> said = [Segment(0, "user", "Hi"), Segment(0, "user", "who is there?"), Segment(1, "assistant", "Me.")]
     >>> features = segment_features([(said, 1), (said, 2)], Encoder.load())
@@ -144,7 +144,7 @@ def segment_features(places: Sequence[Place], encoder: Encoder) -> Floats:
 
 
 def segment_facts(segments: Sequence[Segment], number: int) -> list[float]:
-    """Is something said before, by the same speaker, in the turn; who follows; a question mark; lengths."""
+    """Return features of context, question marks, length and position of a segment."""
     segment = segments[number]
     before = segments[number - 1] if number else None
     after = segments[number + 1] if number + 1 < len(segments) else None
@@ -170,7 +170,7 @@ class SegmentSpan(NamedTuple):
 
 
 def places_of(dialogue: Dialogue, segments: Sequence[Segment]) -> list[SegmentSpan]:
-    """Find segments in their turns.
+    """Return the span of each segment in its turn.
 
     A segment whose text is not in the turn, or not after the one before, is a text of its own.
 
@@ -206,7 +206,7 @@ class Segmenter(EncoderHead):
     head: ClassVar[Head] = CUT
 
     def cut(self, texts: Sequence[str]) -> list[list[str]]:
-        """Cut each text; what is blank, or a mark alone, is no segment."""
+        """Return the segments of each text, without blanks and lone punctuation."""
         cuts: list[list[str]] = []
         for start in range(0, len(texts), _TURNS):
             batch = [plain(text) for text in texts[start : start + _TURNS]]
@@ -260,7 +260,7 @@ def _offsets(encoder: Encoder, text: str) -> list[tuple[int, int]]:
 
 
 def gap_features(texts: Sequence[str], encoder: Encoder) -> tuple[Floats, list[tuple[int, int]]]:
-    """Describe the gaps between the words of turns: the states before and after each.
+    """Return features of the gaps between words: the token states before and after each.
 
     Returns:
         A row for each gap, and its place: the number of the text, and the character where the word ends.
