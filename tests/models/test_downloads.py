@@ -66,7 +66,7 @@ def test_what_is_known_is_pinned_and_licensed() -> None:
         ("all-minilm-l6-v2", {"sha256": "0" * 64}, "is pinned to"),
         ("all-minilm-l6-v2", {"member": "other.safetensors"}, "is pinned to"),
         ("all-minilm-l6-v2", {"storage": "int4"}, "storage is one of"),
-        ("smollm2-135m-instruct", {"storage": "int8"}, "kept as it is"),
+        ("smollm2-135m-instruct", {"storage": "int8"}, "stored unchanged"),
         ("all-minilm-l6-v2", {"name": "../evil"}, "cannot be a name"),
         ("all-minilm-l6-v2", {"name": ".hidden"}, "cannot be a name"),
         ("org/name", {"member": "m.gguf"}, "a member is for packages"),

@@ -236,7 +236,7 @@ def test_files_are_real_and_nothing_of_the_hub_stays(
     assert found.sha == mine.sha
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == sorted(as_repo(mine))
     assert not any(path.is_symlink() for path in (tmp_path / "out").iterdir())
-    with pytest.raises(UsageError, match="an artefact already"):
+    with pytest.raises(UsageError, match="is an artefact and is stored unchanged"):
         downloads.pull("org/mine", storage="fp16")
 
 
