@@ -114,7 +114,7 @@ def test_a_list_of_hashes_makes_no_model(run: Run, tmp_path: Path) -> None:
     assert kind_of(run.path) == "run folder"
     with pytest.raises(DataError, match="it is no artefact"):
         _check_target(run.path)
-    with pytest.raises(DataError, match="which is no part of an artefact"):
+    with pytest.raises(DataError, match="which is not part of an artefact"):
         save(run.path, "gguf.v1", {}, {}, Card("Mine", "", licence="mit", command="none"))
     (tmp_path / "begun").mkdir()
     for name in ("log.jsonl", "SHA256SUMS"):

@@ -71,7 +71,7 @@ def test_a_missing_member_is_named(tmp_path: Path) -> None:
 
 def test_a_folder_that_holds_something_is_left_alone(tmp_path: Path) -> None:
     archive = zipped(tmp_path / "a", GOOD)
-    with pytest.raises(UsageError, match="will not unpack"):
+    with pytest.raises(UsageError, match="refusing to unpack"):
         extract_members(archive, ["setup.py"], tmp_path)
     assert entries(tmp_path) == ["a"]
 
@@ -86,10 +86,10 @@ def test_a_folder_that_holds_something_is_left_alone(tmp_path: Path) -> None:
         ("//host/share", "not the path"),
         ("model//evil", "not the path"),
         ("./evil", "not the path"),
-        ("C:evil", "no portable name"),
-        ("C:/evil", "no portable name"),
-        ("model\\..\\evil", "no portable name"),
-        ("model/a\nb", "no portable name"),
+        ("C:evil", "not a portable name"),
+        ("C:/evil", "not a portable name"),
+        ("model\\..\\evil", "not a portable name"),
+        ("model/a\nb", "not a portable name"),
         ("MODEL/Config.json", "twice"),
     ],
 )
@@ -114,7 +114,7 @@ def test_a_member_twice(tmp_path: Path) -> None:
 def test_a_name_that_ends_early_for_some_readers(tmp_path: Path) -> None:
     zipped(tmp_path / "a", {"model.json_evil": b"x"})
     (tmp_path / "a").write_bytes((tmp_path / "a").read_bytes().replace(b"model.json_", b"model.json\0"))
-    refused(tmp_path / "a", "model.json", "no portable name")
+    refused(tmp_path / "a", "model.json", "not a portable name")
 
 
 @pytest.mark.parametrize("kind", [stat.S_IFLNK, stat.S_IFCHR, stat.S_IFBLK, stat.S_IFIFO, stat.S_IFSOCK])
@@ -137,7 +137,7 @@ def test_an_encrypted_member(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("packing", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
 def test_packings_that_unpack_at_one_go(packing: int, tmp_path: Path) -> None:
-    refused(zipped(tmp_path / "a", {"zeros": bytes(1000)}, packing), "zeros", "unusual")
+    refused(zipped(tmp_path / "a", {"zeros": bytes(1000)}, packing), "zeros", "unsupported compression")
 
 
 def test_too_many_bytes(tmp_path: Path) -> None:
@@ -225,7 +225,7 @@ def test_a_flipped_byte_in_a_zip_file(tmp_path: Path) -> None:
 )
 def test_no_archive_at_all(content: bytes, tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(content)
-    with pytest.raises(DataError, match=r"a: (no zip file|x: is not in)"):
+    with pytest.raises(DataError, match=r"a: (not a zip file|x: is not in)"):
         extract_members(tmp_path / "a", ["x"], tmp_path / "out")
     for path, why in ((tmp_path / "gone", "no such file"), (tmp_path, "cannot be unpacked")):
         with pytest.raises(DataError, match=why):

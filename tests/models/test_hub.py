@@ -236,7 +236,7 @@ def test_files_are_real_and_nothing_of_the_hub_stays(
     assert found.sha == mine.sha
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == sorted(as_repo(mine))
     assert not any(path.is_symlink() for path in (tmp_path / "out").iterdir())
-    with pytest.raises(UsageError, match="an artefact already"):
+    with pytest.raises(UsageError, match="is an artefact and is stored unchanged"):
         downloads.pull("org/mine", storage="fp16")
 
 
@@ -246,7 +246,7 @@ def test_content_that_the_hub_does_not_stand_for(name: str, hub: Hub, models: Pa
     hub.repos["org/tiny"] = parts
     hub.serve[name] = parts[name][:-1] + b" "
     for _ in range(2):
-        with pytest.raises(DataError, match=rf"org/tiny: {name}: is not what the Hub has"):
+        with pytest.raises(DataError, match=rf"org/tiny: {name}: its hash differs from the Hub"):
             downloads.pull("hub:org/tiny")
         assert entries(models) == []
         assert left_over(models) == []
@@ -328,20 +328,20 @@ def test_a_damaged_artefact_on_the_hub(hub: Hub, mine: artefact.Artefact, models
 def test_the_hub_says_no(hub: Hub, models: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     hub.repos |= {"org/empty": {}, "org/code": {"model.py": b"x"}, "org/there": {"config.json": b"{}"}}
     for source, message in (
-        ("org/gone", "org/gone: the Hub did not do it: RepositoryNotFoundError"),
-        ("hub:org/there@v9", "org/there: the Hub did not do it: RevisionNotFoundError"),
+        ("org/gone", "org/gone: the request to the Hub failed: RepositoryNotFoundError"),
+        ("hub:org/there@v9", "org/there: the request to the Hub failed: RevisionNotFoundError"),
         ("org/empty", "no files"),
-        ("org/code", "nothing here can be used"),
+        ("org/code", "nothing usable here"),
         ("org/there", "no .*safetensors"),
     ):
         with pytest.raises(DataError, match=message):
             downloads.pull(source)
     hub.down = True
-    with pytest.raises(DataError, match="the Hub did not do it"):
+    with pytest.raises(DataError, match="the request to the Hub failed"):
         downloads.pull("org/there")
     monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")  # nobody listens there
     with pytest.raises(
-        DataError, match=r"org/there: the Hub did not do it: .*\(check the name, the connection"
+        DataError, match=r"org/there: the request to the Hub failed: .*\(check the name, the connection"
     ):
         downloads.pull("org/there")
     assert entries(models) == []
@@ -382,7 +382,7 @@ def test_what_must_not_be_pushed(hub: Hub, mine: artefact.Artefact, tmp_path: Pa
     hub.asked.clear()
     card = Card("Other", "An example.", licence="mit", command="make it")
     other = artefact.save(tmp_path / "other", "pair-scorer.v1", {}, {"w.bin": b"1"}, card)
-    with pytest.raises(UsageError, match=r"w.bin has an ending that is never pulled"):
+    with pytest.raises(UsageError, match=r"w.bin has an extension that is never pulled"):
         downloads.push(other.folder, "org/new")
     (mine.folder / "m.gguf").write_bytes(b"damaged")
     for folder, repo, kind in (
@@ -399,7 +399,7 @@ def test_what_must_not_be_pushed(hub: Hub, mine: artefact.Artefact, tmp_path: Pa
 
 def test_the_hub_refuses_a_push(hub: Hub, mine: artefact.Artefact) -> None:
     hub.down = True
-    with pytest.raises(DataError, match=r"org/new: the Hub did not do it: .*403"):
+    with pytest.raises(DataError, match=r"org/new: the request to the Hub failed: .*403"):
         downloads.push(mine.folder, "org/new")
 
 

@@ -430,7 +430,7 @@ def test_what_is_not_there(small: Index, tmp_path: Path) -> None:
         with pytest.raises(DataError):
             Index.open(nothing)
     (tmp_path / "empty").mkdir()
-    with pytest.raises(DataError, match="no index"):
+    with pytest.raises(DataError, match="not an index"):
         Index.open(tmp_path / "empty")
 
 

@@ -187,8 +187,8 @@ ONES = np.ones(2, np.float32)
         ([TokenStates(np.arange(2), np.ones((2, 8), np.int8), ONES * np.nan)], "scales of 'new'"),
         ([TokenStates(np.arange(2), np.ones((2, 8), np.int8), -ONES)], "scales of 'new'"),
         ([TokenStates(np.arange(2), np.ones(2), ONES)], "a row for each token"),
-        (["hello"], "'hello' is no TokenStates"),
-        ([None], "None is no TokenStates"),
+        (["hello"], "'hello' is not a TokenStates"),
+        ([None], "None is not a TokenStates"),
         (np.ones((1, 8)), "a list"),
     ],
 )

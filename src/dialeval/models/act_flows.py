@@ -1,8 +1,8 @@
 """ActBERT: a masked language model whose words are segment acts.
 
 A dialogue's *flow* is the sequence of its acts, and who performed each. A small encoder of RoBERTa's design
-has learned to guess acts that were hidden from it; what it knows of a flow, at some layer, describes how the
-speakers behave, whatever they talk about.
+is trained to predict masked acts. Its hidden states describe how the speakers behave, whatever they talk
+about.
 """
 
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ from dialeval.models.tokenization import Ints
 DEFAULT = "dialeval-actbert"
 HEAD = Head("act", "classes", ACTS)
 PADDING, BEGIN, END, MASK = range(4)
-FIRST = 4  # the number of the first act; those before are marks
+FIRST = 4  # the number of the first act; those before are special tokens
 _FLOW_TOKENS = 2048  # acts in a batch
 
 
@@ -37,19 +37,23 @@ class Flow:
 
 
 def flow_of(dialogue: Dialogue) -> Flow:
-    """Return the flow of a dialogue whose segments have acts; one that has none is passed over.
+    """Return the flow of a dialogue whose segments have acts; segments without one are skipped.
 
     >>> from dialeval.dialogues import Turn, dialogue
     >>> hello = Turn("A", "Hi", {"segments": [{"text": "Hi", "act": "greeting"}]})
     >>> flow_of(dialogue([hello]))
     Flow(acts=('greeting',), speakers=(0,))
     """
-    known = [(one.act, one.speaker) for one in segments_of(dialogue) if one.act is not None]
-    return Flow(tuple(act for act, _ in known), tuple(int(who != known[0][1]) for _, who in known))
+    labelled = [
+        (segment.act, segment.speaker) for segment in segments_of(dialogue) if segment.act is not None
+    ]
+    return Flow(
+        tuple(act for act, _ in labelled), tuple(int(speaker != labelled[0][1]) for _, speaker in labelled)
+    )
 
 
 def numbered(flow: Flow) -> list[int]:
-    """Return the number of each act, without marks at the ends.
+    """Return the token number of each act, without special tokens at the ends.
 
     >>> numbered(Flow(("inform", "question"), (0, 1)))
     [4, 5]
@@ -75,9 +79,9 @@ class ActBert(Model):
         self._networks: dict[int, EncoderNetwork] = {}
 
     def vectors(self, flows: Sequence[Flow], layer: int | None = None) -> Floats:
-        """Describe each flow: the largest value of each number of a layer over its acts, (flows, width).
+        """Return the max-pooled hidden states of each flow at a layer, (flows, width).
 
-        A flow longer than the model can take is read in pieces; one without acts is all zeros.
+        A flow that is longer than the model's limit is read in windows; one without acts is all zeros.
         """
         windows = [
             (number, start)
@@ -85,15 +89,15 @@ class ActBert(Model):
             for start in range(0, len(flow.acts), self._room)
         ]
         cut = [self._window(flows[number], start) for number, start in windows]
-        found = np.full((len(flows), self.width), -np.inf, np.float32)
+        vectors = np.full((len(flows), self.width), -np.inf, np.float32)
         for place, states in self._states(cut, self._depth(layer)):
             number = windows[place][0]
-            found[number] = np.maximum(found[number], states[1:-1].max(axis=0))
-        found[[not flow.acts for flow in flows]] = 0.0
-        return found
+            vectors[number] = np.maximum(vectors[number], states[1:-1].max(axis=0))
+        vectors[[not flow.acts for flow in flows]] = 0.0
+        return vectors
 
     def shares(self, flows: Sequence[Flow], hidden: Sequence[int]) -> Floats:
-        """Guess the act at one place of each flow as if it were hidden: the share of each act, a row each."""
+        """Mask one act of each flow and return the probability of each act there, a row per flow."""
         if len(flows) != len(hidden):
             raise UsageError(f"{len(flows)} flows, but {len(hidden)} places")
         cut = []
@@ -103,10 +107,10 @@ class ActBert(Model):
             ids[1 + place - start] = MASK
             cut.append((ids, speakers))
         weight, bias = read_head_weights(self._weights, (HEAD,), self.width)[HEAD.name]
-        said = np.zeros((len(flows), len(ACTS)), np.float32)
+        logits = np.zeros((len(flows), len(ACTS)), np.float32)
         for number, states in self._states(cut, self.layers):
-            said[number] = states[cut[number][0].index(MASK)] @ weight.T + bias
-        return np.asarray(readable(HEAD, said), np.float32) if len(said) else said
+            logits[number] = states[cut[number][0].index(MASK)] @ weight.T + bias
+        return np.asarray(readable(HEAD, logits), np.float32) if len(logits) else logits
 
     def _window(self, flow: Flow, start: int) -> tuple[list[int], list[int]]:
         part = slice(start, start + self._room)
@@ -114,16 +118,16 @@ class ActBert(Model):
         return [BEGIN, *acts, END], [0, *speakers, 0]
 
     def _states(self, cut: Sequence[tuple[list[int], list[int]]], depth: int) -> list[tuple[int, Floats]]:
-        """Run windows side by side; equal ones once."""
+        """Run windows in batches, equal ones once; return (number of the window, states) pairs."""
         keys = [(tuple(ids), tuple(speakers)) for ids, speakers in cut]
         different = list(dict.fromkeys(keys))
 
         def read(_: list[int], states: dict[int, Floats], lengths: Ints) -> list[Floats]:
-            return [one[:length] for one, length in zip(states[depth], lengths, strict=True)]
+            return [window[:length] for window, length in zip(states[depth], lengths, strict=True)]
 
-        each = self._network(depth).run_each(different, read, _FLOW_TOKENS)
-        found = dict(zip(different, each, strict=True))
-        return [(number, found[key]) for number, key in enumerate(keys)]
+        outputs = self._network(depth).run_each(different, read, _FLOW_TOKENS)
+        by_key = dict(zip(different, outputs, strict=True))
+        return [(number, by_key[key]) for number, key in enumerate(keys)]
 
     def _depth(self, layer: int | None) -> int:
         depth = self.layers if layer is None else layer

@@ -1,8 +1,7 @@
 """Wheels, which pip downloads, and files out of them: zip archives that may be hostile.
 
-An archive is judged as a whole before a byte of it is unpacked: one member that points outside, is a link,
-is there twice or cannot be what it says makes all of it untrustworthy. What is unpacked is counted as it
-comes out, since the sizes an archive states are whatever its maker wrote there.
+The whole archive is checked before anything is unpacked: it is refused if a member points outside, is a
+link or occurs twice. Unpacked bytes are counted, because the sizes an archive states cannot be trusted.
 """
 
 import contextlib
@@ -40,9 +39,9 @@ runpy.run_module("pip", run_name="__main__", alter_sys=True)
 
 
 def download_wheel(requirement: str, folder: Path, most: int) -> Path:
-    """Let pip download one wheel, without what it depends on; nothing is built or installed.
+    """Download one wheel with pip, without its dependencies; nothing is built or installed.
 
-    The system lets pip write no file of more than `most` bytes.
+    The operating system keeps pip from writing a file of more than `most` bytes.
     """
     command = [sys.executable, "-P", "-c", _PIP, str(most), "download", "--no-deps", "--only-binary=:all:"]
     command += ["--no-input", "--disable-pip-version-check", "--progress-bar=off", "-d", str(folder)]
@@ -55,38 +54,40 @@ def download_wheel(requirement: str, folder: Path, most: int) -> Path:
     )
     lines = [line.strip() for line in done.stdout.decode("utf-8", "replace").splitlines() if line.strip()]
     if done.returncode and any(line.endswith("No module named pip") for line in lines):
-        raise DataError("pip is not there", file=sys.executable, fix="python -m ensurepip, then try again")
+        raise DataError(
+            "pip is not installed", file=sys.executable, fix="python -m ensurepip, then try again"
+        )
     if done.returncode and any("File too large" in line for line in lines):
         raise DataError(f"more than {most} bytes", file=requirement, fix="--max-bytes allows more")
     wheels = sorted(folder.glob("*.whl")) if done.returncode == 0 else []
     if len(wheels) != 1:
-        said = [line for line in lines if line.startswith("ERROR:")] or lines
+        reasons = [line for line in lines if line.startswith("ERROR:")] or lines
         raise DataError(
-            f"pip could not download it: {' / '.join(said[-3:]) or f'exit code {done.returncode}'}",
+            f"pip could not download it: {' / '.join(reasons[-3:]) or f'exit code {done.returncode}'}",
             file=requirement,
-            fix="pip's own configuration says where it looks",
+            fix="check the index settings of pip",
         )
     return wheels[0]
 
 
 def extract_members(
     archive: str | Path,
-    wanted: Collection[str],
+    required: Collection[str],
     target: str | Path,
     *,
     optional: Collection[str] = (),
     limit_bytes: int = 1 << 30,
     limit_members: int = 10_000,
 ) -> list[Path]:
-    """Unpack some members of a zip file (a wheel is one) into a folder of their own.
+    """Unpack some members of a zip file, such as a wheel, into a new folder.
 
     Args:
         archive: A zip file, whatever its name.
-        wanted: Names of files, all of which must be there.
-        optional: Names of files that are unpacked if they are there.
-        target: A folder that is not there yet or is empty. It appears when everything went well.
+        required: Names of files, all of which must exist.
+        optional: Names of files that are unpacked if they exist.
+        target: A folder that does not exist yet or is empty. It is created on success only.
         limit_bytes: How much may come out, whatever the archive says its sizes are.
-        limit_members: How many members the archive may have, wanted or not.
+        limit_members: How many members the archive may have in all.
 
     Returns:
         The paths of the files, in the archive's order; each is the target and the member's whole name.
@@ -100,11 +101,11 @@ def extract_members(
     [14]
 
     Raises:
-        DataError: If the archive is broken or hostile, or a wanted member is missing; names both.
+        DataError: If the archive is broken or hostile, or a required member is missing; names both.
     """
     archive, target = Path(archive), Path(target)
     if target.is_dir() and any(target.iterdir()):
-        raise UsageError(f"{target}: will not unpack into a folder that holds something")
+        raise UsageError(f"{target}: refusing to unpack into a folder that is not empty")
     with replacing_folder(target) as folder, _broken(archive), _BoundedReader(archive) as file:
         file.longest = limit_members * _ENTRY + (1 << 16)  # the directory is read in one go
         with zipfile.ZipFile(file) as packed:
@@ -112,9 +113,9 @@ def extract_members(
             members = packed.infolist()
             _check_members(archive, members, limit_members)
             chosen = [
-                member for member in members if member.filename in wanted or member.filename in optional
+                member for member in members if member.filename in required or member.filename in optional
             ]
-            if missing := sorted(set(wanted) - {member.filename for member in chosen}):
+            if missing := sorted(set(required) - {member.filename for member in chosen}):
                 raise DataError("is not in this archive", file=archive, field=missing[0])
             _check_sizes(archive, chosen, limit_bytes)
             room = limit_bytes
@@ -125,7 +126,7 @@ def extract_members(
 
 
 def _check_members(archive: Path, members: Collection[zipfile.ZipInfo], most: int) -> None:
-    """Refuse names that are unsafe as paths or come twice, special files, encryption, too many members."""
+    """Refuse unsafe or duplicate names, special files, encryption and too many members."""
     seen = set[str]()
     for member in members:
         name, kind = member.orig_filename, stat.S_IFMT(member.external_attr >> 16)
@@ -134,12 +135,12 @@ def _check_members(archive: Path, members: Collection[zipfile.ZipInfo], most: in
         if name.startswith("/") or any(part in ("", ".", "..") for part in parts):
             raise DataError("is not the path of a file inside a folder", file=archive, field=shown)
         if any(character in "\\:" or ord(character) < 32 for character in name):
-            raise DataError("is no portable name", file=archive, field=shown)
+            raise DataError("is not a portable name", file=archive, field=shown)
         if kind not in (0, stat.S_IFREG, stat.S_IFDIR):
             raise DataError("is a link, a device or another special file", file=archive, field=shown)
         same = "/".join(parts).casefold()  # some systems see no difference
         if same in seen:
-            raise DataError("is there twice", file=archive, field=shown)
+            raise DataError("occurs twice", file=archive, field=shown)
         seen.add(same)
         if len(seen) > most:
             raise DataError(f"more than {most} members", file=archive, field=shown)
@@ -153,14 +154,14 @@ def _check_sizes(archive: Path, members: Collection[zipfile.ZipInfo], limit: int
     for member in members:
         if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
             # others unpack a whole block at once, however large that turns out to be
-            raise DataError("is packed in an unusual way", file=archive, field=member.filename)
+            raise DataError("uses an unsupported compression method", file=archive, field=member.filename)
     if sum(member.file_size for member in members) > limit:
         largest = max(members, key=lambda member: member.file_size)
         raise DataError(f"more than {limit} bytes to unpack", file=archive, field=largest.filename)
 
 
 class _BoundedReader(io.BufferedReader):
-    """A file that refuses to give more than `longest` bytes at once, while that is set."""
+    """A file that refuses reads of more than `longest` bytes, while that is set."""
 
     longest: int | None = None
 
@@ -175,25 +176,27 @@ class _BoundedReader(io.BufferedReader):
 
 
 def _copy(archive: Path, name: str, content: IO[bytes], path: Path, room: int) -> int:
-    """Write a member to its place and return how many bytes may still come."""
+    """Write a member to its path and return how many bytes may still be written."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("xb") as file:
         while chunk := content.read(_CHUNK):
             room -= len(chunk)
             if room < 0:
-                raise DataError("more bytes come out than the limit allows", file=archive, field=name)
+                raise DataError("unpacks to more bytes than the limit", file=archive, field=name)
             file.write(chunk)
     return room
 
 
 @contextlib.contextmanager
 def _broken(archive: Path) -> Iterator[None]:
-    """Turn what the library says about a bad archive into one line that names it."""
+    """Turn the library's exceptions into errors that name the archive."""
     try:
         yield
     except FileNotFoundError:
         raise DataError("no such file", file=archive, fix="check the path") from None
     except _BROKEN as error:
-        raise DataError(f"no zip file, or a broken one: {error}", file=archive, fix="get it afresh") from None
+        raise DataError(
+            f"not a zip file, or a damaged one: {error}", file=archive, fix="download it again"
+        ) from None
     except OSError as error:
         raise DataError(f"cannot be unpacked: {error.strerror or error}", file=archive) from None

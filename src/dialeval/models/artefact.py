@@ -1,8 +1,8 @@
-"""Artefacts: folders that hold what was learned, in the shape the Hugging Face Hub expects.
+"""Artefacts: folders with trained weights, in the layout the Hugging Face Hub expects.
 
 `config.json` says what it is, `*.safetensors` and the like hold the weights, `README.md` is its card and
-`SHA256SUMS` pins every byte. Nothing in a folder is believed before its hash, its name and its kind of
-file have been checked: artefacts travel, and what travels gets damaged or exchanged.
+`SHA256SUMS` pins every byte. Nothing in a folder is used before its hash, name and file type have been
+checked, because a copied artefact may be damaged or replaced.
 """
 
 import contextlib
@@ -47,7 +47,7 @@ CLASSES = frozenset(
 CONFIG, CARD = "config.json", "README.md"
 
 _CALLED = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@+-]{0,150}")  # what a pulled artefact may be called
-_AFRESH = "get the artefact afresh"
+_AFRESH = "download the artefact again"
 _LICENCE = re.compile(r'^license: "?([^"\n]+)', re.MULTILINE)
 
 
@@ -75,7 +75,7 @@ class Artefact:
         return stated_licence(self.folder)
 
     def path(self, name: str) -> Path:
-        """Return where a file is; only what was checked has a path."""
+        """Return the path of a file that was verified."""
         if name not in self.files:
             raise DataError(
                 f"has no file {name[:80]!a}", file=self.folder, fix=f"it has: {', '.join(sorted(self.files))}"
@@ -86,10 +86,10 @@ class Artefact:
 def stated_licence(folder: Path) -> str:
     """Return the licence that the card in a folder states."""
     try:
-        found = _LICENCE.search((folder / CARD).read_text(encoding="utf-8", errors="replace"))
+        match = _LICENCE.search((folder / CARD).read_text(encoding="utf-8", errors="replace"))
     except OSError:
-        found = None
-    return found[1] if found else "unknown"
+        match = None
+    return match[1] if match else "unknown"
 
 
 def save(
@@ -120,20 +120,20 @@ def save(
     """
     target = Path(target)
     _check_names(files)
-    own = {CONFIG: _config_text(kind, fields, files), CARD: card.markdown(kind).encode()}
-    if any(len(content) > SMALL for content in own.values()):
+    generated = {CONFIG: _config_text(kind, fields, files), CARD: card.markdown(kind).encode()}
+    if any(len(content) > SMALL for content in generated.values()):
         raise UsageError(f"{CONFIG} or {CARD} would be larger than {SMALL} bytes")
     _check_replaceable(target)
     with replacing_folder(target) as folder:
-        for name, content in {**files, **own}.items():
+        for name, content in {**files, **generated}.items():
             if callable(content):
                 content(folder / name)
             else:
                 with replacing(folder / name) as file:
                     file.write(content)
         written = list_regular(folder)
-        if (unlike := written.keys() ^ {*files, *own}) or max(written.values()) > LARGE:
-            raise UsageError(f"{target}: not every file was written as asked for: {sorted(unlike)}")
+        if (unlike := written.keys() ^ {*files, *generated}) or max(written.values()) > LARGE:
+            raise UsageError(f"{target}: not every file was written as requested: {sorted(unlike)}")
         write_sums(folder)
     return verify(target, kind)
 
@@ -142,7 +142,7 @@ def verify(folder: str | Path, *kinds: str) -> Artefact:
     """Check every byte of an artefact; files that were checked in this process are not hashed again.
 
     Args:
-        folder: Where it is; hidden files in it, such as the Hub's own, are neither read nor minded.
+        folder: Where it is; hidden files in it, such as the Hub's own, are ignored.
         kinds: The classes it may have, if that matters.
 
     Raises:
@@ -163,8 +163,8 @@ def verify(folder: str | Path, *kinds: str) -> Artefact:
         raise _no_artefact(folder)
     if config["class"] not in list(kinds or CLASSES):
         expected = kinds[0] if len(kinds) == 1 else f"one of {', '.join(sorted(kinds or CLASSES))}"
-        found = ascii(str(config["class"])[:40])
-        raise DataError(f"this is {found}, not {expected}", file=folder / CONFIG, field="class")
+        actual = ascii(str(config["class"])[:40])
+        raise DataError(f"this is {actual}, not {expected}", file=folder / CONFIG, field="class")
     if wrong := find_fault(config, sums):
         raise DataError(wrong[1], file=folder / CONFIG, field=wrong[0])
     identity = sums_text({name: sum_ for name, sum_ in sums.items() if name != CARD})
@@ -177,7 +177,7 @@ def load(name: str | Path, *kinds: str) -> Artefact:
 
 
 def resolve(name: str | Path) -> Path:
-    """Find the folder of an artefact, without looking into it; a Hub id is downloaded if it must be.
+    """Return the folder of an artefact, unverified; a Hub id is downloaded if necessary.
 
     A folder goes before a name, unless it is no model: a run that happens to be called like a shipped
     artefact does not hide it.
@@ -193,8 +193,8 @@ def resolve(name: str | Path) -> Path:
     for called, place in _shipped():
         if called == text:
             return place
-    known = names()
-    for called, _, place in known:
+    available = names()
+    for called, _, place in available:
         if called == text:
             return place
     if is_folder:
@@ -207,8 +207,8 @@ def resolve(name: str | Path) -> Path:
     if isinstance(name, Path) or not _CALLED.fullmatch(text):
         raise DataError("no such folder", file=ascii(text[:300])[1:-1], fix="name the folder of an artefact")
     listed = "; ".join(
-        f"{where}: {', '.join(called for called, at, _ in known if at == where) or 'none'}"
-        for where in ("shipped", "pulled")
+        f"{origin}: {', '.join(called for called, at, _ in available if at == origin) or 'none'}"
+        for origin in ("shipped", "pulled")
     )
     raise UsageError(
         f"no artefact called {text!r}; {listed}; "
@@ -217,37 +217,41 @@ def resolve(name: str | Path) -> Path:
 
 
 def names() -> list[tuple[str, str, Path]]:
-    """List what can be loaded by name: the name, `shipped` or `pulled`, and the folder.
+    """Return what can be loaded by name: the name, `shipped` or `pulled`, and the folder.
 
     Shipped goes first: nothing that was pulled takes the place of what came with the package.
     """
-    found = {name: (name, "shipped", folder) for name, folder in _shipped()}
+    by_name = {name: (name, "shipped", folder) for name, folder in _shipped()}
     with contextlib.suppress(UsageError):  # no home: what is shipped works all the same
         for name, folder in _artefacts(home() / "models"):
-            found.setdefault(name, (name, "pulled", folder))
-    return list(found.values())
+            by_name.setdefault(name, (name, "pulled", folder))
+    return list(by_name.values())
 
 
 @functools.cache
 def _shipped() -> list[tuple[str, Path]]:
-    """List what came with the package, which nobody changes meanwhile."""
+    """Return the names and folders of the shipped artefacts."""
     return _artefacts(Path(__file__).parent / "shipped")
 
 
 def _artefacts(place: Path) -> list[tuple[str, Path]]:
     with contextlib.suppress(OSError):  # not there, or not ours to read
-        found = [one for one in sorted(place.iterdir()) if _CALLED.fullmatch(one.name) and _has_config(one)]
-        return [(one.name, one) for one in found]
+        folders = [
+            folder
+            for folder in sorted(place.iterdir())
+            if _CALLED.fullmatch(folder.name) and _has_config(folder)
+        ]
+        return [(folder.name, folder) for folder in folders]
     return []
 
 
 class Model:
-    """What was learned, made of an artefact; of each artefact there is one in a process, shared by all."""
+    """A model loaded from an artefact, one instance per artefact and process."""
 
     kinds: ClassVar[tuple[str, ...]]
-    """The classes of artefact that it can be made of."""
+    """The artefact classes that it can be loaded from."""
     default: ClassVar[str]
-    """What `load` loads if nothing is said."""
+    """The artefact that `load` takes by default."""
 
     def __init__(self, artefact: Artefact) -> None:
         self.sha, self.name = artefact.sha, str(artefact.config.get("name", artefact.folder.name))
@@ -261,13 +265,13 @@ class Model:
     def load(cls, name: str | Path | None = None) -> Self:
         """Load it by folder, shipped name, pulled name or Hub id."""
         kind: Any = cls
-        found: Self = models(kind, str(resolve(cls.default if name is None else name)))
-        return found
+        model: Self = models(kind, str(resolve(cls.default if name is None else name)))
+        return model
 
 
 @functools.lru_cache(maxsize=32)
 def models(kind: type[Model], folder: str) -> Any:
-    """Make a model of what is in a folder, once in a process."""
+    """Return the model of a folder, loaded once per process."""
     return kind(load(folder, *kind.kinds))
 
 
@@ -284,24 +288,24 @@ Loaded = TypeVar("Loaded", bound=Model)
 
 
 def recorded(config: Mapping[str, Any], field: str, file: Path, load: Callable[[str], Loaded]) -> Loaded:
-    """Load what an artefact was trained on, by name and hash in a field of its config; nothing else."""
+    """Load the model that an artefact was trained on, by the name and hash in a field of its config."""
     origin: _Origin = read_setting(config, field, _Origin, file)
     if "/" in origin.name:  # what is pulled has no such name: nothing is fetched because a file says so
-        fix = "train again on what is shipped or pulled"
-        raise DataError(f"{origin.name[:80]!a} is not here", file=file, field=field, fix=fix)
-    found = load(origin.name)
-    if found.sha != origin.sha:
+        fix = "train again on a shipped or pulled model"
+        raise DataError(f"{origin.name[:80]!a} is not installed", file=file, field=field, fix=fix)
+    model = load(origin.name)
+    if model.sha != origin.sha:
         raise DataError(
-            f"trained on another {origin.name}: {origin.sha[:12]}, here {found.sha[:12]}",
+            f"trained on another version of {origin.name}: {origin.sha[:12]}, installed is {model.sha[:12]}",
             file=file,
             field=field,
             fix="get the version that it was trained on, or train again",
         )
-    return found
+    return model
 
 
 def home() -> Path:
-    """Return where pulled artefacts live: `$DIALEVAL_HOME`, by default the user's cache folder."""
+    """Return the folder of pulled artefacts: `$DIALEVAL_HOME`, by default the user's cache folder."""
     try:
         if chosen := os.environ.get("DIALEVAL_HOME"):
             return Path(chosen).expanduser()
@@ -329,11 +333,11 @@ def _check_names(files: Iterable[str]) -> None:
 
 
 def _config_text(kind: str, fields: Mapping[str, Any], files: Iterable[str]) -> bytes:
-    """Write `config.json`, refusing what `verify` would refuse once the old artefact is gone."""
+    """Return the text of `config.json`; refuses what `verify` would refuse."""
     if kind not in CLASSES:
         raise UsageError(f"unknown class {kind!r}; known: {', '.join(sorted(CLASSES))}")
-    if taken := fields.keys() & {"class", "dialeval"}:
-        raise UsageError(f"the field {taken.pop()!r} is written by save itself")
+    if reserved := fields.keys() & {"class", "dialeval"}:
+        raise UsageError(f"the field {reserved.pop()!r} is written by save itself")
     config = {"class": kind, "dialeval": __version__, **fields}
     try:
         text = json.dumps(config, indent=2, sort_keys=True, ensure_ascii=False, allow_nan=False).encode()
@@ -346,12 +350,12 @@ def _config_text(kind: str, fields: Mapping[str, Any], files: Iterable[str]) -> 
 
 
 def _check_replaceable(target: Path) -> None:
-    """Refuse a target that holds anything but an artefact: it would be gone."""
-    held = _entries(target) if target.is_dir() else set()
-    known = {SUMS, *read_sums(target / SUMS)} if {SUMS, CONFIG} <= held else set()
-    if others := [name for name in held - known if name == ".git" or not name.startswith(".")]:
+    """Refuse a target that holds anything but an artefact, because it would be deleted."""
+    entries = _entries(target) if target.is_dir() else set()
+    expected = {SUMS, *read_sums(target / SUMS)} if {SUMS, CONFIG} <= entries else set()
+    if unexpected := [name for name in entries - expected if name == ".git" or not name.startswith(".")]:
         raise DataError(
-            f"this folder holds {min(others)!a}, which is no part of an artefact",
+            f"this folder holds {min(unexpected)!a}, which is not part of an artefact",
             file=target,
             fix="choose another folder, or remove what is there",
         )
@@ -366,13 +370,13 @@ def _entries(folder: Path) -> set[str]:
 
 
 def _no_artefact(folder: Path) -> DataError:
-    """Return the error that names what a folder is instead: often a model just as the Hub has it."""
+    """Return the error for a folder that is not an artefact; names a Hugging Face model as such."""
     if not _has_config(folder):
-        return DataError(f"has no {CONFIG} and no {SUMS}: this is no artefact", file=folder)
+        return DataError(f"has no {CONFIG} and no {SUMS}: this is not an artefact", file=folder)
     if "class" in parse_object(read_small(folder / CONFIG, follow=True), folder / CONFIG):
         return DataError("is missing", file=folder / SUMS, fix=_AFRESH)
     return DataError(
-        'no "class": this is a model as the Hub has it, not an artefact of dialeval',
+        'no "class": this is a Hugging Face model, not a dialeval artefact',
         file=folder / CONFIG,
         fix=f"make an artefact of it with `dialeval models export {shlex.quote(str(folder))} -o DIR`",
     )

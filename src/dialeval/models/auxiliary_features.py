@@ -1,9 +1,9 @@
-"""Features of a turn that other trained heads make: does it fit, how did users sound, which acts were there.
+"""Features of a turn from other trained heads: coherence, user sentiment, and segment acts.
 
-A linear head adds its features up; whether a reply fits what it answers, or whether a user is annoyed, is no
-sum of two turns' vectors. Heads that are shipped already know both, and the acts of segments: the *flow* of a
-dialogue up to a turn, as shares of its acts and of pairs of acts, and its length. A comparison of flows, such
-as FlowEval's, rewards those that are usual among people; what makes a flow usual is mostly in these shares.
+Whether a reply fits what it answers, or whether a user is annoyed, is no linear function of two turns'
+vectors. Shipped heads predict both, and the acts of segments. The *flow* of a dialogue up to a turn is
+described by the shares of its acts and of pairs of acts, and by its length: most of what makes a flow usual
+among people, which FlowEval rewards, is in these shares.
 """
 
 from bisect import bisect_left
@@ -30,11 +30,11 @@ from dialeval.models.segment_acts import SegmentActs
 Places = npt.NDArray[np.int64]
 Doubles = npt.NDArray[np.float64]
 FLOW = ("acts", "transitions", "sizes")
-"""Blocks of features: shares of acts, of both sides and of either; shares of pairs of acts; amounts."""
+"""Blocks of features: shares of acts (all, first speaker, others); shares of act pairs; sizes."""
 
 
 def flow_features(dialogue: Dialogue, turns: Sequence[int]) -> dict[str, Floats]:
-    """Describe a dialogue, whose segments have acts, up to each of some turns: a row for each, by block.
+    """Return features of a dialogue with labelled segments up to each turn: a row per turn, by block.
 
     >>> from dialeval.dialogues import dialogue
     >>> from dialeval.models.segment_acts import SegmentActs
@@ -46,16 +46,21 @@ def flow_features(dialogue: Dialogue, turns: Sequence[int]) -> dict[str, Floats]
     >>> [found[name].shape for name in FLOW]
     [(2, 33), (2, 121), (2, 9)]
     """
-    known = [one for one in segments_of(dialogue) if one.act is not None]
-    upto = np.searchsorted([one.turn for one in known], np.asarray(turns, np.int64), side="right")
-    rows = zip(FLOW, (_acts(known, upto), _transitions(known, upto), _sizes(known, upto)), strict=True)
+    segments = [segment for segment in segments_of(dialogue) if segment.act is not None]
+    upto = np.searchsorted([segment.turn for segment in segments], np.asarray(turns, np.int64), side="right")
+    rows = zip(
+        FLOW, (_acts(segments, upto), _transitions(segments, upto), _sizes(segments, upto)), strict=True
+    )
     return {name: np.asarray(block, np.float32) for name, block in rows}
 
 
 def _acts(segments: Sequence[Segment], upto: Places) -> Doubles:
-    """Return the shares of acts among the first segments, of all, of who began and of the others."""
-    acts, ours = _numbers(segments), np.array([one.speaker == segments[0].speaker for one in segments], bool)
-    return np.concatenate([_shares(acts, some, len(ACTS), upto) for some in (ours | ~ours, ours, ~ours)], 1)
+    """Return the shares of acts among the first segments: of all, of the first speaker, of the others."""
+    acts = _numbers(segments)
+    is_first = np.array([segment.speaker == segments[0].speaker for segment in segments], bool)
+    return np.concatenate(
+        [_shares(acts, mask, len(ACTS), upto) for mask in (is_first | ~is_first, is_first, ~is_first)], 1
+    )
 
 
 def _transitions(segments: Sequence[Segment], upto: Places) -> Doubles:
@@ -65,43 +70,43 @@ def _transitions(segments: Sequence[Segment], upto: Places) -> Doubles:
 
 
 def _numbers(segments: Sequence[Segment]) -> Places:
-    return np.array([ACTS.index(one.act or "") for one in segments], np.int64)
+    return np.array([ACTS.index(segment.act or "") for segment in segments], np.int64)
 
 
 def _shares(numbers: Places, counted: npt.NDArray[np.bool_], size: int, upto: Places) -> Doubles:
-    """Return the share of each number among those that count of the first `upto`, a row each."""
-    seen = np.zeros((len(numbers) + 1, size))
-    seen[1:][np.flatnonzero(counted), numbers[counted]] = 1.0
-    found = np.cumsum(seen, axis=0)[upto]
-    return np.asarray(found / np.maximum(found.sum(axis=1, keepdims=True), 1.0))
+    """Return the share of each number among the counted ones of the first `upto`, a row each."""
+    one_hot = np.zeros((len(numbers) + 1, size))
+    one_hot[1:][np.flatnonzero(counted), numbers[counted]] = 1.0
+    counts = np.cumsum(one_hot, axis=0)[upto]
+    return np.asarray(counts / np.maximum(counts.sum(axis=1, keepdims=True), 1.0))
 
 
 def _sizes(segments: Sequence[Segment], upto: Places) -> Doubles:
-    """Segments, turns and words, as logarithms; squares; segments a turn; how long turns and segments are."""
-    words = np.array([len(one.text.split()) for one in segments], np.float64)
-    turn = np.array([one.turn for one in segments], np.int64)
+    """Return log counts of segments, turns and words, squares, segments per turn, and lengths."""
+    words = np.array([len(segment.text.split()) for segment in segments], np.float64)
+    turn = np.array([segment.turn for segment in segments], np.int64)
     starts = np.flatnonzero(np.diff(turn, prepend=-1))
     spoken = np.searchsorted(starts, upto, side="left")  # turns among the first segments
-    long = np.log1p(np.add.reduceat(words, starts)) if len(starts) else words
-    many, turns = np.log1p(upto), np.log1p(spoken)
-    mean, square = _mean(long, spoken), _mean(long**2, spoken)
+    turn_lengths = np.log1p(np.add.reduceat(words, starts)) if len(starts) else words
+    log_segments, turns = np.log1p(upto), np.log1p(spoken)
+    mean, square = _mean(turn_lengths, spoken), _mean(turn_lengths**2, spoken)
     spread = np.sqrt(np.maximum(square - mean**2, 0.0))
-    said = np.log1p(_mean(words, upto) * upto)
-    amounts = [many, turns, said, many**2, turns**2, upto / np.maximum(spoken, 1)]
+    log_words = np.log1p(_mean(words, upto) * upto)
+    amounts = [log_segments, turns, log_words, log_segments**2, turns**2, upto / np.maximum(spoken, 1)]
     return np.stack([*amounts, mean, spread, _mean(np.log1p(words), upto)], axis=1)
 
 
 def _mean(values: Doubles, upto: Places) -> Doubles:
-    """Return the mean of the first `upto` values, of none 0."""
+    """Return the mean of the first `upto` values; 0 of none."""
     sums = np.concatenate([[0.0], np.cumsum(values)])
     return np.asarray(sums[upto] / np.maximum(upto, 1))
 
 
-_UNKNOWN = 0.5  # whether a turn fits that follows nothing
+_UNKNOWN = 0.5  # coherence of a turn that follows nothing
 
 
 class _Auxiliary(NamedTuple):
-    """A model that features are made with: what it is called where nobody says, and for which of them."""
+    """A model that features are computed with: its default name, its loader, and the feature blocks."""
 
     name: str
     load: Callable[[str], Any]
@@ -118,27 +123,27 @@ _AUXILIARY: Mapping[str, _Auxiliary] = {
 
 @dataclass(frozen=True)
 class AuxiliaryFeatures:
-    """A dialogue, its segments with acts if they were asked for, and what is known of its turns."""
+    """A dialogue, with labelled segments if requested, and the predictions for its turns."""
 
     dialogue: Dialogue
     fits: Mapping[int, float] = field(default_factory=dict)
-    heard: Sequence[tuple[int, str, float]] = ()
-    """Which turn answers whom, and how pleased it sounds, in the order of turns."""
+    sentiments: Sequence[tuple[int, str, float]] = ()
+    """(answering turn, speaker who is answered, sentiment), in the order of turns."""
 
     def fit(self, turns: Sequence[int]) -> Floats:
-        """Return how well turns fit what was said before them, a row each."""
+        """Return the coherence of turns with what was said before them, a row each."""
         return np.array([[self.fits.get(turn, _UNKNOWN)] for turn in turns], np.float32).reshape(-1, 1)
 
     def moods(self, turns: Sequence[int]) -> Floats:
-        """Return how pleased those sounded who answered the speaker of a turn before it: last, and mean."""
+        """Return the last and the mean sentiment of earlier answers to the speaker of each turn."""
         rows = np.zeros((len(turns), 2), np.float32)
         speakers = [self.dialogue.turns[turn].speaker for turn in turns]
         for speaker in dict.fromkeys(speakers):
-            some = [(answer, value) for answer, to, value in self.heard if to == speaker]
-            values = [value for _, value in some]
-            sums, answers = np.concatenate([[0.0], np.cumsum(values)]), [answer for answer, _ in some]
-            for row, (turn, own) in enumerate(zip(turns, speakers, strict=True)):
-                if own == speaker and (count := bisect_left(answers, turn)):
+            pairs = [(answer, value) for answer, to, value in self.sentiments if to == speaker]
+            values = [value for _, value in pairs]
+            sums, answers = np.concatenate([[0.0], np.cumsum(values)]), [answer for answer, _ in pairs]
+            for row, (turn, turn_speaker) in enumerate(zip(turns, speakers, strict=True)):
+                if turn_speaker == speaker and (count := bisect_left(answers, turn)):
                     rows[row] = values[count - 1], sums[count] / count
         return rows
 
@@ -159,55 +164,70 @@ class AuxiliaryModels:
 
     @classmethod
     def shipped(cls, blocks: Sequence[str]) -> "AuxiliaryModels":
-        """Load what these blocks of features need."""
-        return cls({name: one.load(one.name) for name, one in _needed(blocks).items()})
+        """Load the shipped models that these blocks of features need."""
+        return cls({name: auxiliary.load(auxiliary.name) for name, auxiliary in _needed(blocks).items()})
 
     @classmethod
     def recorded(cls, config: Mapping[str, Any], file: Path, blocks: Sequence[str]) -> "AuxiliaryModels":
-        """Load what an artefact was trained with, and nothing else of the same name."""
-        return cls({name: recorded(config, name, file, one.load) for name, one in _needed(blocks).items()})
+        """Load the models that an artefact was trained with, checked by hash."""
+        return cls(
+            {
+                name: recorded(config, name, file, auxiliary.load)
+                for name, auxiliary in _needed(blocks).items()
+            }
+        )
 
     def needs(self) -> list[Need]:
         """Return what they read of encoders."""
         return [need for model in self._models.values() for need in model.needs()]
 
     def fields(self) -> dict[str, dict[str, str]]:
-        """Return what an artefact's config says of them."""
+        """Return name and hash of each, for an artefact's config."""
         return {
             name: {"name": _AUXILIARY[name].name, "sha": model.sha} for name, model in self._models.items()
         }
 
     def read(self, dialogues: Sequence[Dialogue], speaker: str | None = None) -> list[AuxiliaryFeatures]:
-        """Let each model read all dialogues."""
+        """Return the features of each dialogue."""
         acts, coherence = self._models.get("acts"), self._models.get("coherence")
         labelled = acts.label(dialogues) if acts else dialogues
         fits: Sequence[Mapping[int, float]] = [{}] * len(dialogues)
         if coherence:
-            asked = [("ur", history) for history in HISTORIES]
-            fits = [_fits(some) for some in coherence.score(dialogues, speaker, asked)]
+            questions = [("ur", history) for history in HISTORIES]
+            fits = [_fits(figures) for figures in coherence.score(dialogues, speaker, questions)]
         return [
-            AuxiliaryFeatures(one, fit, heard)
-            for one, fit, heard in zip(labelled, fits, self._heard(dialogues), strict=True)
+            AuxiliaryFeatures(dialogue, fit, sentiments)
+            for dialogue, fit, sentiments in zip(labelled, fits, self._sentiments(dialogues), strict=True)
         ]
 
-    def _heard(self, dialogues: Sequence[Dialogue]) -> list[list[tuple[int, str, float]]]:
+    def _sentiments(self, dialogues: Sequence[Dialogue]) -> list[list[tuple[int, str, float]]]:
         model = self._models.get("reactions")
         if not model:
             return [[] for _ in dialogues]
-        each = [exchanges(one, range(len(one.turns))) for one in dialogues]
-        values = iter(model.sentiments([exchange for some in each for exchange in some.values()]).tolist())
-        found = []
-        for one, some in zip(dialogues, each, strict=True):
-            answers = next_turns(one)
-            rows = [(answers[turn].turn or 0, one.turns[turn].speaker, next(values)) for turn in some]
-            found.append(sorted(rows, key=lambda row: row[0]))
-        return found
+        groups = [exchanges(dialogue, range(len(dialogue.turns))) for dialogue in dialogues]
+        values = iter(
+            model.sentiments([exchange for group in groups for exchange in group.values()]).tolist()
+        )
+        sentiments = []
+        for dialogue, group in zip(dialogues, groups, strict=True):
+            answers = next_turns(dialogue)
+            rows = [(answers[turn].turn or 0, dialogue.turns[turn].speaker, next(values)) for turn in group]
+            sentiments.append(sorted(rows, key=lambda row: row[0]))
+        return sentiments
 
 
 def _needed(blocks: Sequence[str]) -> dict[str, _Auxiliary]:
-    return {name: one for name, one in _AUXILIARY.items() if any(block in one.blocks for block in blocks)}
+    return {
+        name: auxiliary
+        for name, auxiliary in _AUXILIARY.items()
+        if any(block in auxiliary.blocks for block in blocks)
+    }
 
 
-def _fits(found: Sequence[Any]) -> dict[int, float]:
-    """Take the mean over what there is of history."""
-    return {one.turn: float(np.mean(list(one.values["ur"].values()))) for one in found if "ur" in one.values}
+def _fits(figures: Sequence[Any]) -> dict[int, float]:
+    """Return the mean coherence of each turn over the available histories."""
+    return {
+        figure.turn: float(np.mean(list(figure.values["ur"].values())))
+        for figure in figures
+        if "ur" in figure.values
+    }

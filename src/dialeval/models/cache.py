@@ -1,9 +1,8 @@
-"""Encodings kept by the content they were made from, in memory and on disk.
+"""A cache of encodings, keyed by content, in memory and on disk.
 
-A text is encoded once per encoder. `key` names the result by what went in; nothing is ever updated, so an
-entry is right or it is missing. The disk cache is one table in one SQLite file that any number of processes
-share. It is a convenience: whatever happens to it (no room, no permission, damage), the run goes on without
-it, after one warning.
+A text is encoded once per encoder. Keys are derived from the input and entries are never updated, so an
+entry is right or missing. The disk cache is one table in one SQLite file, shared by any number of processes.
+It is optional: if it fails (disk full, no permission, damage), the run continues after one warning.
 """
 
 import contextlib
@@ -30,7 +29,7 @@ from dialeval.files import locked
 
 Array: TypeAlias = npt.NDArray[np.floating[Any]]
 Key: TypeAlias = bytes | tuple[str, str]
-"""What names an entry: what `key` returns, or its two arguments as they are, which costs no hash."""
+"""The key of an entry: the result of `key`, or its two arguments, which saves the hash."""
 
 _TYPES: dict[int, np.dtype[Any]] = {4: np.dtype("<f4"), 2: np.dtype("<f2")}
 _KNOWN = frozenset(_TYPES.values())
@@ -51,7 +50,7 @@ _SCHEMA = (
 
 
 def key(namespace: str, text: str) -> bytes:
-    """Return 20 bytes that name what `namespace` (an encoder and how it is used) makes of `text`.
+    """Return the 20-byte key of a text in a namespace (an encoder and how it is read).
 
     >>> key("encoder", "Good morning").hex()
     'e976207a6122c06341d830b5419c51a3e2b2e1dc'
@@ -68,10 +67,10 @@ _live: "weakref.WeakSet[Cache | DiskCache]" = weakref.WeakSet()
 
 
 class Cache:
-    """The arrays used last, as many as fit into `limit` bytes of memory; behind them a disk, if there is one.
+    """A least-recently-used cache of arrays in `limit` bytes of memory, optionally backed by a disk cache.
 
-    What comes out cannot be written to. What is already there stays: the first value of a key wins. What the
-    disk has is kept in memory from then on.
+    Returned arrays are read-only. The first value of a key wins. Arrays that are read from disk are kept in
+    memory.
 
     >>> cache = Cache()
     >>> cache.store([b"a"], np.array([[0.5, 2]], np.float32))
@@ -88,7 +87,7 @@ class Cache:
         _live.add(self)
 
     def clear(self) -> None:
-        """Let go of everything in memory."""
+        """Delete all entries in memory."""
         with _lock:
             self._kept.clear()
             self.held = 0
@@ -97,43 +96,43 @@ class Cache:
         """Return the array of each key, or None."""
         find, refresh = self._kept.get, self._kept.move_to_end
         with _lock:
-            found = [find(one) for one in keys]
-            for one, array in zip(keys, found, strict=True):
+            arrays = [find(name) for name in keys]
+            for name, array in zip(keys, arrays, strict=True):
                 if array is not None:
-                    refresh(one)
-        missing = [place for place, array in enumerate(found) if array is None]
+                    refresh(name)
+        missing = [place for place, array in enumerate(arrays) if array is None]
         if self.disk is not None and missing:
-            some = self.disk.fetch([_on_disk(keys[place]) for place in missing])
-            for place, array in zip(missing, some, strict=True):
+            stored = self.disk.fetch([_on_disk(keys[place]) for place in missing])
+            for place, array in zip(missing, stored, strict=True):
                 if array is not None:
-                    found[place] = array
+                    arrays[place] = array
                     self._keep([keys[place]], [array])
-        return found
+        return arrays
 
     def store(self, keys: Sequence[Key], arrays: Sequence[Array] | Array) -> None:
-        """Keep a copy of each array (the rows of a matrix, for one) under its key."""
+        """Store a copy of each array, or of each row of a matrix, under its key."""
         _check_arrays(keys, arrays)
         self._keep(keys, arrays)
         if self.disk is not None:
-            self.disk.store([_on_disk(one) for one in keys], arrays)
+            self.disk.store([_on_disk(name) for name in keys], arrays)
 
     def _keep(self, keys: Sequence[Key], arrays: Sequence[Array] | Array) -> None:
-        kept = self._kept
+        entries = self._kept
         with _lock:
-            for one, array in zip(keys, arrays, strict=True):
+            for name, array in zip(keys, arrays, strict=True):
                 size = array.nbytes + _OVERHEAD
-                if one in kept:
-                    kept.move_to_end(one)
+                if name in entries:
+                    entries.move_to_end(name)
                 elif size <= self.limit:
                     # Memory of its own, because a row would keep its whole batch; `bytes` cannot be unlocked.
-                    kept[one] = np.ndarray(array.shape, array.dtype, array.tobytes())
+                    entries[name] = np.ndarray(array.shape, array.dtype, array.tobytes())
                     self.held += size
                     while self.held > self.limit:
-                        self.held -= kept.popitem(last=False)[1].nbytes + _OVERHEAD
+                        self.held -= entries.popitem(last=False)[1].nbytes + _OVERHEAD
 
 
-def _on_disk(one: Key) -> bytes:
-    return one if isinstance(one, bytes) else key(*one)
+def _on_disk(name: Key) -> bytes:
+    return name if isinstance(name, bytes) else key(*name)
 
 
 def forget() -> None:
@@ -151,11 +150,11 @@ def forget() -> None:
 
 
 class DiskCache:
-    """Arrays in a folder, shared by processes, in at most `limit` bytes; those not used for long go first.
+    """A disk cache of arrays in at most `limit` bytes, shared by processes; evicts the least recently used.
 
     The limit covers the file and the journal beside it. An array of more than a 64th of it, or of 4 MiB, is
-    not kept. Every array has a checksum; one that fails it counts as missing. A file that is no database any
-    more is renamed to `*.damaged`, and a fresh one is begun.
+    not kept. Every array has a checksum; one that fails it counts as missing. A damaged file is
+    renamed to `*.damaged`, and a new one is started.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder, DiskCache(folder) as cache:
@@ -179,20 +178,20 @@ class DiskCache:
 
     def fetch(self, keys: Sequence[bytes]) -> list[Array | None]:
         """Return the array of each key, or None; one query for some hundreds of keys."""
-        found: dict[bytes, Array] = {}
+        arrays: dict[bytes, Array] = {}
         with _lock:
             if self._fetches:
-                self._fetches = self._attempt(lambda: self._read(keys, found))
-        return [found.get(one) for one in keys]
+                self._fetches = self._attempt(lambda: self._read(keys, arrays))
+        return [arrays.get(name) for name in keys]
 
     def store(self, keys: Sequence[bytes], arrays: Sequence[Array] | Array) -> None:
-        """Write each array under its key, in transactions of a few megabytes; what is there already stays."""
+        """Store each array under its key, in transactions of a few megabytes; existing entries stay."""
         _check_arrays(keys, arrays)
         rows: list[tuple[bytes, bytes]] = []
         room = self._largest
-        for one, array in zip(keys, arrays, strict=True):
+        for name, array in zip(keys, arrays, strict=True):
             if array.nbytes <= self._largest and self._stores:
-                rows.append((one, _packed(one, array)))
+                rows.append((name, _packed(name, array)))
                 room -= array.nbytes + 64
             if room <= 0:
                 self._store(rows)
@@ -200,7 +199,7 @@ class DiskCache:
         self._store(rows)
 
     def close(self) -> None:
-        """Let go of the file; the next use opens it again."""
+        """Close the file; the next use opens it again."""
         with _lock:
             self._close()
 
@@ -216,7 +215,7 @@ class DiskCache:
                 self._attempt(lambda: self._write(rows))
 
     def _attempt(self, work: Callable[[], None]) -> bool:
-        """Do the work, again on a fresh file if this one is damaged; failing that, store no more."""
+        """Run `work`, again on a new file after damage; if it fails, store no more and return False."""
         while True:
             try:
                 work()
@@ -228,19 +227,19 @@ class DiskCache:
                     continue
                 first, self._stores = self._stores, False
                 if first:
-                    _warn(f"{self.path}: {error}; encodings are no longer kept on disk, the run goes on")
+                    _warn(f"{self.path}: {error}; encodings are no longer cached on disk, the run continues")
                 return False
             return True
 
-    def _read(self, keys: Sequence[bytes], found: dict[bytes, Array]) -> None:
+    def _read(self, keys: Sequence[bytes], results: dict[bytes, Array]) -> None:
         base = self._open()
         for start in range(0, len(keys), _AT_ONCE):
-            some = keys[start : start + _AT_ONCE]
-            marks = ",".join("?" * len(some))
-            asked = f"SELECT id, key, tick, body FROM entries WHERE key IN ({marks})"  # noqa: S608
-            rows = base.execute(asked, some).fetchall()
-            arrays = [_unpacked(one, body) for _, one, _, body in rows]
-            found |= {row[1]: array for row, array in zip(rows, arrays, strict=True) if array is not None}
+            batch = keys[start : start + _AT_ONCE]
+            marks = ",".join("?" * len(batch))
+            query = f"SELECT id, key, tick, body FROM entries WHERE key IN ({marks})"  # noqa: S608
+            rows = base.execute(query, batch).fetchall()
+            arrays = [_unpacked(name, body) for _, name, _, body in rows]
+            results |= {row[1]: array for row, array in zip(rows, arrays, strict=True) if array is not None}
             damaged = [row[:1] for row, array in zip(rows, arrays, strict=True) if array is None]
             # With half of the room to spare the order is no matter, and reading need not write.
             stale = -1 if self._pages(base) < self._most / 2 else _ask(base, _MIDDLE)
@@ -264,9 +263,9 @@ class DiskCache:
                 self._evict(base)
 
     def _evict(self, base: sqlite3.Connection) -> None:
-        """Delete what was not used for longest, in short transactions, until a tenth of the room is free."""
-        some = min(256, max(8, self._most // 32))
-        oldest = f"SELECT id FROM entries ORDER BY tick, id LIMIT {some}"  # noqa: S608
+        """Delete the least recently used entries until a tenth of the space is free."""
+        count = min(256, max(8, self._most // 32))
+        oldest = f"SELECT id FROM entries ORDER BY tick, id LIMIT {count}"  # noqa: S608
         while self._pages(base) > self._most * 0.9:
             with _transaction(base):
                 if not base.execute(f"DELETE FROM entries WHERE id IN ({oldest})").rowcount:  # noqa: S608
@@ -293,11 +292,11 @@ class DiskCache:
         return base
 
     def _prepare(self, base: sqlite3.Connection) -> None:
-        """Make the table in a new file; a file with other tables is not ours, and counts as damaged."""
+        """Create the table in a new file; a file with other tables counts as damaged."""
         base.text_factory = bytes  # there is none; damage may look like some
         tables = base.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL ORDER BY rowid").fetchall()
         if tables and tables != [(statement.encode(),) for statement in _SCHEMA]:
-            error = sqlite3.DatabaseError("this database holds something else")
+            error = sqlite3.DatabaseError("this database was not written by dialeval")
             error.sqlite_errorcode = sqlite3.SQLITE_CORRUPT
             raise error
         base.execute("PRAGMA synchronous = OFF")  # what a pulled plug spoils is found by its checksum
@@ -318,7 +317,7 @@ class DiskCache:
                 self._release()
 
     def _set_aside(self, error: Exception) -> bool:
-        """Rename the damaged file, unless another process has done so; return whether to begin afresh."""
+        """Rename the damaged file, unless another process did; return whether to start a new one."""
         self._starts += 1
         if self._starts > _STARTS:
             return False
@@ -327,12 +326,12 @@ class DiskCache:
             if self._file == _identity(self.path):
                 self._beside("-journal").unlink(missing_ok=True)  # first: a fresh file must never meet it
                 self.path.replace(aside)
-                _warn(f"{self.path}: {error}; set aside as {aside.name}, which may be deleted; begun afresh")
+                _warn(f"{self.path}: {error}; set aside as {aside.name}, which can be deleted")
             return True
         return False
 
     def _alone(self) -> contextlib.AbstractContextManager[None]:
-        """Keep other processes from opening or setting aside this file meanwhile."""
+        """Return a lock that keeps other processes from opening or renaming this file."""
         return locked(self.path.with_suffix(".lock"), "being opened", self.path, wait=lambda: None)
 
     def _beside(self, ending: str) -> Path:
@@ -344,13 +343,13 @@ _MIDDLE = "SELECT CAST((min(tick) + max(tick)) / 2 AS INTEGER) FROM entries"
 
 
 def _ask(base: sqlite3.Connection, question: str) -> int:
-    """Return the one number that answers a question."""
+    """Return the single number that a query selects."""
     return int(base.execute(question).fetchone()[0] or 0)
 
 
 @contextlib.contextmanager
 def _transaction(base: sqlite3.Connection) -> Iterator[None]:
-    """Write all of it or nothing, alone among the processes."""
+    """Run the body in one exclusive transaction; rolls back on errors."""
     try:
         base.execute("BEGIN IMMEDIATE")
         yield
@@ -366,12 +365,12 @@ def _code(error: Exception) -> int:
 
 
 def _identity(path: Path) -> tuple[int, int]:
-    """Return device and inode of a file, which another one in its place does not have."""
+    """Return device and inode of a file, (0, 0) if it is missing."""
     try:
-        found = path.stat()
+        status = path.stat()
     except OSError:
         return (0, 0)
-    return found.st_dev, found.st_ino
+    return status.st_dev, status.st_ino
 
 
 def _warn(message: str) -> None:
@@ -382,34 +381,34 @@ def _warn(message: str) -> None:
 
 
 def _check_arrays(keys: Sequence[Key], arrays: Sequence[Array] | Array) -> None:
-    """Refuse what no entry can be: other types, other dimensions, other numbers of keys."""
+    """Check types, dimensions and the number of keys."""
     if len(keys) != len(arrays):
         raise UsageError(f"{len(keys)} keys for {len(arrays)} arrays")
     for array in arrays:
         if array.dtype not in _KNOWN or not 1 <= array.ndim <= 2:
             raise UsageError(
-                f"cannot keep an array of {array.dtype} with {array.ndim} dimensions: "
+                f"cannot cache an array of {array.dtype} with {array.ndim} dimensions: "
                 "float32 or float16, 1 or 2 dimensions"
             )
 
 
-def _packed(one: bytes, array: Array) -> bytes:
-    """Write an array down with its type, shape and a checksum over it and its key."""
+def _packed(name: bytes, array: Array) -> bytes:
+    """Serialise an array with its type, shape and a checksum over key and content."""
     head = _HEAD.pack(_LAYOUT, array.itemsize, array.ndim, *(*array.shape, 0)[:2])
     body = array.tobytes()
-    return b"".join((head, zlib.crc32(body, zlib.crc32(one + head)).to_bytes(4, "little"), body))
+    return b"".join((head, zlib.crc32(body, zlib.crc32(name + head)).to_bytes(4, "little"), body))
 
 
-def _unpacked(one: Any, body: Any) -> Array | None:
-    """Return the array, read-only, or None if a bit of it, of its shape or of its key is not as written."""
-    if not (type(one) is type(body) is bytes) or len(body) < _START:
+def _unpacked(name: Any, body: Any) -> Array | None:
+    """Return the array, read-only, or None if its checksum or shape is wrong."""
+    if not (type(name) is type(body) is bytes) or len(body) < _START:
         return None
     layout, size, dimensions, rows, columns = _HEAD.unpack_from(body)
     shape = (rows, columns) if dimensions == 2 else (rows,)
     if layout != _LAYOUT or size not in _TYPES or math.prod(shape) * size != len(body) - _START:
         return None
-    found = zlib.crc32(memoryview(body)[_START:], zlib.crc32(one + body[: _HEAD.size]))
-    if found != int.from_bytes(body[_HEAD.size : _START], "little"):
+    checksum = zlib.crc32(memoryview(body)[_START:], zlib.crc32(name + body[: _HEAD.size]))
+    if checksum != int.from_bytes(body[_HEAD.size : _START], "little"):
         return None
     return np.ndarray(shape, _TYPES[size], body, _START)
 

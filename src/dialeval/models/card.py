@@ -1,4 +1,4 @@
-"""The model card: what an artefact is, what it was made from and how far to trust it.
+"""The model card of an artefact: description, data, figures and limits.
 
 A card is written from the run that made the artefact, so that no figure in it is typed by hand.
 """
@@ -47,7 +47,7 @@ class Card:
     figures: Mapping[str, float] = field(default_factory=dict)
     limits: str | Sequence[str] = ()
     extra: Sequence[tuple[str, str]] = ()
-    """Further facts as rows: what, and its value."""
+    """Further facts as rows of name and value."""
     tags: Sequence[str] = ()
     name: str = ""
     """The name that `load` takes: a shipped name or a Hub id; without it the card says "this-folder"."""
@@ -78,7 +78,7 @@ class Card:
         """
         limits = [self.limits] if isinstance(self.limits, str) else list(self.limits)
         facts = [("class", kind), *self.extra] if kind else self.extra
-        figures = [(what, _figure(what, value)) for what, value in self.figures.items()]
+        figures = [(name, _figure(name, value)) for name, value in self.figures.items()]
         parts = [
             self._front_matter(),
             f"# {_plain(self.title)}",
@@ -89,7 +89,10 @@ class Card:
             f"Licence of this artefact: {_plain(self.licence)}",
             f"## Figures\n\n{_table(('figure', 'value'), figures) or 'Not measured yet.'}",
             "## Limits\n\n"
-            + ("\n".join(f"- {_item(one)}" for one in limits if one) or "None are known yet."),
+            + (
+                "\n".join(f"- {' '.join(_clean(limit).split())}" for limit in limits if limit)
+                or "None are known yet."
+            ),
             f"## How to rebuild it\n\n{_fenced('shell', self.command)}",
         ]
         return "\n\n".join(part for part in parts if part) + "\n"
@@ -112,11 +115,11 @@ class Card:
         return f"{_fenced('python', python)}\n\n{_fenced('shell', self.shell or 'dialeval models list')}"
 
 
-def _figure(what: str, value: float) -> str:
+def _figure(name: str, value: float) -> str:
     if isinstance(value, numbers.Integral):
         return str(int(value))
     if not math.isfinite(value):
-        raise UsageError(f"the figure {what!r} is {value}: leave out what is undefined")
+        raise UsageError(f"the figure {name!r} is {value}: leave out undefined figures")
     return f"{value:.5g}" if abs(value) < 1e5 else f"{value:.0f}"
 
 
@@ -127,13 +130,9 @@ def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def _plain(text: str) -> str:
-    """Text as one line that Markdown shows as it is: no cell, tag, link or list begins in it."""
+    """Return text as one line with Markdown and HTML escaped."""
     line = " ".join(_clean(text).split())
     return _MARKUP.sub(r"\\\1", line.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;"))
-
-
-def _item(text: str) -> str:
-    return " ".join(_clean(text).split())
 
 
 def _clean(text: str) -> str:
@@ -141,12 +140,12 @@ def _clean(text: str) -> str:
 
 
 def _quoted(text: str) -> str:
-    """A string in the one way of writing that is both JSON and YAML."""
+    """Return a quoted string that is valid JSON and YAML."""
     return json.dumps(_clean(text), ensure_ascii=False)
 
 
 def _fenced(language: str, text: str) -> str:
-    """A block of code with a fence that the code does not contain."""
+    """Return a code block with a fence that the code does not contain."""
     longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
     fence = "`" * max(3, longest + 1)
     return f"{fence}{language}\n{_clean(text).strip()}\n{fence}"

@@ -1,14 +1,14 @@
-"""Whether a reply belongs where it stands, from turn vectors: every turn is encoded once for ten figures.
+"""Coherence of a reply with its context from turn vectors: ten figures from one encoding per turn.
 
-Two questions are asked of a reply. `ur`: does it fit what the user said, and N exchanges before that? `ru`:
-does what the user said *next* fit it, what it answered, and N exchanges before that? Each is a `Window`: the
-turn that is judged to follow, and what came before it, newest first. One head answers for both questions and
-all N; which is asked is part of what it reads.
+Each reply is scored in two directions. `ur`: does it fit the user's turn and N exchanges before that? `ru`:
+does the user's *next* turn fit the reply, what it answered, and N exchanges before that? Each is a `Window`:
+the scored turn and those before it, newest first. One head covers both directions and all N, which are part
+of its input.
 
-A vector of meaning is vague about which words and numbers a turn has, how long it is and what it asks. A
-reply that belongs elsewhere often names what was not spoken of yet, or what was settled long ago. So beside
-its vector a turn has a *sketch*: a few plain facts, and its words, hashed into a vector of length one, whose
-product with that of another turn says how many words the two share.
+Sentence vectors carry little about exact words, numbers, length and question type. A misplaced reply often
+names what was not mentioned yet, or was settled long ago. So each turn also has a *sketch*: a few binary and
+count features, and its words hashed into a unit vector, whose dot product with another turn's measures the
+overlap of words.
 """
 
 import re
@@ -38,9 +38,9 @@ KIND = "coherence.v2"
 Places: TypeAlias = npt.NDArray[np.int64]
 HEAD = Head("coherent", "binary")
 FIGURES = tuple(f"{direction}{history}" for direction in DIRECTIONS for history in HISTORIES)
-_BEFORE = {"ur": 1, "ru": 2}  # turns that are no history: what is answered; that and the reply
+_BEFORE = {"ur": 1, "ru": 2}  # turns that are not history: the answered turn; that and the reply
 _FIGURES = (len(DIRECTIONS), len(HISTORIES))
-_CACHE = 16 << 20  # bytes of figures kept, since several metrics of a run ask for the same
+_CACHE = 16 << 20  # bytes of cached figures, shared by the metrics of a run
 _ROWS = 256  # windows described at a time: what a core's cache holds
 WORDS = 256  # buckets that words are hashed into
 _TOKENS = re.compile(r"\[value\]|\d+(?:[:.]\d+)*|[^\W\d_]+(?:'[^\W\d_]+)?")
@@ -81,25 +81,25 @@ SKETCH = FACTS + WORDS
 
 @dataclass(frozen=True)
 class Window:
-    """A turn, `turns[0]`, and what came before it, newest first, as numbers of turns."""
+    """A turn, `turns[0]`, and those before it, newest first, as turn numbers."""
 
     direction: Direction
     turns: tuple[int, ...]
 
     @property
     def histories(self) -> int:
-        """How many exchanges of history there are."""
+        """The number of exchanges of history."""
         return min(MOST, (len(self.turns) - 1 - _BEFORE[self.direction]) // 2)
 
     def cut(self, history: int) -> tuple[int, ...]:
-        """Return the turns that a question with so many exchanges of history is about."""
+        """Return the turns of the window with this many exchanges of history."""
         return self.turns[: 1 + _BEFORE[self.direction] + 2 * history]
 
 
 def windows(
     dialogue: Dialogue, spoken: Sequence[bool], turns: Sequence[int]
 ) -> list[dict[Direction, Window]]:
-    """Return what can be asked of replies: `ur` if something was said before, `ru` if somebody answered.
+    """Return the windows of each reply: `ur` if a turn precedes it, `ru` if somebody answered it.
 
     >>> from dialeval.dialogues import dialogue
     >>> chat = dialogue([("user", "Hi"), ("assistant", "Hello"), ("user", "A taxi?"), ("assistant", "Sure.")])
@@ -107,30 +107,31 @@ def windows(
     >>> first["ru"].turns, last
     ((2, 1, 0), {'ur': Window(direction='ur', turns=(3, 2, 1, 0))})
     """
-    following, said = next_turns(dialogue), [number for number, heard in enumerate(spoken) if heard]
-    order = {number: place for place, number in enumerate(said)}
-    found = []
+    following = next_turns(dialogue)
+    numbers = [number for number, is_spoken in enumerate(spoken) if is_spoken]
+    order = {number: place for place, number in enumerate(numbers)}
+    by_turn = []
     for turn in turns:
-        asked: dict[Direction, Window] = {}
+        by_direction: dict[Direction, Window] = {}
         if place := order.get(turn):
-            before = said[max(0, place - PLACES + 1) : place][::-1]
-            asked["ur"] = Window("ur", (turn, *before))
+            before = numbers[max(0, place - PLACES + 1) : place][::-1]
+            by_direction["ur"] = Window("ur", (turn, *before))
             after = following[turn].turn
             if after is not None:
-                asked["ru"] = Window("ru", (after, turn, *before)[:PLACES])
-        found.append(asked)
-    return found
+                by_direction["ru"] = Window("ru", (after, turn, *before)[:PLACES])
+        by_turn.append(by_direction)
+    return by_turn
 
 
 @dataclass(frozen=True)
 class Coherence:
-    """The figures of one reply: a probability by direction and exchanges of history that there are."""
+    """The coherence probabilities of one reply, by direction and exchanges of history."""
 
     turn: int
     values: dict[Direction, dict[int, float]]
-    """By exchanges of history, as many as the dialogue has and of those that were asked for."""
+    """By direction, then by exchanges of history, of the requested ones that the dialogue has."""
     there: dict[Direction, int]
-    """How many exchanges of history there are; no direction that cannot be asked."""
+    """The available exchanges of history, by available direction."""
     cut: bool
     """Whether a turn of its windows was too long for the encoder."""
 
@@ -156,65 +157,74 @@ class CoherenceScorer(EncoderHead):
         speaker: str | None = None,
         asked: Sequence[tuple[Direction, int]] | None = None,
     ) -> list[list[Coherence]]:
-        """Judge the scored turns of each dialogue; `asked`: by which direction and history, None for all."""
-        wanted = set(asked or ((direction, history) for direction in DIRECTIONS for history in HISTORIES))
-        found = turn_vectors(self.encoder, dialogues)
-        return [self._dialogue(one, scored_turns(one.dialogue, speaker), wanted) for one in found]
+        """Score the turns of each dialogue in the directions and histories of `asked`, None for all."""
+        selected = set(asked or ((direction, history) for direction in DIRECTIONS for history in HISTORIES))
+        dialogue_vectors = turn_vectors(self.encoder, dialogues)
+        return [
+            self._dialogue(encoded, scored_turns(encoded.dialogue, speaker), selected)
+            for encoded in dialogue_vectors
+        ]
 
     def _dialogue(
-        self, found: TurnVectors, turns: list[int], wanted: set[tuple[Direction, int]]
+        self, encoded: TurnVectors, turns: list[int], selected: set[tuple[Direction, int]]
     ) -> list[Coherence]:
-        asked = windows(found.dialogue, found.spoken, turns)
-        texts = [turn.text for turn in found.dialogue.turns]
-        keys = [_window_key(self.sha, some, texts) for some in asked]
-        known = self._cache.fetch(keys)
+        turn_windows = windows(encoded.dialogue, encoded.spoken, turns)
+        texts = [turn.text for turn in encoded.dialogue.turns]
+        keys = [_window_key(self.sha, by_direction, texts) for by_direction in turn_windows]
+        cached = self._cache.fetch(keys)
         rows = [
             (number, window, history)
-            for number, some in enumerate(asked)
-            for window in some.values()
+            for number, by_direction in enumerate(turn_windows)
+            for window in by_direction.values()
             for history in range(window.histories + 1)
-            if known[number] is None and (window.direction, history) in wanted
+            if cached[number] is None and (window.direction, history) in selected
         ]
-        tables = [np.full(_FIGURES, np.nan, np.float32) if one is None else one for one in known]
+        tables = [np.full(_FIGURES, np.nan, np.float32) if table is None else table for table in cached]
         if rows:
-            answers = self._answers(described(found.vectors, texts), rows)
+            answers = self._answers(described(encoded.vectors, texts), rows)
             for (number, window, history), value in zip(rows, answers, strict=True):
                 tables[number][DIRECTIONS.index(window.direction), history] = value
-        if len(wanted) == len(DIRECTIONS) * len(HISTORIES):
+        if len(selected) == len(DIRECTIONS) * len(HISTORIES):
             self._cache.store(keys, tables)
         return [
             Coherence(
                 turn,
-                {one.direction: _asked_for(table, one, wanted) for one in some.values()},
-                {one.direction: one.histories for one in some.values()},
-                any(found.cut[one] for window in some.values() for one in window.turns),
+                {
+                    window.direction: _selected_values(table, window, selected)
+                    for window in by_direction.values()
+                },
+                {window.direction: window.histories for window in by_direction.values()},
+                any(encoded.cut[number] for window in by_direction.values() for number in window.turns),
             )
-            for turn, some, table in zip(turns, asked, tables, strict=True)
+            for turn, by_direction, table in zip(turns, turn_windows, tables, strict=True)
         ]
 
     def _answers(self, vectors: Floats, rows: Sequence[tuple[int, Window, int]]) -> npt.NDArray[np.float64]:
         parts = [np.zeros(0)]
         for start in range(0, len(rows), _ROWS):
-            some = rows[start : start + _ROWS]
-            asked = [(window.cut(history), window.direction, history) for _, window, history in some]
-            parts.append(self._head.answers(window_features(vectors, *window_arrays(asked)))[HEAD.name])
+            batch = rows[start : start + _ROWS]
+            questions = [(window.cut(history), window.direction, history) for _, window, history in batch]
+            parts.append(self._head.answers(window_features(vectors, *window_arrays(questions)))[HEAD.name])
         return np.concatenate(parts)
 
 
-def _window_key(sha: str, some: dict[Direction, Window], texts: Sequence[str]) -> bytes:
-    """Name what is said of a reply by the texts of its windows."""
-    read = [f"{one.direction}\x1d" + "\x1e".join(texts[turn] for turn in one.turns) for one in some.values()]
+def _window_key(sha: str, by_direction: dict[Direction, Window], texts: Sequence[str]) -> bytes:
+    """Return the cache key of a reply from the texts of its windows."""
+    read = [
+        f"{window.direction}\x1d" + "\x1e".join(texts[turn] for turn in window.turns)
+        for window in by_direction.values()
+    ]
     return key(f"{sha}|windows", "\x1f".join(read))
 
 
-def _asked_for(table: Floats, window: Window, wanted: set[tuple[Direction, int]]) -> dict[int, float]:
+def _selected_values(table: Floats, window: Window, selected: set[tuple[Direction, int]]) -> dict[int, float]:
     row = table[DIRECTIONS.index(window.direction)]
     there = range(window.histories + 1)
-    return {history: float(row[history]) for history in there if (window.direction, history) in wanted}
+    return {history: float(row[history]) for history in there if (window.direction, history) in selected}
 
 
 def sketches(texts: Sequence[str]) -> Floats:
-    """Sketch texts, a row each: facts, then hashed words, of length one where there are any.
+    """Return the sketch of each text, a row each: facts, then hashed words as a unit vector.
 
     >>> one, other, third = sketches(["A room for 3 nights?", "3 nights, of course.", "Goodbye."])[:, FACTS:]
     >>> round(float(one @ other), 2), float(one @ third)
@@ -236,59 +246,61 @@ def sketches(texts: Sequence[str]) -> Floats:
 
 
 def window_features(vectors: Floats, places: Places, direction: Places, history: Places) -> Floats:
-    """Describe windows, a row each.
+    """Return the features of windows, a row each.
 
-    The reply that is judged has the same features whichever question is asked of it. Those of the turn after
-    it are zero where `ur` does not see it. So what one question teaches about a reply serves the other.
+    The reply has the same columns in both directions; those of the turn after it are zero for `ur`. So both
+    directions share what is learned about a reply.
 
     Args:
         vectors: Of turns with their sketches, see `described`.
-        places: Rows of `vectors`, (windows, PLACES): the turn, then what came before it; -1 where nothing is.
-        direction: The place in `DIRECTIONS` of the question that is asked.
-        history: How many exchanges of history belong to it.
+        places: Rows of `vectors`, (windows, PLACES): the turn, then those before it, padded with -1.
+        direction: The index in `DIRECTIONS` of each window.
+        history: The exchanges of history of each window.
     """
     ahead = np.concatenate([np.full_like(places[:, :1], -1), places[:, :-1]], axis=1)
     slots = np.where(direction[:, None] == DIRECTIONS.index("ru"), places, ahead)
     there = (slots >= 0).astype(np.float32)
-    whole = vectors[np.maximum(slots, 0)]
-    whole *= there[:, :, None]
-    seen, facts, words = np.split(whole, [-SKETCH, -WORDS], axis=2)
+    gathered = vectors[np.maximum(slots, 0)]
+    gathered *= there[:, :, None]
+    seen, facts, words = np.split(gathered, [-SKETCH, -WORDS], axis=2)
     after, reply, last, second = (seen[:, slot] for slot in range(4))
     earlier = seen[:, 3:].sum(axis=1) / np.maximum(there[:, 3:].sum(axis=1, keepdims=True), 1.0)
     blocks = [
         *(after, reply, last, second, earlier),
         *(reply * last, reply * second, reply * earlier, after * reply, after * last),
         *(*_alike(seen), *_alike(words), *(facts[:, slot] for slot in range(4))),
-        *(there[:, 3:], _asked(direction, history)),
+        *(there[:, 3:], _one_hot_questions(direction, history)),
     ]
     return np.concatenate(blocks, axis=1, dtype=np.float32)
 
 
 def _alike(seen: Floats) -> Iterator[Floats]:
-    """Return how alike each of the newest three turns is to those before it, and at most to history."""
-    found = np.matmul(seen[:, :3], seen.transpose(0, 2, 1))
-    yield from (found[:, slot, slot + 1 :] for slot in range(3))
-    yield from (found[:, slot, 3:].max(axis=1, keepdims=True) for slot in range(2))
+    """Yield dot products of the newest three turns with those before them, and their maxima over history."""
+    cosines = np.matmul(seen[:, :3], seen.transpose(0, 2, 1))
+    yield from (cosines[:, slot, slot + 1 :] for slot in range(3))
+    yield from (cosines[:, slot, 3:].max(axis=1, keepdims=True) for slot in range(2))
 
 
-def _asked(direction: Places, history: Places) -> Floats:
-    """Write down which question is asked."""
-    asked = np.zeros((len(history), 1 + len(HISTORIES)), np.float32)
-    asked[:, 0] = direction
-    asked[np.arange(len(history)), 1 + history] = 1.0
-    return asked
+def _one_hot_questions(direction: Places, history: Places) -> Floats:
+    """Return direction and one-hot history, a row each."""
+    one_hot = np.zeros((len(history), 1 + len(HISTORIES)), np.float32)
+    one_hot[:, 0] = direction
+    one_hot[np.arange(len(history)), 1 + history] = 1.0
+    return one_hot
 
 
 def described(vectors: Floats, texts: Sequence[str]) -> Floats:
-    """Put the sketches of turns beside their vectors, which are of length one, or zero in silence."""
+    """Return the vectors of turns with their sketches appended."""
     return np.concatenate([vectors, sketches(texts)], axis=1)
 
 
-def window_arrays(asked: Sequence[tuple[Sequence[int], Direction, int]]) -> tuple[Places, Places, Places]:
-    """Turn windows (turns, direction, exchanges of history) into the arrays that `window_features` takes."""
-    places = np.full((len(asked), PLACES), -1, np.int64)
-    for row, (turns, _, _) in zip(places, asked, strict=True):
+def window_arrays(questions: Sequence[tuple[Sequence[int], Direction, int]]) -> tuple[Places, Places, Places]:
+    """Return windows (turns, direction, history) as the arrays that `window_features` takes."""
+    places = np.full((len(questions), PLACES), -1, np.int64)
+    for row, (turns, _, _) in zip(places, questions, strict=True):
         row[: len(turns)] = turns
-    told = np.array([(DIRECTIONS.index(one), history) for _, one, history in asked], np.int64)
-    direction, history = told.reshape(-1, 2).T
+    pairs = np.array(
+        [(DIRECTIONS.index(direction), history) for _, direction, history in questions], np.int64
+    )
+    direction, history = pairs.reshape(-1, 2).T
     return places, direction, history

@@ -39,7 +39,7 @@ from dialeval.models.artefact import home, load, resolve
 from dialeval.models.cache import forget
 from dialeval.models.encoder import Encoder, Reading
 from dialeval.models.index import Index
-from dialeval.models.index.writing import Column, Given, said
+from dialeval.models.index.writing import Block, Column, said
 from dialeval.models.index.writing import features as search_features
 from dialeval.models.matching import Idf
 from dialeval.models.needs import Need, encode_ahead, plain_turns
@@ -55,7 +55,7 @@ _QUERIES = 64  # compared with the whole corpus at a time
 
 
 class Described(NamedTuple):
-    """Dialogues with the acts of their segments, and what describes them, a row each."""
+    """Dialogues with labelled segments, and their features, a row each."""
 
     dialogues: list[Dialogue]
     flows: list[Flow]
@@ -67,7 +67,7 @@ class Described(NamedTuple):
 
 @dataclass(frozen=True)
 class Description:
-    """The models that describe dialogues: three of them, with a splitter and two layers."""
+    """The models, splitter and layers that compute the features of dialogues."""
 
     encoder: str = encoder.DEFAULT
     acts: str = segment_acts.SPANS
@@ -77,17 +77,17 @@ class Description:
     l: int = 6  # noqa: E741  # the paper's letter
 
     def describe(self, dialogues: Sequence[Dialogue]) -> Described:
-        """Label segments and compute all features."""
+        """Return dialogues with labelled segments and all features."""
         encode_ahead(dialogues, self.needs())
         labelled = self.classifier.label(dialogues, self.splitter)
-        flows = [flow_of(one) for one in labelled]
-        spoken = [said(one) for one in dialogues]
+        flows = [flow_of(dialogue) for dialogue in labelled]
+        spoken = [said(dialogue) for dialogue in dialogues]
         model = Encoder.load(self.encoder)
         states = list(dialogue_states(spoken, model, self.l))
         content = np.zeros((len(states), model.width), np.float32)
-        for row, one in zip(content, states, strict=True):
-            if len(one):
-                row[:] = one.numbers.max(axis=0)
+        for row, tokens in zip(content, states, strict=True):
+            if len(tokens):
+                row[:] = tokens.numbers.max(axis=0)
         words = ["\n".join(texts) for texts in spoken]
         vectors = ActBert.load(self.actbert).vectors(flows, self.h)
         return Described(labelled, flows, vectors, words, content, states)
@@ -100,7 +100,7 @@ class Description:
 
     @property
     def classifier(self) -> SegmentActs | SpanActs:
-        """What labels segments: a model that encodes each by itself, or one that reads spans of turns."""
+        """The segment classifier: `SpanActs` or `SegmentActs`, by the kind of the artefact."""
         spans = load(resolve(self.acts)).kind == CLASSIFIER
         return SpanActs.load(self.acts) if spans else SegmentActs.load(self.acts)
 
@@ -108,8 +108,8 @@ class Description:
     def names(self) -> dict[str, str]:
         """The columns of an index that hold these features."""
         cut = self.splitter if self.splitter in SPLITTERS else Segmenter.load(self.splitter).sha
-        made = [self.classifier.sha, ActBert.load(self.actbert).sha, cut, str(self.h)]
-        digest = hashlib.sha256("|".join(made).encode()).hexdigest()[:12]
+        parts = [self.classifier.sha, ActBert.load(self.actbert).sha, cut, str(self.h)]
+        digest = hashlib.sha256("|".join(parts).encode()).hexdigest()[:12]
         return {
             "acts": f"acts-{digest}",
             "words": "words",
@@ -119,28 +119,32 @@ class Description:
 
 
 def corpus_blocks(
-    dialogues: Iterable[Dialogue], how: Description, progress: Callable[[int], None] | None = None
-) -> Iterator[Given]:
-    """Describe dialogues as a stream, for `Index.build_from`; their JSON has the acts of their segments.
+    dialogues: Iterable[Dialogue], description: Description, progress: Callable[[int], None] | None = None
+) -> Iterator[Block]:
+    """Yield blocks of ids, features and JSON for `Index.build_from`.
 
     All that is read of a turn or a segment comes from one pass of the encoder. Token states are large and a
     corpus seldom says the same thing twice, so what was encoded for a block is not kept for the next one.
     """
     from dialeval.dialogues.formats.writing import to_json  # brings pyarrow with it
 
-    done, stream, names, model = 0, iter(dialogues), how.names, Encoder.load(how.encoder)
-    needs = [*how.needs(), Need(model, said, (model.reading(),))]
-    while some := list(islice(stream, _DIALOGUES)):
-        encode_ahead(some, needs)
-        found = how.describe(some)
+    done, stream, names, model = 0, iter(dialogues), description.names, Encoder.load(description.encoder)
+    needs = [*description.needs(), Need(model, said, (model.reading(),))]
+    while block := list(islice(stream, _DIALOGUES)):
+        encode_ahead(block, needs)
+        described = description.describe(block)
         columns: dict[str, Column] = {
-            **search_features(some, model),
-            names["acts"]: found.acts,
-            names["content"]: found.content,
-            names["states"]: found.states,
+            **search_features(block, model),
+            names["acts"]: described.acts,
+            names["content"]: described.content,
+            names["states"]: described.states,
         }
-        yield [one.id for one in some], columns, [to_json(one) for one in found.dialogues]
-        done += len(some)
+        yield (
+            [dialogue.id for dialogue in block],
+            columns,
+            [to_json(dialogue) for dialogue in described.dialogues],
+        )
+        done += len(block)
         if done >= _MANY:
             forget()
         if progress is not None:
@@ -155,10 +159,10 @@ class Neighbours(NamedTuple):
 
 
 class Corpus:
-    """A corpus that is open: finds neighbours and hands out what is needed to compare with them."""
+    """An open corpus: finds neighbours and returns their features."""
 
-    def __init__(self, index: Index, how: Description) -> None:
-        self.index, self.how, self.names = index, how, how.names
+    def __init__(self, index: Index, description: Description) -> None:
+        self.index, self.how, self.names = index, description, description.names
         missing = [name for name in self.names.values() if name not in index.columns]
         if missing:
             raise UsageError(
@@ -172,7 +176,7 @@ class Corpus:
         return len(self.index)
 
     def mark(self, note: str | None) -> str:
-        """Return what a signature says of the corpus: name (of the bundled one, `note`) and contents."""
+        """Return the corpus's mark in signatures: name (`examples` with a note) and content hash."""
         return f"{'examples' if note else self.index.folder.name}@{self.index.sha[:12]}"
 
     def dialogue(self, row: int) -> Dialogue:
@@ -185,8 +189,8 @@ class Corpus:
 
     def _at(self, row: int) -> tuple[Dialogue, Flow, Fingerprints]:
         if row not in self._read:
-            found = self.index.dialogues([row])[0]
-            self._read[row] = found, flow_of(found), Fingerprints.of([found])
+            dialogue = self.index.dialogues([row])[0]
+            self._read[row] = dialogue, flow_of(dialogue), Fingerprints.of([dialogue])
         return self._read[row]
 
     def states(self, rows: Sequence[int]) -> list[TokenStates]:
@@ -195,109 +199,112 @@ class Corpus:
 
     @functools.cached_property
     def idf(self) -> Idf:
-        """How telling each token is: a dialogue of the corpus is a text."""
+        """Inverse document frequencies of tokens, with a dialogue as a document."""
         counts = np.zeros(1, np.int64)
         for start in range(0, len(self), 1000):
-            for one in self.states(range(start, min(start + 1000, len(self)))):
-                tokens = np.unique(one.tokens)
+            for states in self.states(range(start, min(start + 1000, len(self)))):
+                tokens = np.unique(states.tokens)
                 if len(tokens) and tokens[-1] >= len(counts):
                     counts = np.concatenate([counts, np.zeros(tokens[-1] + 1 - len(counts), np.int64)])
                 counts[tokens] += 1
         return Idf(len(self), {int(token): int(counts[token]) for token in np.flatnonzero(counts)})
 
-    def retrieve(self, asked: Described, ka: int, kc: int) -> Iterator[Neighbours]:
-        """Find the `ka` dialogues that are most alike in acts and words and the `kc` most alike in content.
+    def retrieve(self, queries: Described, ka: int, kc: int) -> Iterator[Neighbours]:
+        """Yield the neighbours of each query: `ka` by acts and words, `kc` by content.
 
-        What is being judged is no neighbour of itself: dialogues that share its text are passed over.
+        Dialogues that share text with the query are skipped.
         """
-        for start in range(0, len(asked.dialogues), _QUERIES):
+        for start in range(0, len(queries.dialogues), _QUERIES):
             part = slice(start, start + _QUERIES)
-            alike = 1.0 + self.index.cosines(asked.acts[part], column=self.names["acts"])
-            alike *= 1.0 + self.index.cosines(asked.words[part], column=self.names["words"])
+            alike = 1.0 + self.index.cosines(queries.acts[part], column=self.names["acts"])
+            alike *= 1.0 + self.index.cosines(queries.words[part], column=self.names["words"])
             content = None
             if kc:
-                content = self.index.cosines(asked.content[part], column=self.names["content"])
-            for number, dialogue in enumerate(asked.dialogues[part]):
-                known = Fingerprints.of([dialogue])
-                rows = dict.fromkeys(self._nearest(alike[number], ka, known))
+                content = self.index.cosines(queries.content[part], column=self.names["content"])
+            for number, dialogue in enumerate(queries.dialogues[part]):
+                fingerprints = Fingerprints.of([dialogue])
+                rows = dict.fromkeys(self._nearest(alike[number], ka, fingerprints))
                 if content is not None:
-                    rows |= dict.fromkeys(self._nearest(content[number], kc, known))
+                    rows |= dict.fromkeys(self._nearest(content[number], kc, fingerprints))
                 yield Neighbours(list(rows), alike[number, list(rows)])
 
     def described(self, rows: Sequence[int]) -> Described:
-        """Return dialogues of the corpus as they were described when it was indexed."""
+        """Return dialogues of the corpus with the features stored in the index."""
         ids, dialogues = [self.ids[row] for row in rows], [self.dialogue(row) for row in rows]
         return Described(
             dialogues,
             [self.flow(row) for row in rows],
             self.index.vectors(self.names["acts"], ids),
-            ["\n".join(said(one)) for one in dialogues],
+            ["\n".join(said(dialogue)) for dialogue in dialogues],
             self.index.vectors(self.names["content"], ids),
             self.states(rows),
         )
 
     def alike_in_personas(self, dialogue: Dialogue, k: int) -> list[int]:
-        """Return the rows of the k dialogues that share most persona sentences; none that shares none."""
-        known = Fingerprints.of([dialogue])
+        """Return the rows of the k dialogues that share the most persona sentences, at least one."""
+        fingerprints = Fingerprints.of([dialogue])
         shared = Counter(
             row for sentence in _personas(dialogue) for row in self._by_persona.get(sentence, ())
         )
         best = sorted(shared, key=lambda row: (-shared[row], row))
-        return list(islice((row for row in best if not known.overlaps(self._at(row)[2])), k))
+        return list(islice((row for row in best if not fingerprints.overlaps(self._at(row)[2])), k))
 
     @functools.cached_property
     def _by_persona(self) -> dict[str, list[int]]:
-        found: dict[str, list[int]] = {}
+        by_sentence: dict[str, list[int]] = {}
         for row in range(len(self)):
             for sentence in _personas(self.dialogue(row)):
-                found.setdefault(sentence, []).append(row)
-        return found
+                by_sentence.setdefault(sentence, []).append(row)
+        return by_sentence
 
-    def _nearest(self, scores: Array, k: int, known: Fingerprints) -> list[int]:
-        """Return the rows of the k highest scores, of equals the earlier one, without known dialogues."""
-        size, found = min(len(scores), 2 * k + 8), list[int]()
+    def _nearest(self, scores: Array, k: int, excluded: Fingerprints) -> list[int]:
+        """Return the rows of the k highest scores, ties by row, without dialogues that overlap `excluded`."""
+        size, nearest = min(len(scores), 2 * k + 8), list[int]()
         while k:
             best = np.argpartition(-scores, size - 1)[:size] if size < len(scores) else np.arange(size)
             best = best[np.lexsort((best, -scores[best]))]
-            found = []
+            nearest = []
             for row in best.tolist():
-                if not known.overlaps(self._at(row)[2]):
-                    found.append(row)
-                if len(found) == k:
-                    return found
+                if not excluded.overlaps(self._at(row)[2]):
+                    nearest.append(row)
+                if len(nearest) == k:
+                    return nearest
             if size == len(scores):
                 break
             size = min(len(scores), 4 * size)
-        return found
+        return nearest
 
 
 def _personas(dialogue: Dialogue) -> set[str]:
-    """Return the sentences that the speakers were given, of both sides, without case and punctuation."""
-    given = dialogue.meta.get("personas") or []
-    lists = list(given.values()) if isinstance(given, dict) else [given]
-    sentences = (one for part in lists if isinstance(part, list) for one in part if isinstance(one, str))
-    return {normalise(one) for one in sentences}
+    """Return the normalised persona sentences of both speakers."""
+    personas = dialogue.meta.get("personas") or []
+    lists = list(personas.values()) if isinstance(personas, dict) else [personas]
+    sentences = (
+        sentence for part in lists if isinstance(part, list) for sentence in part if isinstance(sentence, str)
+    )
+    return {normalise(sentence) for sentence in sentences}
 
 
 def corpus_folder(name: str) -> Path:
-    """Return where the corpus of a public set, or any other that was indexed by name, is kept."""
+    """Return the folder of a corpus that was indexed by name, such as a public set."""
     return home() / "indexes" / name
 
 
-def open_corpus(name: str | None, how: Description) -> tuple[Corpus, str | None]:
+def open_corpus(name: str | None, description: Description) -> tuple[Corpus, str | None]:
     """Open a corpus by folder or name; by default DailyDialog's, if it was indexed, else the bundled one.
 
-    The second thing returned is a note for scores that are made with the bundled one.
+    Returns:
+        The corpus, and a note for scores if it is the bundled one.
     """
     if name is None:
         folder = corpus_folder("dailydialog")
         name = str(folder) if (folder / "config.json").is_file() else "examples"
     if name == "examples":
-        return _examples(how), NOTE
+        return _examples(description), NOTE
     folder = Path(name) if Path(name).is_dir() else corpus_folder(name)
     if not folder.is_dir():
         raise UsageError(f"no corpus {name!r}: make one, dialeval index chats.jsonl -o {name}")
-    return _opened(str(folder.resolve()), _stamp(folder), how), None
+    return _opened(str(folder.resolve()), _stamp(folder), description), None
 
 
 def _stamp(folder: Path) -> int:
@@ -306,32 +313,32 @@ def _stamp(folder: Path) -> int:
 
 
 @functools.lru_cache(maxsize=4)
-def _opened(folder: str, _: int, how: Description) -> Corpus:
-    return Corpus(Index.open(folder, encoder=Encoder.load(how.encoder)), how)
+def _opened(folder: str, _: int, description: Description) -> Corpus:
+    return Corpus(Index.open(folder, encoder=Encoder.load(description.encoder)), description)
 
 
 @functools.lru_cache(maxsize=2)
-def _examples(how: Description) -> Corpus:
-    """Open the index of the bundled dialogues; the first process that asks for it builds it, for all.
+def _examples(description: Description) -> Corpus:
+    """Open the index of the bundled dialogues; the first process to need it builds it for all.
 
-    Its name says what it was made of. Where nothing can be kept, it goes when the process does.
+    Its name is a hash of its inputs. Without a writable home it is temporary.
     """
     from dialeval.dialogues.formats import read
 
-    model = Encoder.load(how.encoder)
-    made = "|".join((__version__, model.sha, *how.names.values(), files.sha256(EXAMPLES)))
-    folder = corpus_folder(f"examples-{hashlib.sha256(made.encode()).hexdigest()[:12]}")
+    model = Encoder.load(description.encoder)
+    content = "|".join((__version__, model.sha, *description.names.values(), files.sha256(EXAMPLES)))
+    folder = corpus_folder(f"examples-{hashlib.sha256(content.encode()).hexdigest()[:12]}")
 
     def build(folder: Path) -> Index:
-        return Index.build_from(folder, corpus_blocks(read(EXAMPLES), how), encoder=model)
+        return Index.build_from(folder, corpus_blocks(read(EXAMPLES), description), encoder=model)
 
     with contextlib.suppress(DataError):
-        return Corpus(Index.open(folder, encoder=model), how)
+        return Corpus(Index.open(folder, encoder=model), description)
     keeping = files.replacing_folder(folder, replace=folder.is_dir())
     with contextlib.suppress(DataError), keeping as fresh:  # else another was quicker, or nothing is writable
         build(fresh)
     with contextlib.suppress(DataError):
-        return Corpus(Index.open(folder, encoder=model), how)
+        return Corpus(Index.open(folder, encoder=model), description)
     folder = Path(tempfile.mkdtemp(prefix="dialeval-corpus-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    return Corpus(build(folder), how)
+    return Corpus(build(folder), description)

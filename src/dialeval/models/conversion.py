@@ -1,7 +1,7 @@
-"""From a folder as the Hugging Face Hub has it to the canonical weights of `shape`.
+"""Conversion of Hugging Face models to the canonical weights of `shape`, and back.
 
-Families differ in what they call things and in a few habits: RoBERTa counts positions from 2 on, DistilBERT
-has no segments and keeps query, key and value apart under other names. After this file nothing differs.
+Families differ in names and details: RoBERTa counts positions from 2, DistilBERT has no segments and other
+names for query, key and value.
 """
 
 import json
@@ -50,11 +50,7 @@ _FAMILIES = {
     "camembert": _BERT,
     "distilbert": _DISTILBERT,
 }
-_FROM_PADDING = (
-    "roberta",
-    "xlm-roberta",
-    "camembert",
-)  # families that count positions on from their padding token
+_FROM_PADDING = ("roberta", "xlm-roberta", "camembert")  # positions count from the padding token
 _ACTIVATIONS: dict[str, Activation] = {
     "gelu": "gelu",
     "gelu_new": "gelu_tanh",
@@ -75,53 +71,55 @@ _EMBEDDINGS = {
 def canonical(
     config: Mapping[str, Any], tensors: Mapping[str, Floats], file: str | Path = "config.json"
 ) -> tuple[EncoderShape, dict[str, Floats]]:
-    """Read sizes and weights of a transformers model; `file` is named in errors."""
+    """Return shape and canonical weights of a transformers model; `file` is named in errors."""
     family = str(config.get("model_type"))
     if family not in _FAMILIES:
-        known = ", ".join(sorted(_FAMILIES))
+        families = ", ".join(sorted(_FAMILIES))
         raise DataError(
             f"cannot run models of the family {family!r}",
             file=file,
             field="model_type",
-            fix=f"known: {known}",
+            fix=f"supported: {families}",
         )
     if config.get("position_embedding_type", "absolute") != "absolute":
-        raise DataError("only absolute positions are known", file=file, field="position_embedding_type")
-    found = _renamed(tensors, _FAMILIES[family])
-    if family in _FROM_PADDING and "embeddings.positions" in found:
-        found["embeddings.positions"] = found["embeddings.positions"][_first_position(config, file) :]
-    shape = _shape(config, found, family, file)
-    if "embeddings.segments" not in found:
-        found["embeddings.segments"] = np.zeros((1, shape.width), np.float32)
+        raise DataError("only absolute positions are supported", file=file, field="position_embedding_type")
+    weights = _renamed(tensors, _FAMILIES[family])
+    if family in _FROM_PADDING and "embeddings.positions" in weights:
+        weights["embeddings.positions"] = weights["embeddings.positions"][_first_position(config, file) :]
+    shape = _shape(config, weights, family, file)
+    if "embeddings.segments" not in weights:
+        weights["embeddings.segments"] = np.zeros((1, shape.width), np.float32)
     for number in range(shape.layers):
         for part in ("weight", "bias"):
             names = [f"layer.{number}.{which}.{part}" for which in ("query", "key", "value")]
-            if all(name in found for name in names):
-                found[f"layer.{number}.attention.{part}"] = np.concatenate(
-                    [found.pop(name) for name in names]
+            if all(name in weights for name in names):
+                weights[f"layer.{number}.attention.{part}"] = np.concatenate(
+                    [weights.pop(name) for name in names]
                 )
-    wanted = shape.weights()
-    for name, sizes in wanted.items():
-        if name not in found or found[name].shape != sizes:
-            has = f"has the sizes {found[name].shape}" if name in found else "is missing"
+    expected = shape.weights()
+    for name, sizes in expected.items():
+        if name not in weights or weights[name].shape != sizes:
+            has = f"has the sizes {weights[name].shape}" if name in weights else "is missing"
             raise DataError(f"{name} {has}, expected {sizes}", file=file)
-    return shape, {name: found[name] for name in wanted}
+    return shape, {name: weights[name] for name in expected}
 
 
 def as_bert(shape: EncoderShape, weights: Mapping[str, Floats]) -> tuple[dict[str, Any], dict[str, Floats]]:
-    """Write canonical weights as transformers' BERT has them: the way back, from whatever family."""
-    theirs = {ours: name for name, ours in _BERT.items()}
-    named = {f"embeddings.{ours}": f"embeddings.{name}" for name, ours in _EMBEDDINGS.items()}
-    found: dict[str, Floats] = {}
+    """Return config and weights in the naming of transformers' BERT, from any family."""
+    bert_names = {canonical_name: name for name, canonical_name in _BERT.items()}
+    named = {
+        f"embeddings.{canonical_name}": f"embeddings.{name}" for name, canonical_name in _EMBEDDINGS.items()
+    }
+    tensors: dict[str, Floats] = {}
     for name, value in weights.items():
         if name in named:
-            found[named[name]] = value
+            tensors[named[name]] = value
             continue
         _, number, part, kind = (*name.split(".", 2)[:2], *name.split(".", 2)[2].rsplit(".", 1))
         split = {"query": 0, "key": 1, "value": 2} if part == "attention" else {part: None}
-        for one, third in split.items():
-            own = value if third is None else np.split(value, 3)[third]
-            found[f"encoder.layer.{number}.{theirs[one]}.{kind}"] = own
+        for projection, third in split.items():
+            array = value if third is None else np.split(value, 3)[third]
+            tensors[f"encoder.layer.{number}.{bert_names[projection]}.{kind}"] = array
     config = {
         "model_type": "bert",
         "vocab_size": shape.vocabulary,
@@ -131,69 +129,69 @@ def as_bert(shape: EncoderShape, weights: Mapping[str, Floats]) -> tuple[dict[st
         "intermediate_size": shape.inner,
         "max_position_embeddings": shape.positions,
         "type_vocab_size": shape.segments,
-        "hidden_act": next(name for name, ours in _ACTIVATIONS.items() if ours == shape.activation),
+        "hidden_act": next(
+            name for name, canonical_name in _ACTIVATIONS.items() if canonical_name == shape.activation
+        ),
         "layer_norm_eps": shape.epsilon,
     }
-    return config, found
+    return config, tensors
 
 
 def _first_position(config: Mapping[str, Any], file: str | Path) -> int:
     padding = config.get("pad_token_id", 1)
     if type(padding) is not int or padding < 0:
-        raise DataError(f"{padding!r} is no number of a token", file=file, field="pad_token_id")
+        raise DataError(f"{padding!r} is not a token number", file=file, field="pad_token_id")
     return padding + 1
 
 
 def _renamed(tensors: Mapping[str, Floats], names: Mapping[str, str]) -> dict[str, Floats]:
-    """Return the weights of an encoder our names, whatever head or prefix surrounds it."""
-    found: dict[str, Floats] = {}
+    """Return the encoder's weights under canonical names, without heads and prefixes."""
+    weights: dict[str, Floats] = {}
     for name, value in tensors.items():
-        if (match := _EMBEDDING.fullmatch(name)) and (ours := _EMBEDDINGS.get(match[1])):
-            found[f"embeddings.{ours}"] = value
-        elif (match := _LAYER.fullmatch(name)) and (ours := names.get(match[2])):
-            found[f"layer.{match[1]}.{ours}.{match[3]}"] = value
-    return found
+        if (match := _EMBEDDING.fullmatch(name)) and (canonical_name := _EMBEDDINGS.get(match[1])):
+            weights[f"embeddings.{canonical_name}"] = value
+        elif (match := _LAYER.fullmatch(name)) and (canonical_name := names.get(match[2])):
+            weights[f"layer.{match[1]}.{canonical_name}.{match[3]}"] = value
+    return weights
 
 
 def _shape(
-    config: Mapping[str, Any], found: Mapping[str, Floats], family: str, file: str | Path
+    config: Mapping[str, Any], weights: Mapping[str, Floats], family: str, file: str | Path
 ) -> EncoderShape:
     distil = family == "distilbert"
     needed = ("embeddings.tokens", "embeddings.positions", "layer.0.inner.weight")
     for name in needed:
-        if name not in found:
+        if name not in weights:
             raise DataError(f"{name} is missing from the weights", file=file)
     activation = str(config.get("activation" if distil else "hidden_act", "gelu"))
     if activation not in _ACTIVATIONS:
         raise DataError(f"unknown activation {activation!r}", file=file, field="hidden_act")
-    segments = found.get("embeddings.segments")
+    segments = weights.get("embeddings.segments")
     try:
-        said = {
-            "vocabulary": len(found["embeddings.tokens"]),
+        sizes = {
+            "vocabulary": len(weights["embeddings.tokens"]),
             "width": config["dim" if distil else "hidden_size"],
             "layers": config["n_layers" if distil else "num_hidden_layers"],
             "heads": config["n_heads" if distil else "num_attention_heads"],
-            "inner": len(found["layer.0.inner.weight"]),
-            "positions": len(found["embeddings.positions"]),
+            "inner": len(weights["layer.0.inner.weight"]),
+            "positions": len(weights["embeddings.positions"]),
             "segments": 1 if segments is None else len(segments),
             "activation": _ACTIVATIONS[activation],
             "epsilon": config.get("layer_norm_eps", 1e-12),
         }
     except KeyError as error:
         raise DataError(f"{error} is missing", file=file) from None
-    return EncoderShape.of(
-        {"shape": said}, str(file)
-    )  # a size that cannot be is refused before anything is made of it
+    return EncoderShape.of({"shape": sizes}, str(file))  # refuses impossible sizes
 
 
 def plain_tokenizer(path: Path) -> bytes:
-    """Return a `tokenizer.json` without the cutting and padding that somebody left switched on in it."""
+    """Return the content of a `tokenizer.json` with truncation and padding switched off."""
     try:
         content = json.loads(path.read_bytes())
         content = content | {"truncation": None, "padding": None}
     except (OSError, ValueError, TypeError, RecursionError):
         raise DataError(
-            "no tokenizer.json that can be read",
+            "no readable tokenizer.json",
             file=path,
             fix="save the tokenizer with transformers' AutoTokenizer(..., use_fast=True).save_pretrained",
         ) from None
@@ -203,12 +201,12 @@ def plain_tokenizer(path: Path) -> bytes:
 def encoder_artefact(
     source: Path, target: Path, *, name: str, card: Card, storage: Storage = "fp32"
 ) -> Artefact:
-    """Make an encoder artefact of a folder that holds a transformers model, or of another artefact."""
+    """Write an encoder artefact from a transformers folder, or from another artefact."""
     if (source / SUMS).is_file():
-        made = verify(source, "encoder.v1")
-        shape = EncoderShape.of(made.config, str(source / "config.json"))
-        weights = read_weights(made.path("model.safetensors"), shape)
-        pooling = {key: made.config.get(key) for key in ("pooling", "unit")}
+        artefact = verify(source, "encoder.v1")
+        shape = EncoderShape.of(artefact.config, str(source / "config.json"))
+        weights = read_weights(artefact.path("model.safetensors"), shape)
+        pooling = {key: artefact.config.get(key) for key in ("pooling", "unit")}
     else:
         config, tensors = read_hub_folder(source)
         shape, weights = canonical(config, tensors, source / "config.json")
@@ -227,7 +225,7 @@ def encoder_artefact(
 
 
 def read_hub_folder(source: Path) -> tuple[dict[str, Any], dict[str, Floats]]:
-    """Read configuration and weights of a transformers folder; weights may lie in several files."""
+    """Return config and weights of a transformers folder; weights may be in several files."""
     config = parse_object(read_small(source / "config.json", follow=True), source / "config.json")
     files = sorted(source.glob("*.safetensors"))
     if not files:
@@ -247,7 +245,7 @@ def read_hub_folder(source: Path) -> tuple[dict[str, Any], dict[str, Floats]]:
 
 
 def _pooling(source: Path) -> dict[str, Any]:
-    """Find out how a sentence encoder makes one vector of its states; mean, as it is, unless it says."""
+    """Return the pooling of a sentence encoder; by default the mean, not normalised."""
     path = source / "1_Pooling" / "config.json"
     settings = parse_object(read_small(path, follow=True), path) if path.is_file() else {}
     if settings.get("pooling_mode_cls_token"):

@@ -1,7 +1,7 @@
-"""Scorers that read turn vectors: each turn is encoded once, and a small head sees what surrounds it.
+"""Scorers over turn vectors: each turn is encoded once, and a small head reads it with its context.
 
-At 128 tokens of context a cross-encoder reads every turn again for each reply; here a reply costs a few
-rows of features. What a reply may be judged by is what was said before it, never what came after.
+A cross-encoder with 128 tokens of context reads every turn again for each reply; here a reply costs a few
+rows of features. A reply is scored by what precedes it only.
 """
 
 import functools
@@ -25,21 +25,21 @@ from dialeval.models.untrusted import read_setting
 
 
 @dataclass(frozen=True)
-class _Seen:
-    """The surroundings of the turns of a dialogue that are scored, a row for each."""
+class _ScoredTurns:
+    """The scored turns of a dialogue and their context, a row for each."""
 
-    found: TurnVectors
+    encoded: TurnVectors
     turns: list[int]
     auxiliary: AuxiliaryFeatures
 
     @functools.cached_property
     def reply(self) -> Floats:
-        return self.found.vectors[self.turns]
+        return self.encoded.vectors[self.turns]
 
     @functools.cached_property
     def answered(self) -> list[int | None]:
-        every = self.found.answered()
-        return [every[turn] for turn in self.turns]
+        answered = self.encoded.answered()
+        return [answered[turn] for turn in self.turns]
 
     @functools.cached_property
     def user(self) -> Floats:
@@ -47,15 +47,15 @@ class _Seen:
 
     @functools.cached_property
     def context(self) -> Floats:
-        return self.found.contexts()[self.turns]
+        return self.encoded.contexts()[self.turns]
 
     @functools.cached_property
     def own(self) -> Floats:
         last: dict[str, int] = {}
         before: list[int | None] = []
-        for number, turn in enumerate(self.found.dialogue.turns):
+        for number, turn in enumerate(self.encoded.dialogue.turns):
             before.append(last.get(turn.speaker))
-            if self.found.spoken[number]:
+            if self.encoded.spoken[number]:
                 last[turn.speaker] = number
         return self._rows([before[turn] for turn in self.turns])
 
@@ -68,14 +68,14 @@ class _Seen:
         return self._before(of_speaker=False)
 
     def _before(self, of_speaker: bool) -> Floats:
-        """Mean of what the speaker of each turn, or anybody else, said before it; zeros where nothing was."""
-        speakers = np.array([turn.speaker for turn in self.found.dialogue.turns], dtype=object)
-        heard = np.array(self.found.spoken, np.float64)
+        """Return the mean of earlier turns by the same speaker, or by others; zeros if there are none."""
+        speakers = np.array([turn.speaker for turn in self.encoded.dialogue.turns], dtype=object)
+        is_spoken = np.array(self.encoded.spoken, np.float64)
         means = dict[str, Floats]()
         for speaker in {str(speakers[turn]) for turn in self.turns}:
-            counted = heard * ((speakers == speaker) == of_speaker)
-            said = np.cumsum(self.found.vectors * counted[:, None], axis=0, dtype=np.float64)
-            means[speaker] = said / np.maximum(np.cumsum(counted), 1.0)[:, None]
+            counted = is_spoken * ((speakers == speaker) == of_speaker)
+            sums = np.cumsum(self.encoded.vectors * counted[:, None], axis=0, dtype=np.float64)
+            means[speaker] = sums / np.maximum(np.cumsum(counted), 1.0)[:, None]
         rows = np.zeros_like(self.reply)
         for row, turn in zip(rows, self.turns, strict=True):
             if turn:
@@ -86,20 +86,22 @@ class _Seen:
         rows = np.zeros_like(self.reply)
         for row, number in zip(rows, numbers, strict=True):
             if number is not None:
-                row[:] = self.found.vectors[number]
+                row[:] = self.encoded.vectors[number]
         return rows
 
     def similarities(self) -> Floats:
         context = self.context / np.maximum(np.linalg.norm(self.context, axis=1, keepdims=True), 1e-9)
-        repeats = [value or 0.0 for value in self.found.repeats(self.turns)]
+        repeats = [value or 0.0 for value in self.encoded.repeats(self.turns)]
         columns = [(self.reply * self.user).sum(axis=1), (self.reply * context).sum(axis=1), repeats]
         return np.stack(columns, axis=1).astype(np.float32)
 
     def lengths(self) -> Floats:
-        turns = self.found.dialogue.turns
-        said = [len(turns[turn].text.split()) for turn in self.turns]
-        asked = [0 if before is None else len(turns[before].text.split()) for before in self.answered]
-        return np.log1p(np.array([said, asked], np.float32).T)
+        turns = self.encoded.dialogue.turns
+        words = [len(turns[turn].text.split()) for turn in self.turns]
+        answered_words = [
+            0 if before is None else len(turns[before].text.split()) for before in self.answered
+        ]
+        return np.log1p(np.array([words, answered_words], np.float32).T)
 
     def place(self) -> Floats:
         return np.log1p(np.array(self.turns, np.float32))[:, None]
@@ -109,24 +111,24 @@ class _Seen:
         return flow_features(self.auxiliary.dialogue, self.turns)
 
 
-FEATURES: Mapping[str, Callable[[_Seen], Floats]] = {
-    "reply": lambda seen: seen.reply,
-    "user": lambda seen: seen.user,
-    "context": lambda seen: seen.context,
-    "own": lambda seen: seen.own,
-    "owns": lambda seen: seen.owns,
-    "others": lambda seen: seen.others,
-    "reply*user": lambda seen: seen.reply * seen.user,
-    "reply*context": lambda seen: seen.reply * seen.context,
-    "reply*own": lambda seen: seen.reply * seen.own,
-    "similarities": _Seen.similarities,
-    "lengths": _Seen.lengths,
-    "place": _Seen.place,
-    "acts": lambda seen: seen.flow["acts"],
-    "transitions": lambda seen: seen.flow["transitions"],
-    "sizes": lambda seen: seen.flow["sizes"],
-    "fit": lambda seen: seen.auxiliary.fit(seen.turns),
-    "moods": lambda seen: seen.auxiliary.moods(seen.turns),
+FEATURES: Mapping[str, Callable[[_ScoredTurns], Floats]] = {
+    "reply": lambda turns: turns.reply,
+    "user": lambda turns: turns.user,
+    "context": lambda turns: turns.context,
+    "own": lambda turns: turns.own,
+    "owns": lambda turns: turns.owns,
+    "others": lambda turns: turns.others,
+    "reply*user": lambda turns: turns.reply * turns.user,
+    "reply*context": lambda turns: turns.reply * turns.context,
+    "reply*own": lambda turns: turns.reply * turns.own,
+    "similarities": _ScoredTurns.similarities,
+    "lengths": _ScoredTurns.lengths,
+    "place": _ScoredTurns.place,
+    "acts": lambda turns: turns.flow["acts"],
+    "transitions": lambda turns: turns.flow["transitions"],
+    "sizes": lambda turns: turns.flow["sizes"],
+    "fit": lambda turns: turns.auxiliary.fit(turns.turns),
+    "moods": lambda turns: turns.auxiliary.moods(turns.turns),
 }
 """Blocks of features by name: the vectors of the reply, of the turn it answers (`user`), of all before it
 (`context`), of its speaker's last turn (`own`), of all earlier ones (`owns`) and of what anybody else said
@@ -135,12 +137,12 @@ the flow of the dialogue up to it; whether it fits, and how users sounded, see `
 
 
 def turn_features(
-    found: TurnVectors,
+    encoded: TurnVectors,
     turns: Sequence[int],
     blocks: Sequence[str],
     auxiliary: AuxiliaryFeatures | None = None,
 ) -> Floats:
-    """Describe turns of a dialogue by blocks of features, a row for each turn; some need auxiliary ones.
+    """Return blocks of features of turns, a row for each turn; some blocks need `auxiliary`.
 
     >>> from dialeval.dialogues import dialogue
     >>> chat = dialogue([("user", "Do you like jazz?"), ("assistant", "Jazz, yes, and blues.")])
@@ -150,12 +152,12 @@ def turn_features(
     """
     if unknown := [name for name in blocks if name not in FEATURES]:
         raise UsageError(f"no feature {unknown[0]!r}; known: {', '.join(FEATURES)}")
-    seen = _Seen(found, list(turns), auxiliary or AuxiliaryFeatures(found.dialogue))
-    return np.concatenate([FEATURES[name](seen) for name in blocks], axis=1, dtype=np.float32)
+    scored = _ScoredTurns(encoded, list(turns), auxiliary or AuxiliaryFeatures(encoded.dialogue))
+    return np.concatenate([FEATURES[name](scored) for name in blocks], axis=1, dtype=np.float32)
 
 
 def feature_sizes(width: int, blocks: Sequence[str]) -> dict[str, int]:
-    """Count the columns of each block, for vectors of this width.
+    """Return the number of columns of each block, for vectors of this width.
 
     >>> feature_sizes(384, ["reply", "similarities"])
     {'reply': 384, 'similarities': 3}
@@ -169,7 +171,7 @@ _Judges = Literal["turns", "dialogues"]
 
 @dataclass(frozen=True)
 class TurnScores:
-    """The answers of each head for the scored turns of one dialogue."""
+    """The outputs of each head for the scored turns of one dialogue."""
 
     dialogue: Dialogue
     turns: list[int]
@@ -177,7 +179,7 @@ class TurnScores:
     cut: list[bool]
     """Whether a turn, or one before it, was too long for the encoder."""
     end: dict[str, float] = field(default_factory=dict)
-    """The answer of each head for the whole dialogue, if it has learned from whole dialogues."""
+    """The output of each head for the whole dialogue, if it was trained on whole dialogues."""
 
 
 class DialogueScorer(Model):
@@ -204,19 +206,19 @@ class DialogueScorer(Model):
         return [*vector_needs(self.encoder), *self._auxiliary.needs()]
 
     def score(self, dialogues: Sequence[Dialogue], speaker: str | None = None) -> list[TurnScores]:
-        """Score the turns of each dialogue that metrics score."""
+        """Return the scores of each dialogue's scored turns."""
         scores = []
         auxiliary = self._auxiliary.read(dialogues, speaker)
-        for found, known in zip(turn_vectors(self.encoder, dialogues), auxiliary, strict=True):
-            dialogue, turns = found.dialogue, scored_turns(found.dialogue, speaker)
-            values = self._head.answers(turn_features(found, turns, self.features, known))
-            first = found.cut.index(True) if True in found.cut else len(found.cut)
+        for encoded, features in zip(turn_vectors(self.encoder, dialogues), auxiliary, strict=True):
+            dialogue, turns = encoded.dialogue, scored_turns(encoded.dialogue, speaker)
+            values = self._head.answers(turn_features(encoded, turns, self.features, features))
+            first = encoded.cut.index(True) if True in encoded.cut else len(encoded.cut)
             cut = [first <= turn for turn in turns]
-            scores.append(TurnScores(dialogue, turns, values, cut, self._end(found, known)))
+            scores.append(TurnScores(dialogue, turns, values, cut, self._end(encoded, features)))
         return scores
 
-    def _end(self, found: TurnVectors, auxiliary: AuxiliaryFeatures) -> dict[str, float]:
-        if not self._judges_dialogues or not found.dialogue.turns:
+    def _end(self, encoded: TurnVectors, auxiliary: AuxiliaryFeatures) -> dict[str, float]:
+        if not self._judges_dialogues or not encoded.dialogue.turns:
             return {}
-        last = turn_features(found, [len(found.dialogue.turns) - 1], self.features, auxiliary)
+        last = turn_features(encoded, [len(encoded.dialogue.turns) - 1], self.features, auxiliary)
         return {name: float(values[0]) for name, values in self._head.answers(last).items()}

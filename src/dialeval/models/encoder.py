@@ -1,11 +1,9 @@
-"""Text in, vectors out: each text is encoded once, for all who read it.
+"""The frozen encoder: each text is encoded once for all models that read it.
 
-Texts are told apart by content. What a cache holds is not computed again; the rest is sorted by length,
-cut into batches of a bounded number of tokens and run side by side. Different models read different things of
-a text (`Reading`): the vector of the last layer, the mean of a middle one, the states of all tokens. One pass
-gives all that is asked for at once, so a run says beforehand what its models will read (`Encoder.prepare`,
-`models.needs`). Neither the order, nor the size of a batch, nor the number of threads changes a number
-beyond rounding (1e-5).
+Results are cached by text. Other texts are sorted by length, split into batches of a bounded number of tokens
+and run in parallel. Models read different outputs (`Reading`): the vector of the last layer, the mean of a
+middle one, the states of all tokens. One pass computes all that are announced (`Encoder.prepare`,
+`models.needs`). Order, batch size and number of threads change numbers by rounding only (1e-5).
 """
 
 import functools
@@ -32,7 +30,7 @@ _BLOCK = 4096  # texts tokenised and held at a time
 
 @dataclass(frozen=True, order=True)
 class Reading:
-    """A reading of a text: one vector, pooled over the tokens of a layer, or the states of all its tokens.
+    """An output for a text: one vector, pooled over the tokens of a layer, or the states of all tokens.
 
     `unit` scales a vector to length one; `half` keeps token states in half precision.
     """
@@ -50,26 +48,27 @@ class Reading:
         return f"{self.layer}|{self.form}|{self.unit}"
 
     def of(self, states: Floats, lengths: Ints) -> list[Floats]:
-        """Read it of each text of a batch, from the states of its layer."""
+        """Return this output for each text of a batch, from the states of its layer."""
         if self.form == "tokens":
             kind = np.float16 if self.half else np.float32
             return [
-                one[:length].astype(kind, copy=False) for one, length in zip(states, lengths, strict=True)
+                text_states[:length].astype(kind, copy=False)
+                for text_states, length in zip(states, lengths, strict=True)
             ]
-        found = _pool(states, lengths, self.form)
+        vectors = _pool(states, lengths, self.form)
         if self.unit:
-            found /= np.maximum(np.linalg.norm(found, axis=1, keepdims=True), 1e-12)
-        return list(found)
+            vectors /= np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
+        return list(vectors)
 
 
-Wanted = Mapping[str, Collection[Reading]]
+Requested = Mapping[str, Collection[Reading]]
 
 
 class Encoder(Model):
     """A frozen encoder that runs on onnxruntime.
 
-    `DIALEVAL_THREADS` says how many cores it may use (all), `DIALEVAL_CACHE` names a folder where vectors are
-    kept between runs (none).
+    `DIALEVAL_THREADS` limits the number of cores (default: all), `DIALEVAL_CACHE` names a folder where
+    vectors are cached between runs (default: none).
 
     >>> encoder = Encoder.load()
     >>> encoder.name, encoder.width, encoder.layers, encoder.limit
@@ -107,17 +106,17 @@ class Encoder(Model):
         self._networks: dict[int, EncoderNetwork] = {}
 
     def reading(self, layer: int | None = None, pooling: Pooling | None = None) -> Reading:
-        """Return what `vectors` reads with these arguments, to announce it to `prepare`."""
-        own = layer is None and pooling is None
-        return Reading(self.layer(layer), pooling or self._pooling, own and self._unit)
+        """Return the `Reading` of `vectors` with these arguments, for `prepare`."""
+        is_default = layer is None and pooling is None
+        return Reading(self.layer(layer), pooling or self._pooling, is_default and self._unit)
 
     def vectors(
         self, texts: Sequence[str], *, layer: int | None = None, pooling: Pooling | None = None
     ) -> Floats:
         """Return one vector for each text, (texts, width).
 
-        Without `layer` and `pooling` it is the vector the model was made to give: for sentence encoders
-        often scaled to length one. With either, the plain mean, maximum or first token of that layer,
+        Without `layer` and `pooling` it is the model's own sentence vector, often scaled to length one.
+        With either, the plain mean, maximum or first token of that layer,
         counted from 1; layer 0 is the embeddings.
         """
         rows = self._read(texts, self.reading(layer, pooling))
@@ -131,32 +130,34 @@ class Encoder(Model):
         return self._read(texts, Reading(self.layer(layer), "tokens", half=half))
 
     def prepare(self, requests: Iterable[tuple[Iterable[str], Collection[Reading]]]) -> None:
-        """Encode texts for readings that will be asked for, all of a text in one pass, into the cache.
+        """Encode texts into the cache, all readings of a text in one pass.
 
-        What the cache has is not computed again. Token states that would take more than half of the cache
-        are left to be encoded when they are asked for: they would be gone by then.
+        Cached results are not computed again. Token states that would take more than half of the cache are
+        skipped, because they would be evicted before use.
         """
-        wanted: dict[str, list[Reading]] = {}
+        requested: dict[str, list[Reading]] = {}
         for texts, readings in requests:
             distinct = list(dict.fromkeys(texts))
             for reading in readings:
                 if reading.form == "tokens" and self._bytes(distinct) > self._memory // 2:
                     continue
-                found = self._cache.fetch(self._keys(reading, distinct))
-                for text, known in zip(distinct, found, strict=True):
-                    if known is None:
-                        wanted.setdefault(text, []).append(reading)
-        for _ in self._encode(wanted):
+                cached = self._cache.fetch(self._keys(reading, distinct))
+                for text, value in zip(distinct, cached, strict=True):
+                    if value is None:
+                        requested.setdefault(text, []).append(reading)
+        for _ in self._encode(requested):
             pass
 
     def truncated(self, texts: Sequence[str]) -> list[bool]:
-        """Return for each text whether it is longer than the encoder takes, so that its end is not seen."""
+        """Return for each text whether it exceeds the encoder's limit, so that its end is cut off."""
         # A token covers at least a byte, so a short text needs no counting.
-        long = [place for place, text in enumerate(texts) if 4 * len(text) + 8 > self.limit]
-        found = [False] * len(texts)
-        for place, tokens in zip(long, self.tokenizer.encode([texts[one] for one in long]), strict=True):
-            found[place] = tokens.cut
-        return found
+        candidates = [place for place, text in enumerate(texts) if 4 * len(text) + 8 > self.limit]
+        flags = [False] * len(texts)
+        for place, tokens in zip(
+            candidates, self.tokenizer.encode([texts[place] for place in candidates]), strict=True
+        ):
+            flags[place] = tokens.cut
+        return flags
 
     @property
     def shape(self) -> EncoderShape:
@@ -164,7 +165,7 @@ class Encoder(Model):
         return self._shape
 
     def weights(self) -> dict[str, Floats]:
-        """Return its weights in full precision, for models that go on from them."""
+        """Return its weights in full precision, for fine-tuning."""
         return read_weights(self._weights, self._shape)
 
     def _bytes(self, texts: Sequence[str]) -> int:
@@ -173,7 +174,7 @@ class Encoder(Model):
 
     @property
     def middle_and_last(self) -> tuple[int, int]:
-        """The layers that heads read: a middle one, for the words that are there, and the last, for meaning.
+        """The layers that heads read: a middle one, for words, and the last, for meaning.
 
         >>> Encoder.load().middle_and_last
         (3, 6)
@@ -181,7 +182,7 @@ class Encoder(Model):
         return max(1, round(self.layers / 2)), self.layers
 
     def layer(self, layer: int | None) -> int:
-        """Return the number of a layer, by default the last one; one that is not there is an error."""
+        """Return the number of a layer, by default the last one; raises if it does not exist."""
         depth = self.layers if layer is None else layer
         if not 0 <= depth <= self.layers:
             raise UsageError(f"{self.name} has no layer {layer}; it has 0 to {self.layers}")
@@ -192,68 +193,73 @@ class Encoder(Model):
         return [(namespace, text) for text in texts]
 
     def _read(self, texts: Sequence[str], reading: Reading) -> list[Floats]:
-        """Read each text from the cache, or else encode it."""
+        """Return the reading of each text, from the cache or computed."""
         stored = zip(texts, self._cache.fetch(self._keys(reading, texts)), strict=True)
-        known: dict[str, Floats] = {text: value for text, value in stored if value is not None}
-        missing = {text: (reading,) for text in texts if text not in known}
-        known |= {text: value for text, _, value in self._encode(missing)}
-        return [known[text] for text in texts]
+        values: dict[str, Floats] = {text: value for text, value in stored if value is not None}
+        missing = {text: (reading,) for text in texts if text not in values}
+        values |= {text: value for text, _, value in self._encode(missing)}
+        return [values[text] for text in texts]
 
-    def _encode(self, wanted: Wanted) -> Iterator[tuple[str, Reading, Floats]]:
-        """Encode texts, those of one depth together, and put what is read of them into the cache."""
+    def _encode(self, requested: Requested) -> Iterator[tuple[str, Reading, Floats]]:
+        """Encode texts, grouped by depth, store the readings in the cache and yield them."""
         by_depth: dict[int, list[str]] = {}
-        for text, readings in wanted.items():
-            by_depth.setdefault(max(one.layer for one in readings), []).append(text)
+        for text, readings in requested.items():
+            by_depth.setdefault(max(reading.layer for reading in readings), []).append(text)
         for _, texts in sorted(by_depth.items()):
             for start in range(0, len(texts), _BLOCK):
-                found = self._run({text: wanted[text] for text in texts[start : start + _BLOCK]})
-                for reading, values in found.items():
+                by_reading = self._run({text: requested[text] for text in texts[start : start + _BLOCK]})
+                for reading, values in by_reading.items():
                     self._cache.store(self._keys(reading, values), list(values.values()))
                     yield from ((text, reading, value) for text, value in values.items())
 
-    def _run(self, wanted: Wanted) -> dict[Reading, dict[str, Floats]]:
-        """Run texts once, those with the same tokens together, and read what is wanted of each."""
+    def _run(self, requested: Requested) -> dict[Reading, dict[str, Floats]]:
+        """Run texts with the same tokens once and return the requested readings of each."""
         same: dict[tuple[int, ...], list[str]] = {}
-        for text, tokens in zip(wanted, self.tokenizer.encode(list(wanted)), strict=True):
+        for text, tokens in zip(requested, self.tokenizer.encode(list(requested)), strict=True):
             same.setdefault(tuple(tokens.ids), []).append(text)
         distinct = list(same)
-        network = self._network({one.layer for readings in wanted.values() for one in readings})
+        network = self._network({reading.layer for readings in requested.values() for reading in readings})
 
         def read(group: list[int], states: dict[int, Floats], lengths: Ints) -> list[dict[Reading, Floats]]:
-            asked = {one for place in group for text in same[distinct[place]] for one in wanted[text]}
-            each = {one: one.of(states[one.layer], lengths) for one in sorted(asked)}
-            return [{one: rows[number] for one, rows in each.items()} for number in range(len(group))]
+            needed = {
+                reading for place in group for text in same[distinct[place]] for reading in requested[text]
+            }
+            by_reading = {reading: reading.of(states[reading.layer], lengths) for reading in sorted(needed)}
+            return [
+                {reading: rows[number] for reading, rows in by_reading.items()}
+                for number in range(len(group))
+            ]
 
         inputs = [(ids, [0] * len(ids)) for ids in distinct]
-        found: dict[Reading, dict[str, Floats]] = {}
-        each = network.run_each(inputs, read, self._batch_tokens, self._threads)
-        for ids, values in zip(distinct, each, strict=True):
+        results: dict[Reading, dict[str, Floats]] = {}
+        outputs = network.run_each(inputs, read, self._batch_tokens, self._threads)
+        for ids, values in zip(distinct, outputs, strict=True):
             for text in same[ids]:
-                for one in wanted[text]:
-                    found.setdefault(one, {})[text] = values[one]
-        return found
+                for reading in requested[text]:
+                    results.setdefault(reading, {})[text] = values[reading]
+        return results
 
     def _network(self, layers: Collection[int]) -> EncoderNetwork:
-        """Return the network of this depth; it learns to give another layer by being built again."""
-        depth, known = max(layers), self._networks.get(max(layers))
-        if known is None or not set(layers) <= set(known.layers):
-            given = {*layers, *(known.layers if known else ())}
-            known = EncoderNetwork(
-                self._shape, read_weights(self._weights, self._shape, depth), sorted(given)
+        """Return the network of this depth; it is rebuilt when another output layer is needed."""
+        depth, network = max(layers), self._networks.get(max(layers))
+        if network is None or not set(layers) <= set(network.layers):
+            outputs = {*layers, *(network.layers if network else ())}
+            network = EncoderNetwork(
+                self._shape, read_weights(self._weights, self._shape, depth), sorted(outputs)
             )
-            self._networks[depth] = known
-        return known
+            self._networks[depth] = network
+        return network
 
 
 def recorded_encoder(config: Mapping[str, Any], file: Path) -> Encoder:
-    """Load the encoder that an artefact was trained on; another one of the same name is refused."""
+    """Load the encoder that an artefact was trained on, checked by hash."""
     return recorded(config, "encoder", file, Encoder.load)
 
 
 def mark(name: str, load: Callable[[str], Any] = Encoder.load) -> str:
-    """Name an encoder, or what else is loaded, in signatures by what it computes, not by where it lies.
+    """Return the mark of an encoder or other model in signatures: its content hash.
 
-    What cannot be found keeps its name: nothing can be scored with it.
+    A model that cannot be found keeps its name.
 
     >>> mark("dialeval-encoder-small")
     'daa42c3df4ef'
@@ -264,13 +270,13 @@ def mark(name: str, load: Callable[[str], Any] = Encoder.load) -> str:
         return name
 
 
-def _pool(states: Floats, lengths: Ints, how: Pooling) -> Floats:
-    if how == "first":
+def _pool(states: Floats, lengths: Ints, pooling: Pooling) -> Floats:
+    if pooling == "first":
         return np.array(states[:, 0])
     if int(lengths.min()) == states.shape[1]:  # no padding
-        return np.asarray(states.max(axis=1) if how == "max" else states.mean(axis=1), np.float32)
+        return np.asarray(states.max(axis=1) if pooling == "max" else states.mean(axis=1), np.float32)
     inside = np.arange(states.shape[1]) < lengths[:, None]
-    if how == "max":
+    if pooling == "max":
         return np.asarray(np.where(inside[:, :, None], states, -np.inf).max(axis=1), np.float32)
     total = np.einsum("ntw,nt->nw", states, inside.astype(np.float32))
     return np.asarray(total / lengths[:, None].astype(np.float32), np.float32)

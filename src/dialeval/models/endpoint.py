@@ -40,7 +40,7 @@ _PATH = "/chat/completions"
 
 
 class EndpointError(DataError):
-    """An address that gave no answer, or none that can be used; `again` says whether it may later."""
+    """An endpoint gave no usable answer; `again` tells whether a retry may help."""
 
     def __init__(self, message: str, address: str, *, again: bool = False, wait: float | None = None) -> None:
         super().__init__(message, file=address)
@@ -73,7 +73,7 @@ class Endpoint:
     backoff: float = 1.0
 
     def __post_init__(self) -> None:
-        """Refuse an address that cannot be one before anything is sent."""
+        """Check address and settings."""
         parts = _parts(self.address)
         if parts.username or parts.password:
             raise UsageError(f"no password in an address: put the key into {KEY}")
@@ -85,29 +85,29 @@ class Endpoint:
         """The path that chats are posted to."""
         return self._below(_PATH)
 
-    def _below(self, wanted: str) -> str:
+    def _below(self, suffix: str) -> str:
         parts = _parts(self.address)
-        path = str(parts.path).rstrip("/").removesuffix(_PATH) + wanted
+        path = str(parts.path).rstrip("/").removesuffix(_PATH) + suffix
         return f"{path}?{parts.query}" if parts.query else path
 
     def complete(self, messages: Sequence[Mapping[str, str]]) -> str:
         """Send messages (`role`, `content`) and return the text of the answer.
 
         Raises:
-            EndpointError: After the last try, or at once for what would be the same again.
+            EndpointError: After the last try, or at once if a retry cannot help.
         """
         return _answered(self.post(_PATH, self.chat_body(messages)), self.address).text
 
     def chat_body(self, messages: Sequence[Mapping[str, str]]) -> dict[str, Any]:
-        """Write down what a chat completion asks for."""
+        """Return the request body of a chat completion."""
         body: dict[str, Any] = {"messages": list(messages), "temperature": self.temperature}
         return body | {"max_tokens": self.max_tokens} | ({} if self.model is None else {"model": self.model})
 
     def post(self, path: str, body: Mapping[str, Any]) -> bytes:
-        """Send a question to a path below the address and return the answer as it came.
+        """Post a request to a path below the address and return the raw answer.
 
         Raises:
-            EndpointError: After the last try, or at once for what would be the same again.
+            EndpointError: After the last try, or at once if a retry cannot help.
         """
         packed = json.dumps(body).encode()
         for number in range(1, self.tries + 1):
@@ -121,7 +121,7 @@ class Endpoint:
         raise AssertionError("unreachable")
 
     def _pause(self, number: int, packed: bytes) -> float:
-        """Wait longer after each try; calls that failed together don't come back together."""
+        """Return the exponential backoff in seconds, spread by the request's hash."""
         spread = hashlib.blake2b(packed, digest_size=1).digest()[0] / 255
         return min(_LONGEST_WAIT, self.backoff * 2.0 ** (number - 1) * (0.75 + 0.5 * spread))
 
@@ -149,9 +149,9 @@ class Endpoint:
         if late.is_set():  # cut off in the middle of an answer
             raise EndpointError(f"no answer in {self.timeout:g} s", self.address, again=True)
         if len(read) > LARGEST:
-            raise EndpointError(f"an answer of more than {LARGEST >> 20} MB", self.address)
+            raise EndpointError(f"the answer is larger than {LARGEST >> 20} MB", self.address)
         if answer.length:
-            raise EndpointError("the answer breaks off", self.address, again=True)
+            raise EndpointError("the answer is truncated", self.address, again=True)
         self._check(answer, read)
         return read
 
@@ -167,11 +167,11 @@ class Endpoint:
         if answer.status == 200:
             return
         if 300 <= answer.status < 400:
-            raise EndpointError(f"redirects ({answer.status}), which is not followed", self.address)
+            raise EndpointError(f"redirects ({answer.status}); redirects are not followed", self.address)
         again = answer.status in (408, 409, 425, 429) or answer.status >= 500
-        said = " ".join(read[:200].decode("utf-8", "replace").split())
+        detail = " ".join(read[:200].decode("utf-8", "replace").split())
         raise EndpointError(
-            f"HTTP {answer.status}{f': {said}' if said else ''}",
+            f"HTTP {answer.status}{f': {detail}' if detail else ''}",
             self.address,
             again=again,
             wait=_asked_wait(answer.getheader("Retry-After")),
@@ -191,11 +191,11 @@ def _parts(address: str) -> Any:
 
 
 def _cut(sockets: Sequence[socket.socket], late: threading.Event) -> None:
-    """End a call from outside: a server that sends a byte now and then would else never time out."""
+    """Shut down the sockets of a call, so that a server that sends slowly times out, too."""
     late.set()
-    for one in sockets:
+    for connection in sockets:
         with contextlib.suppress(OSError):
-            one.shutdown(socket.SHUT_RDWR)
+            connection.shutdown(socket.SHUT_RDWR)
 
 
 def _why(error: Exception) -> str:
@@ -203,7 +203,7 @@ def _why(error: Exception) -> str:
 
 
 def _asked_wait(header: str | None) -> float | None:
-    """Read how long a busy server wants to be left alone, as far as that is reasonable."""
+    """Return the seconds of a Retry-After header, at most `_LONGEST_WAIT`."""
     try:
         return min(_LONGEST_WAIT, max(0.0, float(header))) if header else None
     except ValueError:
@@ -216,7 +216,7 @@ _ALTERNATIVES = 20  # the most that OpenAI gives
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """The text of an answer, and for each of its tokens what it might have been, if the server says so.
+    """The text of an answer, and the alternatives with log-probabilities at each token, if returned.
 
     >>> Answered("4", (("4", {"4": -0.7, "5": -0.7, "four": -3.0}),)).weighted(1, 5)
     4.5
@@ -226,19 +226,21 @@ class Answered:
     tokens: tuple[tuple[str, dict[str, float]], ...] = ()
 
     def number(self, low: int, high: int) -> int | None:
-        """Read the answer strictly: a number of the scale, with at most a full stop, or `{"rating": number}`.
+        """Return the rating if the answer is only a number of the scale, or `{"rating": number}`.
 
         >>> [Answered(text).number(1, 5) for text in ("4", " 4.", "4/5", "I'd say 4", "6", '{"rating": 4}')]
         [4, 4, None, None, None, 4]
         """
         inner = _RATING.fullmatch(self.text.strip())
         text = inner[1] if inner else self.text.strip().removesuffix(".")
-        found = int(text) if text.isascii() and text.isdecimal() and len(text) < 4 else None
-        return found if found is not None and low <= found <= high else None
+        value = int(text) if text.isascii() and text.isdecimal() and len(text) < 4 else None
+        return value if value is not None and low <= value <= high else None
 
     def weighted(self, low: int, high: int) -> float | None:
-        """Weigh the numbers of the scale by their probability; None where less than half of it is known."""
-        first = next((others for chosen, others in self.tokens if chosen.strip().isdecimal()), None)
+        """Return the expected rating; None if less than half of the probability is on the scale."""
+        first = next(
+            (alternatives for chosen, alternatives in self.tokens if chosen.strip().isdecimal()), None
+        )
         if first is None or high > 9:  # a number of two digits is several tokens
             return None
         chances: dict[int, float] = {}
@@ -251,7 +253,7 @@ class Answered:
 
 
 def rating_format(low: int, high: int) -> dict[str, Any]:
-    """Ask for JSON with one number of the scale, as servers that bind a model to a form understand it."""
+    """Return a JSON schema response format for one number of the scale."""
     number = {"type": "integer", "enum": list(range(low, high + 1))}
     schema = {"type": "object", "properties": {"rating": number}, "required": ["rating"]}
     form = {"name": "rating", "strict": True, "schema": schema | {"additionalProperties": False}}
@@ -265,7 +267,7 @@ def ask(
     probabilities: bool,
     form: Mapping[str, Any] | None = None,
 ) -> Answered:
-    """Ask once. A server that does not know log-probabilities is asked again without.
+    """Return one answer; falls back to no log-probabilities if the server rejects them.
 
     Raises:
         EndpointError: No answer, or none that is a chat completion.
@@ -289,50 +291,56 @@ def _answered(read: bytes, address: str) -> Answered:
         start = " ".join(read[:80].decode("utf-8", "replace").split())
         raise EndpointError(f"not a chat completion: {start!r}", address) from None
     if not isinstance(text, str):
-        raise EndpointError("an answer without text", address)
+        raise EndpointError("the answer has no text", address)
     return Answered(text, _tokens(choice))
 
 
 def _tokens(choice: Any) -> tuple[tuple[str, dict[str, float]], ...]:
-    """Read the alternatives at each token, as far as they are there and as they should be."""
+    """Return the alternatives at each token; empty if they are missing or malformed."""
     try:
-        found = [
+        tokens = [
             (
                 str(token["token"]),
-                {str(one["token"]): float(one["logprob"]) for one in token["top_logprobs"]},
+                {
+                    str(alternative["token"]): float(alternative["logprob"])
+                    for alternative in token["top_logprobs"]
+                },
             )
             for token in choice["logprobs"]["content"]
         ]
     except (KeyError, TypeError, ValueError, OverflowError):
         return ()
-    sound = all(one and not any(math.isnan(value) for value in one.values()) for _, one in found)
-    return tuple(found) if sound else ()
+    sound = all(
+        alternatives and not any(math.isnan(value) for value in alternatives.values())
+        for _, alternatives in tokens
+    )
+    return tuple(tokens) if sound else ()
 
 
-class _KeptAnswer(msgspec.Struct):
+class _StoredAnswer(msgspec.Struct):
     name: str
     answered: Answered
 
 
 class AnswerStore:
-    """Answers in a folder, one small file each, named by the hash of what was asked of whom."""
+    """Stored answers in a folder, one file each, named by the hash of endpoint and request."""
 
     def __init__(self, folder: Path | None = None) -> None:
         chosen = os.environ.get("DIALEVAL_CACHE")
         self.folder = folder or (Path(chosen) if chosen else home()) / "answers"
 
     def fetch(self, name: str) -> Answered | None:
-        """Return a kept answer; a file that is damaged counts as none."""
+        """Return a stored answer; None if it is missing or damaged."""
         try:
-            kept = msgspec.json.decode(self._place(name).read_bytes(), type=_KeptAnswer)
+            stored = msgspec.json.decode(self._place(name).read_bytes(), type=_StoredAnswer)
         except (OSError, ValueError, RecursionError):
             return None
-        return kept.answered if kept.name == name else None
+        return stored.answered if stored.name == name else None
 
     def store(self, name: str, answered: Answered) -> None:
-        """Keep an answer; a full disk is no reason to lose what was paid for."""
+        """Store an answer; a full disk is ignored."""
         with contextlib.suppress(DataError), files.replacing(self._place(name)) as file:
-            file.write(msgspec.json.encode(_KeptAnswer(name, answered)))
+            file.write(msgspec.json.encode(_StoredAnswer(name, answered)))
 
     def _place(self, name: str) -> Path:
         return self.folder / name[:2] / f"{name}.json"
@@ -345,6 +353,6 @@ def question_name(
     probabilities: bool,
     form: Mapping[str, Any] | None = None,
 ) -> str:
-    """Name a question by all that decides the answer; the number of the run tells repetitions apart."""
-    said = [endpoint.address, endpoint.chat_body(messages), run, probabilities, form]
-    return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
+    """Return the hash of all that determines the answer, with the number of the repetition."""
+    content = [endpoint.address, endpoint.chat_body(messages), run, probabilities, form]
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()

@@ -1,7 +1,7 @@
-"""GGUF files: what a language model's file says of itself, and its weights, expanded to fp32.
+"""GGUF files: metadata, tokenizer and weights of a language model, expanded to fp32.
 
-The file may come from anywhere: every length in it is held against the size of the file before anything is
-read or made by it. Nothing in it is run, its chat template neither.
+The file is not trusted: every length in it is compared with the size of the file before anything is read or
+allocated. Nothing in it is executed, not even its chat template.
 """
 
 import mmap
@@ -37,29 +37,29 @@ class Gguf:
         try:
             self.fields, self._tensors = self._head()
         except (struct.error, UnicodeDecodeError, KeyError, RecursionError):
-            raise DataError("the head of this GGUF file is damaged", file=path) from None
+            raise DataError("the header of this GGUF file is damaged", file=path) from None
 
     def field(self, name: str, kind: type | tuple[type, ...]) -> Any:
-        """Return what the file says under a name; what is missing or of another kind is an error."""
-        found = self.fields.get(name)
-        if not isinstance(found, kind):
-            raise DataError("is missing or is not what it should be", file=self.path, field=name)
-        return found
+        """Return a metadata field; raises if it is missing or of another type."""
+        value = self.fields.get(name)
+        if not isinstance(value, kind):
+            raise DataError("is missing or has the wrong type", file=self.path, field=name)
+        return value
 
     def __contains__(self, name: str) -> bool:
         return name in self._tensors
 
     def tensor(self, name: str, *shape: int) -> Floats:
-        """Expand a tensor to fp32; a shape other than the expected one is an error."""
+        """Return a tensor in fp32; raises if its shape differs."""
         if name not in self._tensors:
             raise DataError("the file has no such tensor", file=self.path, field=name)
-        found, kind, start = self._tensors[name]
-        if found != shape:
-            raise DataError(f"has the shape {found}, expected {shape}", file=self.path, field=name)
+        actual, kind, start = self._tensors[name]
+        if actual != shape:
+            raise DataError(f"has the shape {actual}, expected {shape}", file=self.path, field=name)
         if kind not in _KINDS:
-            known = ", ".join(one[0] for one in _KINDS.values())
-            fix = f"weights kept as {known} can be read"
-            raise DataError(f"its weights are kept in a way ({kind}) not known here", file=self.path, fix=fix)
+            names = ", ".join(entry[0] for entry in _KINDS.values())
+            fix = f"supported: {names}"
+            raise DataError(f"its weights have an unsupported type ({kind})", file=self.path, fix=fix)
         _, group, size, expand = _KINDS[kind]
         count = int(np.prod(shape, dtype=np.int64))
         if count % group or start + count // group * size > len(self._bytes):
@@ -73,10 +73,10 @@ class Gguf:
             raise DataError("this is not a GGUF file", file=self.path)
         self._at = 4
         if (version := self._number("I")) not in (2, 3):
-            raise DataError(f"version {version} of GGUF is not known here; 2 and 3 are", file=self.path)
+            raise DataError(f"GGUF version {version} is not supported; 2 and 3 are", file=self.path)
         tensors, entries = self._length(), self._length()
         fields = {self._text(): self._value(int(self._number("I"))) for _ in range(entries)}
-        found = {}
+        table = {}
         for _ in range(tensors):
             name = self._text()
             rank = int(self._number("I"))
@@ -84,12 +84,12 @@ class Gguf:
                 raise struct.error
             shape = tuple(self._length(1 << 40) for _ in range(rank))[::-1]
             kind, offset = int(self._number("I")), int(self._number("Q"))
-            found[name] = (shape, kind, offset)
+            table[name] = (shape, kind, offset)
         step = fields.get("general.alignment", 32)
         if type(step) is not int or not 0 < step <= _MOST:
             raise struct.error
         start = -(-self._at // step) * step
-        return fields, {name: (shape, kind, start + at) for name, (shape, kind, at) in found.items()}
+        return fields, {name: (shape, kind, start + at) for name, (shape, kind, at) in table.items()}
 
     def _number(self, code: str) -> int | float:
         value = struct.unpack_from(f"<{code}", self._bytes, self._at)[0]
@@ -124,7 +124,7 @@ def _half(raw: npt.NDArray[np.uint8], column: int) -> Floats:
 
 
 def _nibbles(raw: npt.NDArray[np.uint8]) -> Floats:
-    """Take bytes of two numbers apart: first all lower halves, then all upper ones."""
+    """Unpack two 4-bit numbers per byte: first all lower halves, then all upper ones."""
     return np.concatenate([raw & 15, raw >> 4], axis=1).astype(np.float32)
 
 
@@ -164,55 +164,61 @@ _LLAMA_WORDS = (
 
 
 class BytePairs:
-    """Text to tokens, as the model of a GGUF file was trained to see it."""
+    """The byte-pair tokenizer of a GGUF file."""
 
     def __init__(self, file: Gguf) -> None:
         os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
         if (kind := file.fields.get("tokenizer.ggml.model")) != "gpt2":
-            raise DataError(f"its tokenizer is {kind!r}, only byte pairs are known here", file=file.path)
-        tokens = [str(one) for one in file.field("tokenizer.ggml.tokens", list)]
+            raise DataError(f"unsupported tokenizer {kind!r}: only byte pairs (gpt2)", file=file.path)
+        tokens = [str(token) for token in file.field("tokenizer.ggml.tokens", list)]
         kinds = file.field("tokenizer.ggml.token_type", list)
-        marks = [token for token, one in zip(tokens, kinds, strict=False) if one in (_CONTROL, _USER_DEFINED)]
+        marks = [
+            token
+            for token, token_kind in zip(tokens, kinds, strict=False)
+            if token_kind in (_CONTROL, _USER_DEFINED)
+        ]
         self._marks, self._words = _readers(file, tokens), _readers(file, tokens)
         self._marks.add_special_tokens(marks)
         self._first = file.fields.get("tokenizer.ggml.bos_token_id", -1)
         if type(self._first) is not int or not -1 <= self._first < len(tokens):
-            raise DataError("is no token", file=file.path, field="tokenizer.ggml.bos_token_id")
+            raise DataError("is not a token number", file=file.path, field="tokenizer.ggml.bos_token_id")
         if not file.fields.get("tokenizer.ggml.add_bos_token", False):
             self._first = -1
 
     def first(self) -> list[int]:
-        """Return what every text begins with, if the model wants it."""
+        """Return the token that every text begins with, if the model has one."""
         return [self._first] if self._first >= 0 else []
 
     def marks(self, text: str) -> list[int]:
-        """Read what a template says."""
+        """Return the tokens of a template, with special tokens recognised."""
         return list(self._marks.encode(text, add_special_tokens=False).ids)
 
     def words(self, texts: Sequence[str]) -> list[list[int]]:
-        """Read what people say."""
-        return [list(one.ids) for one in self._words.encode_batch(list(texts), add_special_tokens=False)]
+        """Return the tokens of texts, with special tokens as plain text."""
+        return [
+            list(encoding.ids) for encoding in self._words.encode_batch(list(texts), add_special_tokens=False)
+        ]
 
 
 def _readers(file: Gguf, tokens: list[str]) -> Any:
     from tokenizers import Regex, Tokenizer, models, pre_tokenizers
 
-    pairs = [str(one).partition(" ") for one in file.field("tokenizer.ggml.merges", list)]
+    pairs = [str(merge).partition(" ") for merge in file.field("tokenizer.ggml.merges", list)]
     merges = [(left, right) for left, _, right in pairs]
     try:
-        made = Tokenizer(models.BPE({token: number for number, token in enumerate(tokens)}, merges))
+        tokenizer = Tokenizer(models.BPE({token: number for number, token in enumerate(tokens)}, merges))
     except Exception as error:  # the library raises bare exceptions
         raise DataError(f"its tokenizer cannot be used: {error}", file=file.path) from None
-    whole = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True)
+    with_words = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True)
     plain = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
     ways: dict[str, list[Any]] = {
-        "gpt-2": [whole],
-        "smollm": [pre_tokenizers.Digits(individual_digits=True), whole],
+        "gpt-2": [with_words],
+        "smollm": [pre_tokenizers.Digits(individual_digits=True), with_words],
         "llama-bpe": [pre_tokenizers.Split(Regex(_LLAMA_WORDS), "isolated"), plain],
     }
     way = str(file.fields.get("tokenizer.ggml.pre", "gpt-2"))
     if way not in ways:
-        fix = f"known are {', '.join(ways)}"
-        raise DataError(f"it cuts text into words in a way ({way!r}) not known here", file=file.path, fix=fix)
-    made.pre_tokenizer = pre_tokenizers.Sequence(ways[way])
-    return made
+        fix = f"supported: {', '.join(ways)}"
+        raise DataError(f"unsupported pre-tokenizer {way!r}", file=file.path, fix=fix)
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(ways[way])
+    return tokenizer

@@ -1,4 +1,4 @@
-"""Heads: what a scorer is asked, what its raw outputs mean, and small networks over features that answer.
+"""Heads: the outputs of a scorer, their activation functions, and small networks over features.
 
 A `VectorHead` is a few dense layers without a graph of their own: nothing to start up and nothing to pad.
 """
@@ -26,7 +26,7 @@ Floats: TypeAlias = npt.NDArray[np.float32]
 
 @dataclass(frozen=True)
 class Head:
-    """One thing a scorer says about its input.
+    """One output of a scorer.
 
     `regression` learns a number by squared error; `binary` a probability by cross entropy, from 0, 1 or
     anything between; `classes` one of the named classes, its target being a place in `classes`. `weight` is
@@ -43,7 +43,7 @@ class Head:
 
     def __post_init__(self) -> None:
         if not self.name.replace("-", "_").isidentifier():
-            raise UsageError(f"{self.name!r} is no name for a head: letters, digits, - and _ only")
+            raise UsageError(f"{self.name!r} is not a valid name of a head: letters, digits, - and _ only")
         if self.kind not in ("regression", "binary", "classes"):
             raise UsageError(f"head {self.name}: no kind {self.kind!r}; known: regression, binary, classes")
         if (self.kind == "classes") != (len(self.classes) >= 2) or len(set(self.classes)) < len(self.classes):
@@ -53,16 +53,16 @@ class Head:
 
     @property
     def outputs(self) -> int:
-        """How many numbers the head gives."""
+        """The number of outputs."""
         return len(self.classes) or 1
 
     def fields(self) -> dict[str, Any]:
-        """Return the head as it is written to a configuration."""
+        """Return the fields for an artefact's config."""
         return {"name": self.name, "kind": self.kind, "classes": list(self.classes)}
 
 
 def readable(head: Head, outputs: npt.ArrayLike) -> npt.NDArray[np.float64]:
-    """Turn what a head puts out into what it means: a number, a probability, a probability for each class.
+    """Return the head's predictions: a number, a sigmoid probability, or softmax probabilities.
 
     >>> readable(Head("stop", "binary"), np.array([0.0]))
     array([0.5])
@@ -86,10 +86,10 @@ _Heads = Annotated[list[_HeadFields], msgspec.Meta(min_length=1, max_length=1000
 
 
 def read_heads(config: Mapping[str, Any], file: Path) -> tuple[Head, ...]:
-    """Read the heads of an artefact's configuration, refusing anything else."""
+    """Return the heads of an artefact's config; raises if they are invalid."""
     fields: list[Any] = read_setting(config, "heads", _Heads, file)
     try:
-        heads = tuple(Head(one.name, one.kind, one.classes) for one in fields)
+        heads = tuple(Head(entry.name, entry.kind, entry.classes) for entry in fields)
     except UsageError as error:
         raise DataError(str(error), file=file, field="heads") from None
     if len({head.name for head in heads}) < len(heads):
@@ -98,14 +98,14 @@ def read_heads(config: Mapping[str, Any], file: Path) -> tuple[Head, ...]:
 
 
 def read_head_weights(path: Path, heads: Sequence[Head], width: int) -> dict[str, tuple[Floats, Floats]]:
-    """Read weight and bias of each head, refusing any of other sizes."""
+    """Return weight and bias of each head; raises if a size differs."""
     stored = read_tensors(path)
-    found = expand({name: value for name, value in stored.items() if name.startswith("heads.")}, file=path)
+    tensors = expand({name: value for name, value in stored.items() if name.startswith("heads.")}, file=path)
     weights = {}
     for head in heads:
         pair = []
         for part, sizes in (("weight", (head.outputs, width)), ("bias", (head.outputs,))):
-            value = found.get(f"heads.{head.name}.{part}")
+            value = tensors.get(f"heads.{head.name}.{part}")
             if value is None or value.shape != sizes:
                 raise DataError(f"heads.{head.name}.{part} must have the sizes {sizes}", file=path)
             pair.append(np.asarray(value, np.float32))
@@ -116,11 +116,11 @@ def read_head_weights(path: Path, heads: Sequence[Head], width: int) -> dict[str
 def _gelu(values: Floats) -> Floats:
     from scipy.special import erf
 
-    found = np.asarray(erf(values * np.float32(0.5**0.5)), np.float32)
-    found += 1.0
-    found *= values
-    found *= 0.5
-    return found
+    result = np.asarray(erf(values * np.float32(0.5**0.5)), np.float32)
+    result += 1.0
+    result *= values
+    result *= 0.5
+    return result
 
 
 _Activation = Literal["relu", "tanh", "gelu"]
@@ -133,9 +133,9 @@ _Sizes = Annotated[list[Annotated[int, msgspec.Meta(ge=1, le=1 << 16)]], msgspec
 
 
 class VectorHead:
-    """Standardises features, runs them through the layers, and answers for each head.
+    """A multi-layer perceptron over standardised features, with one output layer per head.
 
-    The standardisation is part of the first weights, so that rows of thousands of features are read once.
+    The standardisation is folded into the first layer's weights.
     """
 
     def __init__(self, artefact: Artefact) -> None:
@@ -164,28 +164,26 @@ class VectorHead:
             self._tops = {name: _standardised(*top, mean, scale) for name, top in self._tops.items()}
 
     def answers(self, features: Floats) -> dict[str, npt.NDArray[np.float64]]:
-        """Answer by head: (rows,) numbers or probabilities, or (rows, classes) probabilities."""
+        """Return predictions by head: (rows,) numbers or probabilities, or (rows, classes) probabilities."""
         if features.ndim != 2 or features.shape[1] != self.inputs:
             raise UsageError(f"expected rows of {self.inputs} features, not {features.shape}")
-        with np.errstate(
-            all="ignore"
-        ):  # of absurd weights come answers that are no numbers, and count as none
+        with np.errstate(all="ignore"):  # absurd weights give NaN, which counts as no answer
             values = features
             for weight, bias in self._layers:
                 values = self._activation(multiply(values, weight) + bias)
-            found = {}
+            by_head = {}
             for head in self.heads:
                 weight, bias = self._tops[head.name]
-                said = multiply(values, weight) + bias
-                found[head.name] = readable(head, said if head.classes else said[:, 0])
-        return found
+                logits = multiply(values, weight) + bias
+                by_head[head.name] = readable(head, logits if head.classes else logits[:, 0])
+        return by_head
 
 
 class EncoderHead(Model):
-    """A head over what a frozen encoder says of texts, and the encoder it was trained on."""
+    """A head over the outputs of a frozen encoder, and the encoder it was trained on."""
 
     head: ClassVar[Head]
-    """What it must be able to answer."""
+    """The head that the artefact must have."""
 
     def __init__(self, artefact: Artefact) -> None:
         super().__init__(artefact)
@@ -197,7 +195,7 @@ class EncoderHead(Model):
 
 
 def _standardised(weight: Floats, bias: Floats, mean: Floats, scale: Floats) -> tuple[Floats, Floats]:
-    """Return weight and bias that give for features what these give for standardised ones."""
+    """Return weight and bias with the standardisation folded in."""
     with np.errstate(all="ignore"):
         scaled = weight.astype(np.float64) / scale
         return scaled.astype(np.float32), (bias - (scaled * mean).sum(axis=1)).astype(np.float32)

@@ -1,7 +1,7 @@
-"""The Hugging Face Hub: a model's files come down, an artefact goes up.
+"""The Hugging Face Hub: downloads of models, uploads of artefacts.
 
-`huggingface_hub` has its home here, behind the extra `[hub]`. It brings tokens, mirrors (`HF_ENDPOINT`) and
-proxies; which files are taken, how much of them, and whether they are what the Hub says is decided here.
+The only module that uses `huggingface_hub` (extra `[hub]`), which handles tokens, mirrors (`HF_ENDPOINT`) and
+proxies. Which files are downloaded, their size limits and hashes are checked here.
 """
 
 import contextlib
@@ -33,46 +33,46 @@ _CODE = (".bin", ".pt", ".pth", ".py", ".pkl", ".pickle", ".ckpt", ".h5", ".so",
 
 
 def snapshot(
-    repo: str, revision: str | None, folder: Path, say: Callable[[str], None], limit: int
+    repo: str, revision: str | None, folder: Path, report: Callable[[str], None], limit: int
 ) -> tuple[str, str]:
     """Download a model into a new folder and return its commit and its licence.
 
-    Of an artefact, what its SHA256SUMS names is taken; of any other model, configuration, tokenizer and
-    safetensors. Files that a library might execute are never taken. Of every file no more bytes are taken
-    than the Hub lists for it, or `limit` where it lists none; then it is compared with the Hub's hash.
+    Of an artefact, the files in its SHA256SUMS are downloaded; of any other model, configuration, tokenizer
+    and safetensors. Files that a library might execute are never downloaded. A file may have as many bytes as
+    the Hub lists, or `limit` if it lists none, and must match the Hub's hash.
     """
     library = _library()
     with _reaching(repo):
         api = library.HfApi(endpoint=_endpoint(), library_name="dialeval", library_version=__version__)
-        say(f"looking for {repo}")
+        report(f"looking for {repo}")
         info = api.model_info(repo, revision=revision, files_metadata=True)
-        listed = {one.rfilename: one for one in info.siblings or ()}
+        listed = {sibling.rfilename: sibling for sibling in info.siblings or ()}
         if not info.sha or not listed:
-            raise DataError("the Hub says of no files that they belong to this model", file=repo)
+            raise DataError("the Hub lists no files of this model", file=repo)
 
         def take(name: str) -> None:
             # By commit, whatever happens to the branch meanwhile.
             address = library.hf_hub_url(repo, name, revision=info.sha, endpoint=_endpoint())
             _fetch(library, address, folder / name, listed[name].size, limit)
             if not _is_same(folder / name, listed[name]):
-                what = "is not what the Hub has: the hash differs; nothing was kept"
-                raise DataError(what, file=repo, field=name, fix="try again")
+                message = "its hash differs from the Hub's; nothing was kept"
+                raise DataError(message, file=repo, field=name, fix="try again")
 
         names = [name for name in listed if _MODEL.fullmatch(name)]
         if SUMS in listed:
             take(SUMS)
             names = _summed(repo, folder / SUMS, listed)
         if not names:
-            raise DataError("no safetensors, no configuration: nothing here can be used", file=repo)
+            raise DataError("no safetensors and no configuration: nothing usable here", file=repo)
         size = sum(listed[name].size or 0 for name in names) / 1e6
-        say(f"downloading {len(names)} files of {repo}, {size:.1f} MB")
+        report(f"downloading {len(names)} files of {repo}, {size:.1f} MB")
         for name in names:
             take(name)
     return str(info.sha), str(getattr(info.card_data, "license", None) or "unknown")
 
 
 def _fetch(library: Any, address: str, path: Path, listed: int | None, limit: int) -> None:
-    """Download a file, and hang up on a server that sends more of it than there can be."""
+    """Download a file; aborts if the server sends more bytes than listed or allowed."""
     headers = library.utils.build_hf_headers(library_name="dialeval", library_version=__version__)
     most, size = limit if listed is None else listed, 0
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -91,7 +91,7 @@ def _fetch(library: Any, address: str, path: Path, listed: int | None, limit: in
 
 
 def _is_same(path: Path, listed: Any) -> bool:
-    """Compare a file with what the Hub knows: SHA-256 of large ones, git's own hash of the others."""
+    """Return whether a file matches the Hub's hash: SHA-256 of large files, git's of the others."""
     if listed.lfs is not None:
         return files.sha256(path) == str(listed.lfs.sha256)
     if listed.blob_id is None:  # a mirror that keeps no hashes
@@ -104,18 +104,19 @@ def _is_same(path: Path, listed: Any) -> bool:
 def push(folder: str | Path, repo: str, *, private: bool = True) -> str:
     """Upload an artefact to the Hub and return the address of the commit.
 
-    It is verified first. Exactly the files that it lists go up: nothing hidden, nothing that lies beside
-    them. What the repository holds besides stays. A repository that is public already is not pushed to
-    while `private` is asked for.
+    It is verified first. Exactly the files that it lists are uploaded; other files of the repository stay.
+    With `private`, an existing public repository is refused.
     """
     _check_id(repo)
-    found = artefact.verify(Path(folder))
-    names = [SUMS, *found.files]
+    verified = artefact.verify(Path(folder))
+    names = [SUMS, *verified.files]
     if refused := [name for name in names if name.lower().endswith(_CODE)]:
         raise UsageError(
-            f"{refused[0]} has an ending that is never pulled: nobody could use this from the Hub"
+            f"{refused[0]} has an extension that is never pulled: nobody could load this from the Hub"
         )
-    return _upload(found.folder, names, repo, "model", f"Upload {found.kind} {found.sha[:12]}", private)
+    return _upload(
+        verified.folder, names, repo, "model", f"Upload {verified.kind} {verified.sha[:12]}", private
+    )
 
 
 def push_dataset(folder: str | Path, repo: str) -> str:
@@ -136,7 +137,7 @@ def _upload(folder: Path, names: list[str], repo: str, kind: str, message: str, 
         api = library.HfApi(endpoint=_endpoint(), library_name="dialeval", library_version=__version__)
         api.create_repo(repo, private=private, exist_ok=True, repo_type=kind)
         if private and not api.repo_info(repo, repo_type=kind).private:
-            raise UsageError(f"{repo} is public; say that this is what you want, or choose another name")
+            raise UsageError(f"{repo} is public; confirm that this is intended, or choose another name")
         commit = api.upload_folder(
             repo_id=repo,
             repo_type=kind,
@@ -148,7 +149,7 @@ def _upload(folder: Path, names: list[str], repo: str, kind: str, message: str, 
 
 
 def _summed(repo: str, path: Path, listed: Mapping[str, Any]) -> list[str]:
-    """Return the names in a SHA256SUMS, each of which must be a harmless file of the repository."""
+    """Return the names in a SHA256SUMS; raises if one is unsafe or not in the repository."""
     names = []
     for number, line in enumerate(read_small(path).decode("utf-8", "replace").splitlines(), 1):
         name = line[66:]
@@ -164,7 +165,7 @@ def _library() -> ModuleType:
     try:
         return importlib.import_module("huggingface_hub")
     except ImportError:
-        raise UsageError("the Hub needs a library that is not here: pip install 'dialeval[hub]'") from None
+        raise UsageError("the Hub needs the package huggingface_hub: pip install 'dialeval[hub]'") from None
 
 
 def _endpoint() -> str | None:
@@ -173,15 +174,15 @@ def _endpoint() -> str | None:
 
 @contextlib.contextmanager
 def _reaching(repo: str) -> Iterator[None]:
-    """Turn whatever goes wrong on the way to the Hub into one line: its library raises many kinds."""
+    """Turn the library's exceptions into one DataError."""
     try:
         yield
     except DialevalError:
         raise
     except Exception as error:
-        said = " ".join(str(error).split())[:300] or "no reason given"
+        reason = " ".join(str(error).split())[:300] or "no reason given"
         raise DataError(
-            f"the Hub did not do it: {type(error).__name__}: {said}",
+            f"the request to the Hub failed: {type(error).__name__}: {reason}",
             file=repo,
             fix="check the name, the connection and, if it is private, your token",
         ) from None
@@ -189,7 +190,7 @@ def _reaching(repo: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Keep the library's own progress bars to terminals, unless its setting says otherwise."""
+    """Show the library's progress bars on terminals only, unless its setting differs."""
     utils = importlib.import_module("huggingface_hub.utils")
     is_chosen = "HF_HUB_DISABLE_PROGRESS_BARS" in os.environ or utils.are_progress_bars_disabled()
     if is_chosen or files.is_terminal(sys.stderr):

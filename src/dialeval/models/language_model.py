@@ -45,13 +45,13 @@ _LETTERS = 3  # of a token, at least on average: how many letters surely fit int
 
 @dataclass(frozen=True)
 class EndpointModel:
-    """A completions address; what is sent is text, so marks that somebody typed are made harmless first."""
+    """A completions endpoint; typed special tokens are broken up, because all is sent as text."""
 
     endpoint: Endpoint
 
     @classmethod
     def at(cls, address: str) -> "EndpointModel":
-        """Take an address, with `#model` behind it where several are served."""
+        """Return the model at an address, optionally followed by `#model`."""
         place, _, model = address.partition("#")
         return cls(Endpoint(place, model=model or None))
 
@@ -63,41 +63,47 @@ class EndpointModel:
         template: Template,
         window: int,
     ) -> list[ContinuationScores]:
-        """Ask for every continuation after every place."""
+        """Return the scores of every continuation at every position."""
         turns = spoken(dialogue)
         jobs, cuts = [], []
         for question in questions:
             before, cut = _written(turns, question, template, window * _LETTERS)
             cuts.append(cut)
-            jobs += [(before, template.lead + one) for one in continuations]
+            jobs += [(before, template.lead + text) for text in continuations]
         with ThreadPoolExecutor(AT_ONCE) as pool:
-            found = list(pool.map(lambda job: self._ask(*job), jobs))
+            results = list(pool.map(lambda job: self._ask(*job), jobs))
         size = len(continuations)
         answers = []
         for number, cut in enumerate(cuts):
-            some = found[number * size : (number + 1) * size]
-            totals = np.array([total for total, _ in some], np.float32)
-            answers.append(ContinuationScores(totals, tuple(count for _, count in some), cut))
+            scores = results[number * size : (number + 1) * size]
+            totals = np.array([total for total, _ in scores], np.float32)
+            answers.append(ContinuationScores(totals, tuple(count for _, count in scores), cut))
         return answers
 
-    def _ask(self, before: str, said: str) -> tuple[float, int]:
-        body = {"prompt": before + said, "echo": True, "logprobs": 1, "max_tokens": 1, "temperature": 0}
+    def _ask(self, before: str, continuation: str) -> tuple[float, int]:
+        body = {
+            "prompt": before + continuation,
+            "echo": True,
+            "logprobs": 1,
+            "max_tokens": 1,
+            "temperature": 0,
+        }
         body |= {} if self.endpoint.model is None else {"model": self.endpoint.model}
         read = self.endpoint.post("/completions", body)
         try:
-            found = json.loads(read)["choices"][0]["logprobs"]
-            pairs = list(zip(found["text_offset"], found["token_logprobs"], strict=True))
+            scores = json.loads(read)["choices"][0]["logprobs"]
+            pairs = list(zip(scores["text_offset"], scores["token_logprobs"], strict=True))
         except (ValueError, KeyError, IndexError, TypeError, RecursionError):
             raise self._useless() from None
-        start, end = len(before), len(before) + len(said)
+        start, end = len(before), len(before) + len(continuation)
         values = [value for at, value in pairs if isinstance(at, int) and start <= at < end]
-        if not values or not all(isinstance(one, float | int) and abs(one) < 1e9 for one in values):
+        if not values or not all(isinstance(value, float | int) and abs(value) < 1e9 for value in values):
             raise self._useless()
         return float(sum(values)), len(values)
 
     def _useless(self) -> DataError:
         return DataError(
-            "does not say how likely the tokens of a prompt are (completions with echo and logprobs)",
+            "returns no log-probabilities of the prompt's tokens (completions with echo and logprobs)",
             file=self.endpoint.address,
             fix="serve the model with vLLM, or name a GGUF file or hub:org/name",
         )
@@ -106,12 +112,12 @@ class EndpointModel:
 def _written(
     turns: Sequence[SpokenTurn], question: Position, template: Template, letters: int
 ) -> tuple[str, bool]:
-    """Write the dialogue down up to a place, the newest turns first until the room is used up."""
-    seen = [one for one in turns if question.turn is None or one.number <= question.turn]
+    """Return the prompt up to a position, with the newest turns that fit, and whether any were cut."""
+    seen = [turn for turn in turns if question.turn is None or turn.number <= question.turn]
     parts: list[str] = []
     cut = False
-    for one in reversed(seen):
-        text = template.opening(one.side) + template.lead + template.plain(one.text) + template.close
+    for turn in reversed(seen):
+        text = template.opening(turn.side) + template.lead + template.plain(turn.text) + template.close
         if sum(map(len, parts)) + len(text) > letters:
             cut = True
             parts += [] if parts else [text[-letters:]]
@@ -148,7 +154,7 @@ def open_causal(name: str, cache: Cache) -> TokenModel:
 
 
 def mark_of(name: str) -> str:
-    """Name a model in signatures: a folder by its content, one of the Hub by its id and revision."""
+    """Return a model's mark in signatures: the content hash of a folder, or the Hub id and revision."""
     folder = Path(name)
     if not folder.is_dir():
         return name
@@ -160,7 +166,7 @@ def mark_of(name: str) -> str:
 
 
 class _Words:
-    """The tokenizer of a model, without what it would put around a text by itself."""
+    """The tokenizer of a transformers model, without automatic special tokens."""
 
     def __init__(self, tokenizer: Any, vocabulary: int, name: str) -> None:
         from tokenizers import Tokenizer
@@ -173,62 +179,69 @@ class _Words:
         self._words.encode_special_tokens = True
 
     def first(self) -> list[int]:
-        """Return what every text begins with: nothing but what the template says."""
+        """Return no tokens: the template has all special tokens."""
         return []
 
     def marks(self, text: str) -> list[int]:
-        """Read what a template says."""
+        """Return the tokens of a template, with special tokens recognised."""
         return self._known(self._marks.encode(text, add_special_tokens=False).ids)
 
     def words(self, texts: Sequence[str]) -> list[list[int]]:
-        """Read what people say."""
-        every = self._words.encode_batch(list(texts), add_special_tokens=False)
-        return [self._known(one.ids) for one in every]
+        """Return the tokens of texts, with special tokens as plain text."""
+        encodings = self._words.encode_batch(list(texts), add_special_tokens=False)
+        return [self._known(encoding.ids) for encoding in encodings]
 
     def _known(self, ids: Sequence[int]) -> list[int]:
         if max(ids, default=0) >= self._vocabulary:
-            what = f"its tokenizer gives the token {max(ids)}, where the model knows {self._vocabulary}"
-            raise DataError(what, file=self._name)
+            message = f"its tokenizer returns the token {max(ids)}, but the model has {self._vocabulary}"
+            raise DataError(message, file=self._name)
         return list(ids)
 
 
 def _compute(model: Any, text: Sequence[int], places: Sequence[Place]) -> list[list[Floats]]:
-    """Read the text once; at every place, all continuations side by side go on from what was read."""
+    """Return token log-probabilities: the text is read once, continuations reuse its cache in a batch."""
     import torch
 
     with torch.inference_mode():
         read = model(torch.tensor([list(text)]), use_cache=True)
         first = torch.log_softmax(read.logits[0], dim=-1)
-        found = []
+        results = []
         for place, tree in places:
-            said = tree.continuations
-            width = max(map(len, said))
-            ids = torch.zeros((len(said), max(1, width - 1)), dtype=torch.int64)
-            for row, one in zip(ids, said, strict=True):
-                row[: len(one) - 1] = torch.tensor(one[:-1], dtype=torch.int64)
-            held = _up_to(read.past_key_values, place, len(said))
-            mask = torch.ones((len(said), place + ids.shape[1]), dtype=torch.int64)
-            logits = model(ids, past_key_values=held, attention_mask=mask, use_cache=True).logits
+            continuations = tree.continuations
+            width = max(map(len, continuations))
+            ids = torch.zeros((len(continuations), max(1, width - 1)), dtype=torch.int64)
+            for row, continuation in zip(ids, continuations, strict=True):
+                row[: len(continuation) - 1] = torch.tensor(continuation[:-1], dtype=torch.int64)
+            past = _up_to(read.past_key_values, place, len(continuations))
+            mask = torch.ones((len(continuations), place + ids.shape[1]), dtype=torch.int64)
+            logits = model(ids, past_key_values=past, attention_mask=mask, use_cache=True).logits
             rest = torch.log_softmax(logits, dim=-1)
-            found.append([_picked(first[place - 1], rest[row], one) for row, one in enumerate(said)])
-    return found
+            results.append(
+                [
+                    _picked(first[place - 1], rest[row], continuation)
+                    for row, continuation in enumerate(continuations)
+                ]
+            )
+    return results
 
 
-def _picked(first: Any, rest: Any, said: Sequence[int]) -> Floats:
-    values = [float(first[said[0]])] if said else []
-    values += [float(rest[number, token]) for number, token in enumerate(said[1:])]
+def _picked(first: Any, rest: Any, tokens: Sequence[int]) -> Floats:
+    values = [float(first[tokens[0]])] if tokens else []
+    values += [float(rest[number, token]) for number, token in enumerate(tokens[1:])]
     return np.array(values, np.float32)
 
 
 def _up_to(past: Any, place: int, copies: int) -> Any:
-    """Take what was read up to a place, once for every continuation; the memory is shared until written."""
+    """Return the key-value cache up to a place, expanded to `copies` without copying."""
     from transformers import DynamicCache
 
-    held = DynamicCache()
+    cache = DynamicCache()
     for number, layer in enumerate(past.layers):
-        keys, values = (one[:, :, :place].expand(copies, -1, -1, -1) for one in (layer.keys, layer.values))
-        held.update(keys, values, number)
-    return held
+        keys, values = (
+            tensor[:, :, :place].expand(copies, -1, -1, -1) for tensor in (layer.keys, layer.values)
+        )
+        cache.update(keys, values, number)
+    return cache
 
 
 @contextlib.contextmanager
@@ -244,7 +257,7 @@ def _readable(name: str) -> Iterator[None]:
     except (OSError, ValueError) as error:
         first = str(error).strip().partition("\n")[0]
         fix = "name a folder with config.json, *.safetensors and tokenizer.json, or a causal model of the Hub"
-        raise DataError(f"no language model there: {first}", file=name, fix=fix) from None
+        raise DataError(f"not a language model: {first}", file=name, fix=fix) from None
     finally:
         logging.set_verbosity(loud)
         if bars:
@@ -256,7 +269,7 @@ MISSING = f"no language model: fetch it with `dialeval models pull {DEFAULT}`"
 
 
 def is_here(name: str) -> bool:
-    """Return whether a language model can be opened without a download; only the default can be missing."""
+    """Return whether a language model is available without a download."""
     return name != DEFAULT or any(called == name for called, _, _ in names()) or Path(name).exists()
 
 
@@ -270,7 +283,7 @@ def open_model(name: str) -> LanguageModel:
             it serves several.
 
     Raises:
-        DialevalError: It is not there, or it cannot be used; says what to do.
+        DialevalError: It is missing or unusable.
     """
     if name == DEFAULT and not is_here(name):
         raise UsageError(MISSING)
@@ -278,7 +291,7 @@ def open_model(name: str) -> LanguageModel:
 
 
 def mark(name: str) -> str:
-    """Name a language model in signatures by its content; what cannot be looked into keeps its name.
+    """Return a language model's mark in signatures: its content hash, or else its name.
 
     >>> mark("http://localhost:8000/v1#tiny")
     'http://localhost:8000/v1#tiny'
@@ -309,12 +322,12 @@ def _opened(name: str, folder: str | None) -> LanguageModel:
 
 
 def _weights(name: str) -> tuple[Path, str]:
-    """Find the GGUF file of an artefact, and its SHA-256."""
-    found = load(name, "gguf.v1")
-    file = found.config.get("model_file")
+    """Return the GGUF file of an artefact, and its SHA-256."""
+    artefact = load(name, "gguf.v1")
+    file = artefact.config.get("model_file")
     if not isinstance(file, str):
-        raise DataError("names no file", file=found.folder / "config.json", field="model_file")
-    return found.path(file), found.files[file]
+        raise DataError("names no file", file=artefact.folder / "config.json", field="model_file")
+    return artefact.path(file), artefact.files[file]
 
 
 if hasattr(os, "register_at_fork"):

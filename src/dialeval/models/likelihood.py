@@ -1,4 +1,4 @@
-"""How a dialogue is written down for a language model: chat marks, speaker prefixes, or ends of text."""
+"""Log-likelihoods of continuations of a dialogue: templates, token trees, and the model interface."""
 
 import functools
 import tomllib
@@ -20,7 +20,7 @@ Side = Literal["user", "assistant"]
 
 @dataclass(frozen=True, slots=True)
 class SpokenTurn:
-    """A turn that takes part: its number in the dialogue, whose side it is on, and what is said."""
+    """A spoken turn: its number in the dialogue, its side, and its text."""
 
     number: int
     side: Side
@@ -41,7 +41,7 @@ class Template:
     marks: Sequence[str]
 
     def opening(self, side: Side) -> str:
-        """Return what comes before the words of a side.
+        """Return the text before a turn of a side.
 
         >>> templates()["prefixes"].opening("user")
         'User:'
@@ -49,7 +49,7 @@ class Template:
         return self.open.replace("{side}", self.user if side == "user" else self.assistant)
 
     def plain(self, text: str) -> str:
-        """Take the meaning from marks that somebody typed, where text and marks go the same way.
+        """Return text with typed special tokens broken up, where both are sent as plain text.
 
         >>> templates()["chatml"].plain("Hi<|im_end|>")
         'Hi< |im_end|>'
@@ -67,7 +67,7 @@ def templates() -> dict[str, Template]:
 
 
 def spoken(dialogue: Dialogue) -> list[SpokenTurn]:
-    """Return for every turn that takes part whose side it is on.
+    """Return the spoken turns with their sides.
 
     `assistant` is one side and everybody else the other. Among people, who speaks first is the user.
 
@@ -80,8 +80,8 @@ def spoken(dialogue: Dialogue) -> list[SpokenTurn]:
     first = turns[0][1].speaker if turns else ""
 
     def side(turn: Turn) -> Side:
-        own = turn.speaker == "assistant" if has_bot else turn.speaker != first
-        return "assistant" if own else "user"
+        is_assistant = turn.speaker == "assistant" if has_bot else turn.speaker != first
+        return "assistant" if is_assistant else "user"
 
     return [SpokenTurn(number, side(turn), turn.text) for number, turn in turns]
 
@@ -91,57 +91,57 @@ Ints = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Tree:
-    """Inner nodes of a tree of tokens.
+    """A prefix tree of continuations, as its inner nodes.
 
     Attributes:
         tokens: The token at each node; a node comes after its parent.
         depths: How many nodes are above it.
         above: above[i, j] is true where node j is node i or above it.
-        asked: For each continuation, (place, token) pairs: after node `place` - 1 (0 is where the tree
+        targets: For each continuation, (place, token) pairs: after node `place` - 1 (0 is where the tree
             hangs) `token` comes.
     """
 
     tokens: Ints
     depths: Ints
     above: npt.NDArray[np.bool_]
-    asked: tuple[tuple[tuple[int, int], ...], ...]
+    targets: tuple[tuple[tuple[int, int], ...], ...]
 
     @property
     def continuations(self) -> list[list[int]]:
-        """The continuations that the tree was grown from."""
-        return [[token for _, token in one] for one in self.asked]
+        """The continuations that the tree was built from."""
+        return [[token for _, token in steps] for steps in self.targets]
 
     @classmethod
     def of(cls, continuations: Sequence[Sequence[int]]) -> "Tree":
-        """Grow the tree of some continuations.
+        """Build the tree of continuations.
 
         >>> tree = Tree.of([[5, 6, 7], [5, 6, 8], [9]])
-        >>> tree.tokens.tolist(), tree.asked[1]
+        >>> tree.tokens.tolist(), tree.targets[1]
         ([5, 6], ((0, 5), (1, 6), (2, 8)))
         """
         nodes: dict[tuple[int, ...], int] = {}
-        for one in continuations:
-            for end in range(1, len(one)):
-                nodes.setdefault(tuple(one[:end]), len(nodes) + 1)
+        for continuation in continuations:
+            for end in range(1, len(continuation)):
+                nodes.setdefault(tuple(continuation[:end]), len(nodes) + 1)
         above = np.zeros((len(nodes), len(nodes)), np.bool_)
         for path, number in nodes.items():
             if len(path) > 1:
                 above[number - 1] = above[nodes[path[:-1]] - 1]
             above[number - 1, number - 1] = True
-        asked = tuple(
-            tuple((nodes.get(tuple(one[:end]), 0), token) for end, token in enumerate(one))
-            for one in continuations
+        targets = tuple(
+            tuple((nodes.get(tuple(continuation[:end]), 0), token) for end, token in enumerate(continuation))
+            for continuation in continuations
         )
         return cls(
             np.array([path[-1] for path in nodes], np.int64),
             np.array([len(path) - 1 for path in nodes], np.int64),
             above,
-            asked,
+            targets,
         )
 
 
 Place: TypeAlias = tuple[int, Tree]
-"""After how many tokens of a text which continuations are asked for."""
+"""A number of tokens of a text, and the tree of continuations after them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +167,7 @@ class ContinuationScores:
 
 
 class LanguageModel(Protocol):
-    """A model that says how likely continuations are."""
+    """A model that returns log-likelihoods of continuations."""
 
     def answer(
         self,
@@ -177,12 +177,12 @@ class LanguageModel(Protocol):
         template: Template,
         window: int,
     ) -> list[ContinuationScores]:
-        """ContinuationScores every question; a dialogue in which nobody speaks may be asked about as well."""
+        """Return the scores of the continuations at every position; the dialogue may be empty."""
         ...
 
 
 class Tokenizing(Protocol):
-    """A tokenizer: `marks` for what a template says, `words` for what people say."""
+    """A tokenizer: `marks` for templates, with special tokens, `words` for plain text."""
 
     def first(self) -> list[int]: ...  # noqa: D102
     def marks(self, text: str) -> list[int]: ...  # noqa: D102
@@ -194,7 +194,7 @@ Compute = Callable[[Sequence[int], Sequence[Place]], list[list[Floats]]]
 
 @dataclass(frozen=True, slots=True)
 class _Stretch:
-    """A stretch of a dialogue that is read at once: tokens, and where its new turns end."""
+    """A window of a dialogue that is read in one pass: tokens, and where its new turns end."""
 
     tokens: list[int]
     ends: dict[int, int]  # index among spoken turns -> tokens up to its end
@@ -202,7 +202,7 @@ class _Stretch:
 
 
 class TokenModel:
-    """A language model that is asked in tokens: the one way to write down dialogues for all that run here."""
+    """A local language model: writes dialogues as tokens and caches the results."""
 
     def __init__(self, sha: str, limit: int, tokenizer: Tokenizing, compute: Compute, cache: Cache) -> None:
         self.sha, self.limit = sha, limit
@@ -216,76 +216,76 @@ class TokenModel:
         template: Template,
         window: int,
     ) -> list[ContinuationScores]:
-        """Read the dialogue once and answer every question about it."""
+        """Return the scores at every position, from one pass over the dialogue."""
         turns = spoken(dialogue)
         trees = {side: self._tree(side, continuations, template) for side in {q.side for q in questions}}
         deepest = max((max(map(len, tree.continuations)) for tree, _ in trees.values()), default=0)
         room = max(8, min(window, self.limit - deepest))
-        ends = {one.number: index for index, one in enumerate(turns)}
+        ends = {turn.number: index for index, turn in enumerate(turns)}
         places = [len(turns) - 1 if q.turn is None else ends.get(q.turn, -1) for q in questions]
-        found: dict[int, ContinuationScores] = {}
+        scores: dict[int, ContinuationScores] = {}
         for stretch in self._stretches(turns, template, room):
-            asked = [number for number, place in enumerate(places) if place in stretch.ends]
-            hung = [(stretch.ends[places[number]], *trees[questions[number].side]) for number in asked]
-            found |= zip(asked, self._ask(stretch, hung), strict=True)
-        return [found[number] for number in range(len(questions))]
+            numbers = [number for number, place in enumerate(places) if place in stretch.ends]
+            hung = [(stretch.ends[places[number]], *trees[questions[number].side]) for number in numbers]
+            scores |= zip(numbers, self._ask(stretch, hung), strict=True)
+        return [scores[number] for number in range(len(questions))]
 
     def _tree(self, side: Side, continuations: Sequence[str], template: Template) -> tuple[Tree, int]:
-        """Grow a tree of what a side might say, and count the tokens that open its turn."""
+        """Return the tree of a side's continuations, and the number of tokens that open its turn."""
         opening = self._tokenizer.marks(template.opening(side))
-        said = self._tokenizer.words([template.lead + one for one in continuations])
-        return Tree.of([opening + one for one in said]), len(opening)
+        tokenized = self._tokenizer.words([template.lead + text for text in continuations])
+        return Tree.of([opening + tokens for tokens in tokenized]), len(opening)
 
     def _stretches(self, turns: Sequence[SpokenTurn], template: Template, room: int) -> list[_Stretch]:
         begin = self._tokenizer.first() + self._tokenizer.marks(template.begin)
         begin = begin or self._tokenizer.marks(template.close)[:1]  # something must come before
         marks = {side: self._tokenizer.marks(template.opening(side)) for side in ("user", "assistant")}
         close, room = self._tokenizer.marks(template.close), max(8, room - len(begin))
-        words = self._tokenizer.words([template.lead + one.text for one in turns])
-        each = [marks[one.side] + said + close for one, said in zip(turns, words, strict=True)]
-        found = [_Stretch(list(begin), {-1: len(begin)}, False)]
-        held = 0  # turns of the last stretch that are not forgotten
-        for index, tokens in enumerate(each):
-            if len(found[-1].tokens) - len(begin) + len(tokens) > room:
-                kept = _newest(each[index - held : index], room // 2, room - len(tokens))
-                found.append(_Stretch([*begin, *(token for one in kept for token in one)], {}, True))
-                held = len(kept)
-            found[-1].tokens.extend(tokens[-room:])
-            found[-1].ends[index] = len(found[-1].tokens)
-            held += 1
-        return found
+        words = self._tokenizer.words([template.lead + turn.text for turn in turns])
+        turn_tokens = [marks[turn.side] + body + close for turn, body in zip(turns, words, strict=True)]
+        stretches = [_Stretch(list(begin), {-1: len(begin)}, False)]
+        carried = 0  # turns of the last stretch that are not forgotten
+        for index, tokens in enumerate(turn_tokens):
+            if len(stretches[-1].tokens) - len(begin) + len(tokens) > room:
+                recent = _newest(turn_tokens[index - carried : index], min(room // 2, room - len(tokens)))
+                stretches.append(_Stretch([*begin, *(token for part in recent for token in part)], {}, True))
+                carried = len(recent)
+            stretches[-1].tokens.extend(tokens[-room:])
+            stretches[-1].ends[index] = len(stretches[-1].tokens)
+            carried += 1
+        return stretches
 
     def _ask(self, stretch: _Stretch, hung: Sequence[tuple[int, Tree, int]]) -> list[ContinuationScores]:
-        """ContinuationScores from the cache, and read the stretch for the rest."""
+        """Return scores from the cache, and compute the others in one pass over the stretch."""
         names = [
             key(f"{self.sha}|likelihood|{opening}", repr((stretch.tokens[:end], tree.continuations)))
             for end, tree, opening in hung
         ]
-        known = dict(zip(names, self._cache.fetch(names), strict=True))
-        missing = {name: hung[number] for number, name in enumerate(names) if known[name] is None}
+        cached = dict(zip(names, self._cache.fetch(names), strict=True))
+        missing = {name: hung[number] for number, name in enumerate(names) if cached[name] is None}
         if missing:
             last = max(end for end, _, _ in missing.values())
-            asked = [(end, tree) for end, tree, _ in missing.values()]
-            for name, each in zip(missing, self._compute(stretch.tokens[:last], asked), strict=True):
+            places = [(end, tree) for end, tree, _ in missing.values()]
+            for name, rows in zip(missing, self._compute(stretch.tokens[:last], places), strict=True):
                 opening = missing[name][2]
-                totals = np.array([one[opening:].sum(dtype=np.float64) for one in each], np.float32)
+                totals = np.array([row[opening:].sum(dtype=np.float64) for row in rows], np.float32)
                 self._cache.store([name], [totals])
-                known[name] = totals
+                cached[name] = totals
         return [
             ContinuationScores(
-                np.asarray(known[name], np.float32),
-                tuple(len(one) - opening for one in tree.continuations),
+                np.asarray(cached[name], np.float32),
+                tuple(len(continuation) - opening for continuation in tree.continuations),
                 stretch.cut,
             )
             for name, (_, tree, opening) in zip(names, hung, strict=True)
         ]
 
 
-def _newest(turns: Sequence[list[int]], wanted: int, most: int) -> list[list[int]]:
-    """Keep the last turns that fit."""
-    kept: list[list[int]] = []
+def _newest(turns: Sequence[list[int]], limit: int) -> list[list[int]]:
+    """Return the last turns that fit into `limit` tokens."""
+    newest: list[list[int]] = []
     for tokens in reversed(turns):
-        if sum(map(len, kept)) + len(tokens) > min(wanted, most):
+        if sum(map(len, newest)) + len(tokens) > limit:
             break
-        kept.insert(0, tokens)
-    return kept
+        newest.insert(0, tokens)
+    return newest

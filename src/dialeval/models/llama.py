@@ -1,8 +1,7 @@
-"""A Llama-like language model on numpy: how likely are these continuations, after each of these places?
+"""A Llama-like language model in numpy: log-likelihoods of continuations at places of a text.
 
-Everything is read in one pass: the text, and behind every place where a question is asked the tree of the
-continuations, which sees the text up to that place and its own branch. So a text costs one reading however
-many questions are asked about it. Weights are expanded to fp32 when loaded and activations are never rounded.
+One pass computes everything: the text, and at every place the tree of continuations, which attends to the
+text up to that place and to its own branch. Weights are expanded to fp32 when loaded; activations are fp32.
 """
 
 from collections.abc import Sequence
@@ -19,7 +18,7 @@ from dialeval.models.likelihood import Place, Tree
 _ROWS = 64  # rows of the vocabulary's table looked at together
 _QUERIES = 128  # tokens whose attention is computed together
 _FORBIDDEN = np.float32(-1e30)
-_Seen: TypeAlias = tuple[Floats, Floats, int, Floats | None]  # keys, values, and what is hidden from where on
+_Span: TypeAlias = tuple[Floats, Floats, int, Floats | None]  # keys, values, and what is hidden from where on
 
 
 @dataclass(frozen=True)
@@ -39,7 +38,7 @@ class Llama:
         if (kind := file.fields.get("general.architecture")) != "llama":
             fix = "take a llama one, or ask the model through the Hub or an address"
             raise DataError(
-                f"its architecture is {kind!r}, only llama is known here", file=file.path, fix=fix
+                f"unsupported architecture {kind!r}: only llama runs here", file=file.path, fix=fix
             )
         self._sizes(file)
         self.embeddings = file.tensor("token_embd.weight", self.vocabulary, self.width)
@@ -50,10 +49,10 @@ class Llama:
 
     def _sizes(self, file: Gguf) -> None:
         def number(name: str) -> int:
-            found = int(file.field(f"llama.{name}", int))
-            if not 0 < found < 1 << 20:
-                raise DataError(f"{found} cannot be", file=file.path, field=f"llama.{name}")
-            return found
+            value = int(file.field(f"llama.{name}", int))
+            if not 0 < value < 1 << 20:
+                raise DataError(f"{value} is out of range", file=file.path, field=f"llama.{name}")
+            return value
 
         self.vocabulary = len(file.field("tokenizer.ggml.tokens", list))
         self.limit, self.width, self._depth = map(
@@ -65,14 +64,13 @@ class Llama:
         rotated = file.fields.get("llama.rope.dimension_count", self._size)
         scaled = file.fields.get("llama.rope.scaling.type", "none") != "none" or "rope_freqs.weight" in file
         fits = type(self._groups) is int and 0 < self._groups <= self._heads
-        if not fits or self._heads % self._groups or self.width % self._heads:
-            raise DataError("its attention is of a kind that is not known here", file=file.path)
-        if rotated != self._size or self._size % 2 or scaled:
-            raise DataError("its attention is of a kind that is not known here", file=file.path)
+        fits = fits and not self._heads % self._groups and not self.width % self._heads
+        if not fits or rotated != self._size or self._size % 2 or scaled:
+            raise DataError("its kind of attention is not supported", file=file.path)
         self._epsilon = np.float32(file.field("llama.attention.layer_norm_rms_epsilon", float))
         base = file.fields.get("llama.rope.freq_base", 10000.0)
         if type(base) is not float or not 1 <= base < 1e30:
-            raise DataError("cannot be", file=file.path, field="llama.rope.freq_base")
+            raise DataError("is out of range", file=file.path, field="llama.rope.freq_base")
         self._frequencies = base ** (-np.arange(0, self._size, 2) / self._size)
 
     def _layer(self, file: Gguf, number: int) -> _Layer:
@@ -98,35 +96,33 @@ class Llama:
 
         Args:
             text: Tokens; at least one, at most `limit` with the deepest continuation.
-            places: After how many tokens of the text, 1 or more, which continuations are asked for.
+            places: Numbers of tokens of the text, 1 or more, each with its tree of continuations.
         """
-        with np.errstate(
-            all="ignore"
-        ):  # of absurd weights come answers that are no numbers, and count as none
-            states, found = self._states(text, places), []
+        with np.errstate(all="ignore"):  # absurd weights give NaN, which counts as no answer
+            states, likelihoods = self._states(text, places), []
             for (place, tree), part in zip(places, _parts(len(text), places), strict=True):
                 rows = np.concatenate([states[place - 1 : place], states[part]])
-                found.append(self._asked(_scaled(rows, self._norm, self._epsilon), tree))
-        return found
+                likelihoods.append(self._target_likelihoods(_scaled(rows, self._norm, self._epsilon), tree))
+        return likelihoods
 
-    def _asked(self, rows: Floats, tree: Tree) -> list[Floats]:
-        logits, totals = self._logits(rows, sorted({token for one in tree.asked for _, token in one}))
+    def _target_likelihoods(self, rows: Floats, tree: Tree) -> list[Floats]:
+        logits, totals = self._logits(rows, sorted({token for steps in tree.targets for _, token in steps}))
         return [
-            np.array([logits[token][row] - totals[row] for row, token in one], np.float32)
-            for one in tree.asked
+            np.array([logits[token][row] - totals[row] for row, token in steps], np.float32)
+            for steps in tree.targets
         ]
 
     def _logits(self, rows: Floats, tokens: list[int]) -> tuple[dict[int, Floats], Floats]:
         """Return the logits of some tokens, and the logarithm of the sum over all tokens."""
-        kept, totals = np.empty((len(rows), len(tokens)), np.float32), np.empty(len(rows), np.float32)
+        logits, totals = np.empty((len(rows), len(tokens)), np.float32), np.empty(len(rows), np.float32)
         for start in range(0, len(rows), _ROWS):
             block = rows[start : start + _ROWS] @ self._head.T
-            kept[start : start + _ROWS] = block[:, tokens]
+            logits[start : start + _ROWS] = block[:, tokens]
             highest = block.max(axis=1, keepdims=True)
             block -= highest
             sums = np.exp(block, out=block).sum(axis=1, dtype=np.float64)
             totals[start : start + _ROWS] = np.log(sums) + highest[:, 0]
-        return {token: kept[:, column] for column, token in enumerate(tokens)}, totals
+        return {token: logits[:, column] for column, token in enumerate(tokens)}, totals
 
     def _states(self, text: Sequence[int], places: Sequence[Place]) -> Floats:
         ids = np.concatenate([np.array(text, np.int64), *(tree.tokens for _, tree in places)])
@@ -144,7 +140,7 @@ class Llama:
     def _attend(
         self, inner: Floats, turn: tuple[Floats, Floats], length: int, places: Sequence[Place]
     ) -> Floats:
-        """Let each token look at what it may see: the text before it; in a tree, also what is above it."""
+        """Return the attention of each token over the text before it and, in a tree, its ancestors."""
         count, few = len(inner), self._groups * self._size
         queries = _rotated(inner[:, : self.width].reshape(count, self._heads, self._size), *turn)
         keys = _rotated(
@@ -162,44 +158,44 @@ class Llama:
         for (place, tree), part in zip(places, _parts(length, places), strict=True):
             if len(tree.tokens):
                 hidden = np.where(tree.above, np.float32(0), _FORBIDDEN)
-                seen: list[_Seen] = [
+                spans: list[_Span] = [
                     (keys[:, :, :place], values[:, :place], place, None),
                     (keys[:, :, part], values[:, part], 0, hidden),
                 ]
-                out[part] = self._look(queries[part], seen)
+                out[part] = self._look(queries[part], spans)
         return out
 
-    def _look(self, queries: Floats, seen: Sequence[_Seen]) -> Floats:
-        """Softmax attention of some tokens over stretches; `hidden` is added from a column of each on."""
+    def _look(self, queries: Floats, spans: Sequence[_Span]) -> Floats:
+        """Return softmax attention over spans; each span's mask is added from its start column on."""
         count, shared = len(queries), self._heads // self._groups
-        asked = queries.reshape(count, self._groups, shared, self._size).transpose(1, 2, 0, 3)
-        rows: Floats = np.ascontiguousarray(asked).reshape(self._groups, shared * count, self._size)
+        grouped = queries.reshape(count, self._groups, shared, self._size).transpose(1, 2, 0, 3)
+        rows: Floats = np.ascontiguousarray(grouped).reshape(self._groups, shared * count, self._size)
         weights = []
-        for keys, _, start, hidden in seen:
-            one = rows @ keys
-            one *= np.float32(self._size**-0.5)
+        for keys, _, start, hidden in spans:
+            scores = rows @ keys
+            scores *= np.float32(self._size**-0.5)
             if hidden is not None:
-                one.reshape(self._groups, shared, count, -1)[..., start:] += hidden
-            weights.append(one)
-        whole = weights[0] if len(weights) == 1 else np.concatenate(weights, axis=2)
-        whole -= whole.max(axis=2, keepdims=True)
-        np.exp(whole, out=whole)
-        total, at, found = whole.sum(axis=2, keepdims=True), 0, np.float32(0)
-        for _, values, _, _ in seen:
-            found = found + whole[:, :, at : at + values.shape[1]] @ values
+                scores.reshape(self._groups, shared, count, -1)[..., start:] += hidden
+            weights.append(scores)
+        attention = weights[0] if len(weights) == 1 else np.concatenate(weights, axis=2)
+        attention -= attention.max(axis=2, keepdims=True)
+        np.exp(attention, out=attention)
+        total, at, weighted = attention.sum(axis=2, keepdims=True), 0, np.float32(0)
+        for _, values, _, _ in spans:
+            weighted = weighted + attention[:, :, at : at + values.shape[1]] @ values
             at += values.shape[1]
-        mixed = np.asarray(found / total).reshape(self._groups, shared, count, self._size)
+        mixed = np.asarray(weighted / total).reshape(self._groups, shared, count, self._size)
         return mixed.transpose(2, 0, 1, 3).reshape(count, self.width)
 
 
 def _parts(length: int, places: Sequence[Place]) -> list[slice]:
-    """Return which rows belong to the tree of each place: they come after the text, in order."""
+    """Return the rows of each place's tree; they follow the text in order."""
     ends = list(accumulate((len(tree.tokens) for _, tree in places), initial=length))
     return [slice(start, end) for start, end in pairwise(ends)]
 
 
 def _scaled(states: Floats, weights: Floats, epsilon: np.float32) -> Floats:
-    """Bring every row to the same root mean square."""
+    """Return RMS-normalised rows times weights."""
     squares = np.einsum("tw,tw->t", states, states) / np.float32(states.shape[1])
     return np.asarray(states * (1 / np.sqrt(squares + epsilon))[:, None] * weights, np.float32)
 
@@ -212,10 +208,10 @@ def _gated(inner: Floats) -> Floats:
 
 
 def _rotated(heads: Floats, cosines: Floats, sines: Floats) -> Floats:
-    """Turn neighbouring pairs of numbers by an angle that grows with the position."""
+    """Apply rotary position embeddings to neighbouring pairs."""
     even, odd = heads[..., ::2], heads[..., 1::2]
     cosines, sines = cosines[:, None], sines[:, None]
-    found = np.empty_like(heads)
-    found[..., ::2] = even * cosines - odd * sines
-    found[..., 1::2] = even * sines + odd * cosines
-    return found
+    rotated = np.empty_like(heads)
+    rotated[..., ::2] = even * cosines - odd * sines
+    rotated[..., 1::2] = even * sines + odd * cosines
+    return rotated

@@ -49,7 +49,7 @@ class States:
 
     @classmethod
     def of(cls, states: TokenStates, weights: Sequence[float] | npt.NDArray[Any]) -> "States":
-        """Bring the weights of tokens to a sum of 1.
+        """Return states with weights normalised to a sum of 1.
 
         >>> States.of(TokenStates.of([7, 8], np.eye(2)), [3, 5]).weights
         array([0.375, 0.625], dtype=float32)
@@ -58,8 +58,8 @@ class States:
         return cls(states.numbers, (shares / (shares.sum() or 1.0)).astype(np.float32), states.scales)
 
 
-def greedy_match(one: States, others: Sequence[States]) -> Doubles:
-    """Compare one text with each of many: precision, recall and F1 of `one`, (others, 3), from 0 to 1.
+def greedy_match(candidate: States, references: Sequence[States]) -> Doubles:
+    """Return precision, recall and F1 of `candidate` against each reference, (references, 3).
 
     A side on which no token has weight scores 0. Against an empty text, or of one, all three are 0.
 
@@ -70,40 +70,42 @@ def greedy_match(one: States, others: Sequence[States]) -> Doubles:
     array([[0.5  , 1.   , 0.667],
            [0.   , 0.   , 0.   ]])
     """
-    found = np.zeros((len(others), 3))
-    if not len(one.rows):
-        return found
-    mine = one.rows * one.scales[:, None]
-    places = [place for place, other in enumerate(others) if len(other.rows)]
-    for group in blocks(places, lambda place: (place,), lambda place: len(others[place].rows), BLOCK_TOKENS):
-        found[group, :2] = _match_block(mine, one.weights, [others[place] for place in group])
-    np.minimum(found, 1, out=found)
-    both, total = found[:, 0] * found[:, 1], found[:, 0] + found[:, 1]
-    np.divide(2 * both, total, out=found[:, 2], where=total > 0)
-    return found
+    scores = np.zeros((len(references), 3))
+    if not len(candidate.rows):
+        return scores
+    mine = candidate.rows * candidate.scales[:, None]
+    places = [place for place, reference in enumerate(references) if len(reference.rows)]
+    for group in blocks(
+        places, lambda place: (place,), lambda place: len(references[place].rows), BLOCK_TOKENS
+    ):
+        scores[group, :2] = _match_block(mine, candidate.weights, [references[place] for place in group])
+    np.minimum(scores, 1, out=scores)
+    both, total = scores[:, 0] * scores[:, 1], scores[:, 0] + scores[:, 1]
+    np.divide(2 * both, total, out=scores[:, 2], where=total > 0)
+    return scores
 
 
-def _match_block(mine: Floats, weights: Floats, others: Sequence[States]) -> Doubles:
+def _match_block(mine: Floats, weights: Floats, references: Sequence[States]) -> Doubles:
     """Return precision and recall against each of a few texts, none of them empty."""
-    *starts, end = np.cumsum([0, *(len(other.rows) for other in others)]).tolist()
-    scales = np.concatenate([other.scales for other in others])
-    rows = np.concatenate([other.rows for other in others])
-    theirs = np.multiply(rows, scales[:, None], dtype=np.float32)
-    found = np.zeros((len(others), 2))
+    *starts, end = np.cumsum([0, *(len(reference.rows) for reference in references)]).tolist()
+    scales = np.concatenate([reference.scales for reference in references])
+    rows = np.concatenate([reference.rows for reference in references])
+    reference_rows = np.multiply(rows, scales[:, None], dtype=np.float32)
+    scores = np.zeros((len(references), 2))
     reached, step = np.zeros(end, np.float32), max(1, TABLE // end)
     for start in range(0, len(mine), step):
-        table = multiply(mine[start : start + step], theirs)
+        table = multiply(mine[start : start + step], reference_rows)
         closest = np.maximum(np.maximum.reduceat(table, starts, axis=1), 0)
-        found[:, 0] += np.einsum("t,to->o", weights[start : start + step], closest)
+        scores[:, 0] += np.einsum("t,to->o", weights[start : start + step], closest)
         np.maximum(reached, table.max(axis=0), out=reached)
-    reached *= np.concatenate([other.weights for other in others])
-    found[:, 1] = np.add.reduceat(reached, starts)
-    return found
+    reached *= np.concatenate([reference.weights for reference in references])
+    scores[:, 1] = np.add.reduceat(reached, starts)
+    return scores
 
 
 @dataclass(frozen=True)
 class Idf:
-    """How telling each token is: the logarithm of (texts + 1) / (texts with this token + 1).
+    """Inverse document frequency of tokens: the logarithm of (texts + 1) / (texts with this token + 1).
 
     >>> idf = Idf(9, {7: 9, 8: 4})
     >>> [round(float(weight), 3) for weight in idf.weights([7, 8, 9])]
@@ -128,15 +130,15 @@ class Idf:
     def weights(self, tokens: Sequence[int] | npt.NDArray[Any]) -> Floats:
         """Return the weight of each token."""
         table = self._table
-        found: Floats = table[np.minimum(np.asarray(tokens, np.int64), len(table) - 1)]
-        return found
+        weights: Floats = table[np.minimum(np.asarray(tokens, np.int64), len(table) - 1)]
+        return weights
 
     @functools.cached_property
     def _table(self) -> Floats:
         """Weights by the number of the token; the last is that of all tokens that were not counted."""
-        seen = np.zeros(max(self.counts, default=-1) + 2)
-        seen[list(self.counts)] = list(self.counts.values())
-        return np.log((self.texts + 1) / (seen + 1)).astype(np.float32)
+        frequencies = np.zeros(max(self.counts, default=-1) + 2)
+        frequencies[list(self.counts)] = list(self.counts.values())
+        return np.log((self.texts + 1) / (frequencies + 1)).astype(np.float32)
 
 
 def idf_of_file(path: str, encoder: Encoder) -> Idf:
@@ -188,26 +190,26 @@ class Matcher:
             )
             step = max(1, min(_SOME, len(block) // (2 * self._threads)))
             parts = [block[start : start + step] for start in range(0, len(block), step)]
-            for _, found in side_by_side(match, parts, self._threads):
-                yield from found
+            for _, scores in side_by_side(match, parts, self._threads):
+                yield from scores
 
     def score(self, candidates: Sequence[Text], references: Sequence[Sequence[Text]]) -> Doubles:
         """Return precision, recall and F1 of each candidate, (candidates, 3).
 
         Of several references the best counts, for each of the three by itself; without any, all are 0.
         """
-        found = np.zeros((len(candidates), 3))
-        for row, each in zip(found, self.compare(candidates, references), strict=True):
-            if len(each):
-                row[:] = each.max(axis=0)
-        return found
+        best = np.zeros((len(candidates), 3))
+        for row, scores in zip(best, self.compare(candidates, references), strict=True):
+            if len(scores):
+                row[:] = scores.max(axis=0)
+        return best
 
     def weigh(self, states: TokenStates) -> States:
         """Return how much each token counts: by `idf`, or marks not at all and all others alike."""
         if len(states) and states.numbers.shape[1] != self.encoder.width:
-            found = states.numbers.shape[1]
+            width = states.numbers.shape[1]
             raise UsageError(
-                f"token states are {found} wide, those of {self.encoder.name} {self.encoder.width}"
+                f"token states are {width} wide, those of {self.encoder.name} {self.encoder.width}"
             )
         if self.idf is not None:
             return States.of(states, self.idf.weights(states.tokens))
@@ -223,30 +225,32 @@ class Matcher:
     def _known(self, texts: Iterable[Text]) -> dict[str, States]:
         distinct = dict.fromkeys(text for text in texts if isinstance(text, str))
         fresh = [text for text in distinct if text not in self._kept]
-        found = {text: self._kept[text] for text in distinct if text in self._kept}
-        found |= dict(zip(fresh, self._encode(fresh), strict=True))
-        return {text: self.weigh(states) for text, states in found.items()}
+        by_text = {text: self._kept[text] for text in distinct if text in self._kept}
+        by_text |= dict(zip(fresh, self._encode(fresh), strict=True))
+        return {text: self.weigh(states) for text, states in by_text.items()}
 
     def _encode(self, texts: Sequence[str], *, half: bool = False) -> list[TokenStates]:
         return text_states(texts, self.encoder, self.layer, half=half)
 
     def _match(
-        self, known: Mapping[str, States], pairs: Iterable[tuple[Text, Sequence[Text]]]
+        self, prepared: Mapping[str, States], pairs: Iterable[tuple[Text, Sequence[Text]]]
     ) -> list[Doubles]:
         def ready(text: Text) -> States:  # what is not known is weighed here: there may be millions of them
-            return known[text] if isinstance(text, str) else self.weigh(text)
+            return prepared[text] if isinstance(text, str) else self.weigh(text)
 
         nothing = np.zeros((0, 3))
         return [
-            greedy_match(ready(one), [ready(other) for other in others]) if others else nothing
-            for one, others in pairs
+            greedy_match(ready(candidate), [ready(reference) for reference in references])
+            if references
+            else nothing
+            for candidate, references in pairs
         ]
 
 
 def _texts(pair: tuple[Text, Sequence[Text]]) -> tuple[Text, ...]:
-    """Name what must be encoded to compare one text with others: nothing, if there are none."""
-    one, others = pair
-    return (one, *others) if others else ()
+    """Return the texts to encode for a comparison; none without references."""
+    candidate, references = pair
+    return (candidate, *references) if references else ()
 
 
 def _itself(text: str) -> tuple[str]:

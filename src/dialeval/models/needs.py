@@ -1,4 +1,4 @@
-"""Needs: what the models of a run will read of an encoder, announced before the run reads it.
+"""Needs: the encoder outputs that the models of a run will read, so that each text is encoded once.
 
 Several heads read the same turns: one the vector of the last layer, another the mean of a middle one, a
 third the states of tokens. Each of them asks the encoder by itself and knows nothing of the others. So that a
@@ -28,7 +28,7 @@ class Need(NamedTuple):
 
 
 def encode_ahead(dialogues: Sequence[Dialogue], needs: Iterable[Need]) -> None:
-    """Encode all that is needed of some dialogues, each text once for all of its readings.
+    """Encode the needed texts of dialogues, each text once for all of its readings.
 
     >>> from dialeval.dialogues import dialogue
     >>> encoder = Encoder.load()
@@ -39,7 +39,7 @@ def encode_ahead(dialogues: Sequence[Dialogue], needs: Iterable[Need]) -> None:
     """
     together: dict[int, tuple[Encoder, list[tuple[Iterable[str], tuple[Reading, ...]]]]] = {}
     for need in dict.fromkeys(needs):
-        texts = dict.fromkeys(text for one in dialogues for text in need.texts(one))
+        texts = dict.fromkeys(text for dialogue in dialogues for text in need.texts(dialogue))
         together.setdefault(id(need.encoder), (need.encoder, []))[1].append((texts, need.readings))
     for encoder, requests in together.values():
         encoder.prepare(requests)
@@ -57,9 +57,9 @@ def plain_turns(dialogue: Dialogue) -> Iterator[str]:
 
 @functools.cache
 def segment_texts(splitter: str) -> Texts:
-    """Return what lists the segments of a dialogue, without the blanks around them."""
+    """Return a function that yields the stripped segment texts of a dialogue."""
 
     def texts(dialogue: Dialogue) -> Iterator[str]:
-        return (one.text.strip() for one in segments_of(dialogue, splitter))
+        return (segment.text.strip() for segment in segments_of(dialogue, splitter))
 
     return texts

@@ -81,7 +81,7 @@ class Graph:
         """Add an operation; an empty string stands for an optional input that is left out."""
         name = output or f"{operation}_{len(self.nodes)}"
         names = [name, *(f"{name}.{number}" for number in range(1, outputs))]
-        parts = [_text(1, one) for one in inputs] + [_text(2, one) for one in names]
+        parts = [_text(1, tensor) for tensor in inputs] + [_text(2, tensor) for tensor in names]
         parts += [_text(3, name), _text(4, operation)]
         parts += [_block(5, _attribute(key, value)) for key, value in attributes.items()]
         if domain:
@@ -181,8 +181,10 @@ class EncoderNetwork:
             "lengths": lengths,
             "segments": np.zeros_like(ids) if segments is None else segments,
         }
-        found: list[Any] = self._session.run([f"states.{layer}" for layer in self.layers], feed)
-        return {layer: np.asarray(one, np.float32) for layer, one in zip(self.layers, found, strict=True)}
+        outputs: list[Any] = self._session.run([f"states.{layer}" for layer in self.layers], feed)
+        return {
+            layer: np.asarray(output, np.float32) for layer, output in zip(self.layers, outputs, strict=True)
+        }
 
     def run_each(
         self,
@@ -205,11 +207,11 @@ class EncoderNetwork:
             segments, _ = padded([inputs[place][1] for place in group])
             return read(group, self.states(ids, lengths, segments), lengths)
 
-        found: dict[int, Result] = {}
+        by_place: dict[int, Result] = {}
         groups = batches([len(ids) for ids, _ in inputs], budget)
         for group, results in side_by_side(run, groups, threads or default_threads()):
-            found.update(zip(group, results, strict=True))
-        return [found[place] for place in range(len(inputs))]
+            by_place.update(zip(group, results, strict=True))
+        return [by_place[place] for place in range(len(inputs))]
 
     def _output(self, graph: Graph, layer: int, states: str) -> None:
         if layer in self.layers:
@@ -222,7 +224,7 @@ class EncoderNetwork:
 
     def _embed(self, graph: Graph, tensors: Mapping[str, Floats]) -> str:
         names = ["tokens", "positions", "segments", "norm.weight", "norm.bias"]
-        weights = [self._weight(graph, f"embeddings.{one}", tensors[f"embeddings.{one}"]) for one in names]
+        weights = [self._weight(graph, f"embeddings.{name}", tensors[f"embeddings.{name}"]) for name in names]
         return graph.node(
             "EmbedLayerNormalization",
             ["ids", "segments", *weights],
@@ -234,30 +236,29 @@ class EncoderNetwork:
 
 def add_layer(
     graph: Graph,
-    kept: dict[str, Floats],
+    weights: dict[str, Floats],
     tensors: Mapping[str, Floats],
     shape: EncoderShape,
     number: int,
     states: str,
     memory: tuple[str, str] | None = None,
 ) -> str:
-    """Add a layer to a graph, its weights to `kept`; return the name of its output.
+    """Add a layer to a graph, its arrays to `weights`; return the name of its output.
 
-    With `memory`, the names of other states and of a mask over both, the layer looks at them as well: they
-    give keys and values, and are not changed.
+    With `memory`, the names of other states and of a mask over both, the layer also attends to those states.
     """
 
     def named(name: str, value: Floats) -> str:
         name = f"layer.{number}.{name}"
-        kept[name] = np.ascontiguousarray(value, np.float32)
+        weights[name] = np.ascontiguousarray(value, np.float32)
         return graph.weight(name, value.shape)
 
     def weight(name: str, turned: bool = False) -> str:
         value = tensors[f"layer.{number}.{name}"]
         return named(name, value.T if turned else value)
 
-    def add_and_norm(what: str, values: str, beside: str) -> str:
-        parts = [weight(f"{what}.norm.weight"), weight(f"{what}.norm.bias"), weight(f"{what}.bias")]
+    def add_and_norm(block: str, values: str, beside: str) -> str:
+        parts = [weight(f"{block}.norm.weight"), weight(f"{block}.norm.bias"), weight(f"{block}.bias")]
         return graph.node(
             "SkipLayerNormalization", [values, beside, *parts], domain=_FUSED, epsilon=shape.epsilon
         )
@@ -274,13 +275,13 @@ def add_layer(
         parts = zip(
             ("query", "key", "value"), np.split(tensors[f"layer.{number}.attention.weight"], 3), strict=True
         )
-        given = [
+        projections = [
             graph.node("MatMul", [states if name == "query" else together, named(name, part.T)])
             for name, part in parts
         ]
         attended = graph.node(
             "MultiHeadAttention",
-            [*given, weight("attention.bias"), memory[1]],
+            [*projections, weight("attention.bias"), memory[1]],
             domain=_FUSED,
             num_heads=shape.heads,
         )
@@ -297,7 +298,7 @@ def add_layer(
 
 
 def open_session(model: bytes, weights: Mapping[str, Floats]) -> "InferenceSession":
-    """Hand a model and its weights to the runtime: full precision, on the core that calls."""
+    """Return an onnxruntime session: full precision, single-threaded."""
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
@@ -308,19 +309,18 @@ def open_session(model: bytes, weights: Mapping[str, Floats]) -> "InferenceSessi
     return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
 
 
-def multiply(one: Floats, other: Floats) -> Floats:
-    """Return the product of a matrix with another, transposed, computed on the core that calls.
+def multiply(left: Floats, right: Floats) -> Floats:
+    """Return `left @ right.T`, computed on one core.
 
-    numpy's own product spreads over all cores and lets them wait for each other: where others work, too, it
-    was measured five times slower than this.
+    numpy's own product uses all cores; on a busy machine it was measured five times slower.
 
     >>> multiply(np.ones((1, 2), np.float32), np.eye(3, 2, dtype=np.float32))
     array([[1., 1., 0.]], dtype=float32)
     """
-    if not len(one) or not len(other):
-        return np.zeros((len(one), len(other)), np.float32)
-    found: Any = _product().run(["table"], {"one": one, "other": other})[0]
-    return np.asarray(found, np.float32)
+    if not len(left) or not len(right):
+        return np.zeros((len(left), len(right)), np.float32)
+    product: Any = _product().run(["table"], {"left": left, "right": right})[0]
+    return np.asarray(product, np.float32)
 
 
 def unit(vectors: Floats) -> Floats:
@@ -331,10 +331,10 @@ def unit(vectors: Floats) -> Floats:
 @functools.cache
 def _product() -> "InferenceSession":
     graph = Graph()
-    graph.input("one", FLOAT, ["mine", "width"])
-    graph.input("other", FLOAT, ["theirs", "width"])
-    graph.node("Gemm", ["one", "other"], output="table", transB=1)
-    graph.output("table", FLOAT, ["mine", "theirs"])
+    graph.input("left", FLOAT, ["rows", "width"])
+    graph.input("right", FLOAT, ["columns", "width"])
+    graph.node("Gemm", ["left", "right"], output="table", transB=1)
+    graph.output("table", FLOAT, ["rows", "columns"])
     return open_session(graph.model(), {})
 
 

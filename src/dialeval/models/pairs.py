@@ -56,10 +56,10 @@ class PairLayout(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     @classmethod
     def read(cls, config: Mapping[str, Any], vocabulary: int, file: str | Path) -> "PairLayout":
         """Read the layout of an artefact's configuration, refusing anything else."""
-        found: PairLayout = read_setting(config, "layout", cls, file)
-        if max(found.cls, found.sep, *found.pair_separator) >= vocabulary:
+        layout: PairLayout = read_setting(config, "layout", cls, file)
+        if max(layout.cls, layout.sep, *layout.pair_separator) >= vocabulary:
             raise DataError("names tokens that are not in the vocabulary", file=file, field="layout")
-        return found
+        return layout
 
     def fields(self) -> dict[str, Any]:
         """Return the layout as it is written to a configuration."""
@@ -98,11 +98,11 @@ def pair_input(
     """
     if limit <= layout.special:
         raise UsageError(f"{limit} tokens are too few for a pair: {layout.special} of them are special")
-    kept = list(response[: limit - layout.special])
-    said, cut = _newest(history, limit - layout.special - len(kept), layout.sep)
-    ids = [layout.cls, *said, *layout.pair_separator, *kept, layout.sep]
-    second = len(kept) + 1 if layout.segments else 0
-    return PairInput(ids, [0] * (len(ids) - second) + [1] * second, cut, len(kept) < len(response))
+    response_ids = list(response[: limit - layout.special])
+    history_ids, cut = _newest(history, limit - layout.special - len(response_ids), layout.sep)
+    ids = [layout.cls, *history_ids, *layout.pair_separator, *response_ids, layout.sep]
+    second = len(response_ids) + 1 if layout.segments else 0
+    return PairInput(ids, [0] * (len(ids) - second) + [1] * second, cut, len(response_ids) < len(response))
 
 
 def _newest(history: Sequence[Sequence[int]], room: int, sep: int) -> tuple[list[int], bool]:
@@ -160,21 +160,23 @@ class PairScorer(Model):
     def score(self, pairs: Sequence[Pair]) -> PairScores:
         """Score each response after its history; equal pairs are run once."""
         inputs = self._inputs(pairs)
-        keys = [(tuple(one.ids), tuple(one.segments)) for one in inputs]
+        keys = [(tuple(encoded.ids), tuple(encoded.segments)) for encoded in inputs]
         different = list(dict.fromkeys(keys))
 
         def read(_: list[int], states: dict[int, Floats], __: Ints) -> list[Floats]:
             return list(states[self._network.layers[-1]][:, 0].copy())
 
-        found = self._network.run_each(different, read, self._batch_tokens, self._threads)
-        known = dict(zip(different, found, strict=True))
-        states = np.array([known[key] for key in keys], np.float32).reshape(-1, self._network.shape.width)
+        outputs = self._network.run_each(different, read, self._batch_tokens, self._threads)
+        by_key = dict(zip(different, outputs, strict=True))
+        states = np.array([by_key[key] for key in keys], np.float32).reshape(-1, self._network.shape.width)
         values = {}
         for head in self.heads:
             weight, bias = self._tops[head.name]
-            said = states @ weight.T + bias
-            values[head.name] = readable(head, said if head.classes else said[:, 0])
-        return PairScores(values, [one.history_cut for one in inputs], [one.response_cut for one in inputs])
+            logits = states @ weight.T + bias
+            values[head.name] = readable(head, logits if head.classes else logits[:, 0])
+        return PairScores(
+            values, [encoded.history_cut for encoded in inputs], [encoded.response_cut for encoded in inputs]
+        )
 
     def _inputs(self, pairs: Sequence[Pair]) -> list[PairInput]:
         texts = list({text: None for history, response in pairs for text in (*history, response)})

@@ -71,31 +71,33 @@ class Reactions(EncoderHead):
         self._cache = Cache(_CACHE)
 
     def needs(self) -> list[Need]:
-        """Return what it reads of an encoder."""
+        """Return the encoder outputs it reads."""
         readings = [self.encoder.reading(layer, "mean") for layer in self.encoder.middle_and_last]
         return [Need(self.encoder, spoken_turns, tuple(readings))]
 
     def shares(self, exchanges: Sequence[Exchange]) -> npt.NDArray[np.float64]:
         """Return the probability of each reaction, a row for each exchange."""
-        keys = [(self.sha, "\x1f".join(one)) for one in exchanges]
-        known = dict(zip(keys, self._cache.fetch(keys), strict=True))
-        missing = {name: one for name, one in zip(keys, exchanges, strict=True) if known[name] is None}
+        keys = [(self.sha, "\x1f".join(exchange)) for exchange in exchanges]
+        cached = dict(zip(keys, self._cache.fetch(keys), strict=True))
+        missing = {
+            name: exchange for name, exchange in zip(keys, exchanges, strict=True) if cached[name] is None
+        }
         if missing:
             features = reaction_features(list(missing.values()), self.encoder)
-            found = self._head.answers(features)[HEAD.name].astype(np.float32)
-            self._cache.store(list(missing), found)
-            known.update(zip(missing, found, strict=True))
-        return np.array([known[name] for name in keys], np.float64).reshape(-1, len(REACTIONS))
+            probabilities = self._head.answers(features)[HEAD.name].astype(np.float32)
+            self._cache.store(list(missing), probabilities)
+            cached.update(zip(missing, probabilities, strict=True))
+        return np.array([cached[name] for name in keys], np.float64).reshape(-1, len(REACTIONS))
 
     def sentiments(self, exchanges: Sequence[Exchange]) -> npt.NDArray[np.float64]:
-        """Return how pleased each user sounds, -3 to 3: probability of pleased less that of displeased."""
+        """Return the sentiment of each reaction, -3 to 3: 3 * (P(pleased) - P(displeased))."""
         shares = self.shares(exchanges)
         return np.asarray(MOST * (shares[:, 2] - shares[:, 0]))
 
 
 def exchanges(dialogue: Dialogue, turns: Sequence[int]) -> dict[int, Exchange]:
-    """Cut out, for each of these turns that somebody answers, the turn, what came before and what after."""
-    found, following = {}, next_turns(dialogue)
+    """Return the exchange of each of these turns that somebody answers, by turn."""
+    by_turn, following = {}, next_turns(dialogue)
     before, last = list[str](), dict[str, str]()
     for turn in dialogue.turns:
         before.append(next((text for speaker, text in last.items() if speaker != turn.speaker), ""))
@@ -106,42 +108,44 @@ def exchanges(dialogue: Dialogue, turns: Sequence[int]) -> dict[int, Exchange]:
         answer = following[number].turn
         if answer is not None:
             texts = (before[number], dialogue.turns[number].text, dialogue.turns[answer].text)
-            found[number] = Exchange(*texts)
-    return found
+            by_turn[number] = Exchange(*texts)
+    return by_turn
 
 
 def reaction_features(exchanges: Sequence[Exchange], encoder: Encoder) -> Floats:
-    """Describe exchanges, a row each: vectors of the next turn, its product with the reply's, and facts."""
-    texts = list(dict.fromkeys(text for one in exchanges for text in one if text.strip()))
+    """Return features of exchanges, a row each: vectors of the next turn, products, and facts."""
+    texts = list(dict.fromkeys(text for exchange in exchanges for text in exchange if text.strip()))
     places = {text: number for number, text in enumerate(texts)}
-    known = [unit(encoder.vectors(texts, layer=layer, pooling="mean")) for layer in encoder.middle_and_last]
+    vectors = [unit(encoder.vectors(texts, layer=layer, pooling="mean")) for layer in encoder.middle_and_last]
     blank = np.zeros(encoder.width, np.float32)
 
     def vector(text: str, layer: int) -> Floats:
-        return known[layer][places[text]] if text in places else blank
+        return vectors[layer][places[text]] if text in places else blank
 
     rows = []
-    for one in exchanges:
-        before, reply, after = (vector(text, 1) for text in one)
+    for exchange in exchanges:
+        before, reply, after = (vector(text, 1) for text in exchange)
         rows.append(
-            np.concatenate([vector(one.next, 0), after, after * reply, _facts(one, before, reply, after)])
+            np.concatenate(
+                [vector(exchange.next, 0), after, after * reply, _facts(exchange, before, reply, after)]
+            )
         )
     return np.asarray(rows, np.float32)
 
 
-def _facts(one: Exchange, before: Floats, reply: Floats, after: Floats) -> Floats:
-    said = one.next.lower().replace("\u2019", "'")
-    earlier, own, now = (set(_WORDS.findall(text.lower())) for text in one)
+def _facts(exchange: Exchange, before: Floats, reply: Floats, after: Floats) -> Floats:
+    reaction = exchange.next.lower().replace("\u2019", "'")
+    earlier, reply_words, now = (set(_WORDS.findall(text.lower())) for text in exchange)
     facts = [
-        *(float(cue.search(said) is not None) for cue in _CUES),
-        float("?" in one.reply),
-        float(one.reply.rstrip().endswith("?")),
-        float("?" in one.next),
-        float("!" in one.next),
-        float(np.log1p(len(said.split()))),
-        float(np.log1p(len(one.reply.split()))),
+        *(float(cue.search(reaction) is not None) for cue in _CUES),
+        float("?" in exchange.reply),
+        float(exchange.reply.rstrip().endswith("?")),
+        float("?" in exchange.next),
+        float("!" in exchange.next),
+        float(np.log1p(len(reaction.split()))),
+        float(np.log1p(len(exchange.reply.split()))),
         len(now & earlier) / max(1, len(now)),
-        len(now & own) / max(1, len(now)),
+        len(now & reply_words) / max(1, len(now)),
         float(after @ before),
         float(after @ reply),
         float(reply @ before),

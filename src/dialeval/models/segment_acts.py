@@ -43,23 +43,26 @@ Place = tuple[Sequence[Segment], int]
 def _with_guesses(
     dialogues: Sequence[Dialogue], cut: Sequence[Sequence[Segment]], shares: Iterator[Floats]
 ) -> list[Dialogue]:
-    """Put acts into the meta of turns: those that are known, else the likeliest by `shares`.
+    """Return dialogues with acts in the meta of turns: annotated ones, else the likeliest by `shares`.
 
     There is a row of shares for each segment of the dialogues that have one without an act.
     """
     labelled = []
     for dialogue, segments in zip(dialogues, cut, strict=True):
-        known = list(segments)
+        filled = list(segments)
         if is_open(segments):
             guesses = [ACTS[int(next(shares).argmax())] for _ in segments]
-            known = [replace(one, act=one.act or act) for one, act in zip(segments, guesses, strict=True)]
-        labelled.append(with_acts(dialogue, known))
+            filled = [
+                replace(segment, act=segment.act or act)
+                for segment, act in zip(segments, guesses, strict=True)
+            ]
+        labelled.append(with_acts(dialogue, filled))
     return labelled
 
 
 def is_open(segments: Sequence[Segment]) -> bool:
-    """Whether a segment has no act yet."""
-    return any(one.act is None for one in segments)
+    """Return whether a segment has no act yet."""
+    return any(segment.act is None for segment in segments)
 
 
 class SegmentActs(Model):
@@ -105,20 +108,20 @@ class SegmentActs(Model):
         if not places:
             return np.zeros((0, len(ACTS)), np.float32)
         if self._pairs is not None:
-            said = self._pairs.score([segment_pair(*place) for place in places]).values[HEAD.name]
+            probabilities = self._pairs.score([segment_pair(*place) for place in places]).values[HEAD.name]
         else:
-            said = self._head.answers(segment_features(places, self._encoder))[HEAD.name]
-        return np.asarray(said, np.float32)
+            probabilities = self._head.answers(segment_features(places, self._encoder))[HEAD.name]
+        return np.asarray(probabilities, np.float32)
 
 
 def segment_pair(segments: Sequence[Segment], number: int) -> tuple[tuple[str, ...], str]:
     """Return a segment after the one before it, as a cross-encoder reads them."""
-    before = tuple(one.text.strip() for one in segments[max(0, number - 1) : number])
+    before = tuple(segment.text.strip() for segment in segments[max(0, number - 1) : number])
     return before, segments[number].text.strip()
 
 
 def segment_features(places: Sequence[Place], encoder: Encoder) -> Floats:
-    """Describe segments, each given as those of its dialogue and its place among them, a row each.
+    """Return features of segments, each given as its dialogue's segments and its index, a row each.
 
     >>> said = [Segment(0, "user", "Hi"), Segment(0, "user", "who is there?"), Segment(1, "assistant", "Me.")]
     >>> features = segment_features([(said, 1), (said, 2)], Encoder.load())
@@ -126,32 +129,32 @@ def segment_features(places: Sequence[Place], encoder: Encoder) -> Floats:
     ((2, 1543), [1.0, 1.0, 0.0, 1.0, 1.0])
     """
     pairs = [segment_pair(*place) for place in places]
-    texts = list(dict.fromkeys(text for before, own in pairs for text in (*before, own)))
+    texts = list(dict.fromkeys(text for before, current in pairs for text in (*before, current)))
     rows_of = {text: number for number, text in enumerate(texts)}
     vectors = [encoder.vectors(texts, layer=layer, pooling="mean") for layer in encoder.middle_and_last]
-    known = np.concatenate(vectors, axis=1)
-    width = known.shape[1]
+    encoded = np.concatenate(vectors, axis=1)
+    width = encoded.shape[1]
     rows = np.zeros((len(places), 2 * width + _FACTS), np.float32)
-    for row, place, (before, own) in zip(rows, places, pairs, strict=True):
-        row[:width] = known[rows_of[own]]
+    for row, place, (before, current) in zip(rows, places, pairs, strict=True):
+        row[:width] = encoded[rows_of[current]]
         for text in before:
-            row[width : 2 * width] = known[rows_of[text]]
+            row[width : 2 * width] = encoded[rows_of[text]]
         row[2 * width :] = segment_facts(*place)
     return rows
 
 
 def segment_facts(segments: Sequence[Segment], number: int) -> list[float]:
-    """Is something said before, by the same speaker, in the turn; who follows; a question mark; lengths."""
-    one = segments[number]
+    """Return features of context, question marks, length and position of a segment."""
+    segment = segments[number]
     before = segments[number - 1] if number else None
     after = segments[number + 1] if number + 1 < len(segments) else None
     return [
         float(before is not None),
-        float(before is not None and before.speaker == one.speaker),
-        float(after is not None and after.turn == one.turn),
-        float("?" in one.text),
+        float(before is not None and before.speaker == segment.speaker),
+        float(after is not None and after.turn == segment.turn),
+        float("?" in segment.text),
         float(before is not None and "?" not in before.text),
-        float(np.log1p(len(one.text.split()))),
+        float(np.log1p(len(segment.text.split()))),
         float(np.log1p(number)),
     ]
 
@@ -167,7 +170,7 @@ class SegmentSpan(NamedTuple):
 
 
 def places_of(dialogue: Dialogue, segments: Sequence[Segment]) -> list[SegmentSpan]:
-    """Find segments in their turns.
+    """Return the span of each segment in its turn.
 
     A segment whose text is not in the turn, or not after the one before, is a text of its own.
 
@@ -176,19 +179,19 @@ def places_of(dialogue: Dialogue, segments: Sequence[Segment]) -> list[SegmentSp
     >>> [(one.start, one.end) for one in places_of(chat, segments_of(chat))]
     [(1, 4), (6, 18)]
     """
-    found, turn, cursor, text = list[SegmentSpan](), -1, 0, ""
-    for number, one in enumerate(segments):
-        if one.turn != turn:
-            turn, cursor, text = one.turn, 0, plain(dialogue.turns[one.turn].text)
-        said = one.text.strip()
-        start = text.find(said, cursor)
+    spans, turn, cursor, text = list[SegmentSpan](), -1, 0, ""
+    for number, segment in enumerate(segments):
+        if segment.turn != turn:
+            turn, cursor, text = segment.turn, 0, plain(dialogue.turns[segment.turn].text)
+        stripped = segment.text.strip()
+        start = text.find(stripped, cursor)
         if start < 0:
-            own = plain(said)
-            found.append(SegmentSpan(own, len(own) - len(said), len(own), segments, number))
+            alone = plain(stripped)
+            spans.append(SegmentSpan(alone, len(alone) - len(stripped), len(alone), segments, number))
             continue
-        cursor = start + len(said)
-        found.append(SegmentSpan(text, start, cursor, segments, number))
-    return found
+        cursor = start + len(stripped)
+        spans.append(SegmentSpan(text, start, cursor, segments, number))
+    return spans
 
 
 class Segmenter(EncoderHead):
@@ -203,40 +206,44 @@ class Segmenter(EncoderHead):
     head: ClassVar[Head] = CUT
 
     def cut(self, texts: Sequence[str]) -> list[list[str]]:
-        """Cut each text; what is blank, or a mark alone, is no segment."""
-        found: list[list[str]] = []
+        """Return the segments of each text, without blanks and lone punctuation."""
+        cuts: list[list[str]] = []
         for start in range(0, len(texts), _TURNS):
-            some = [plain(text) for text in texts[start : start + _TURNS]]
-            features, gaps = gap_features(some, self.encoder)
-            ends: list[list[int]] = [[] for _ in some]
+            batch = [plain(text) for text in texts[start : start + _TURNS]]
+            features, gaps = gap_features(batch, self.encoder)
+            ends: list[list[int]] = [[] for _ in batch]
             if gaps:
-                said = self._head.answers(features)[CUT.name]
-                for (number, end), share in zip(gaps, said.tolist(), strict=True):
+                probabilities = self._head.answers(features)[CUT.name]
+                for (number, end), share in zip(gaps, probabilities.tolist(), strict=True):
                     ends[number] += [end] if share >= 0.5 else []
-            found += [list(_pieces(text, where)) for text, where in zip(some, ends, strict=True)]
-        return found
+            cuts += [list(_pieces(text, positions)) for text, positions in zip(batch, ends, strict=True)]
+        return cuts
 
     def segments(self, dialogues: Sequence[Dialogue]) -> list[list[Segment]]:
         """Return the segments of each dialogue; a cut that is there is kept."""
         parts = dict.fromkeys(
             turn.text
-            for one in dialogues
-            for turn in one.turns
+            for dialogue in dialogues
+            for turn in dialogue.turns
             if takes_part(turn) and turn.text.strip() and annotations(turn) is None
         )
         pieces = dict(zip(parts, self.cut(list(parts)), strict=True))
-        found = []
-        for one in dialogues:
+        results = []
+        for dialogue in dialogues:
             cut = list[Segment]()
-            for number, turn in enumerate(one.turns):
+            for number, turn in enumerate(dialogue.turns):
                 if takes_part(turn):
-                    known = annotations(turn)
-                    own: list[tuple[str, str | None]] = [(text, None) for text in pieces.get(turn.text, ())]
-                    if known is not None:
-                        own = [(one.text, one.act) for one in known]
-                    cut += [Segment(number, turn.speaker, text, act) for text, act in own if text.strip()]
-            found.append(cut)
-        return found
+                    annotated = annotations(turn)
+                    labelled: list[tuple[str, str | None]] = [
+                        (text, None) for text in pieces.get(turn.text, ())
+                    ]
+                    if annotated is not None:
+                        labelled = [(annotation.text, annotation.act) for annotation in annotated]
+                    cut += [
+                        Segment(number, turn.speaker, text, act) for text, act in labelled if text.strip()
+                    ]
+            results.append(cut)
+        return results
 
 
 def _pieces(text: str, ends: Sequence[int]) -> Iterator[str]:
@@ -253,7 +260,7 @@ def _offsets(encoder: Encoder, text: str) -> list[tuple[int, int]]:
 
 
 def gap_features(texts: Sequence[str], encoder: Encoder) -> tuple[Floats, list[tuple[int, int]]]:
-    """Describe the gaps between the words of turns: the states before and after each.
+    """Return features of the gaps between words: the token states before and after each.
 
     Returns:
         A row for each gap, and its place: the number of the text, and the character where the word ends.
@@ -261,16 +268,16 @@ def gap_features(texts: Sequence[str], encoder: Encoder) -> tuple[Floats, list[t
     layer = encoder.middle_and_last[0]
     rows, gaps = [np.zeros((0, 2 * encoder.width), np.float32)], list[tuple[int, int]]()
     for number, (text, states) in enumerate(zip(texts, encoder.tokens(texts, layer=layer), strict=True)):
-        where = _offsets(encoder, text)
+        offsets = _offsets(encoder, text)
         before = [
             place
-            for place, (one, other) in enumerate(pairwise(where))
-            if other[0] > one[1] or not text[one[1] - 1].isalnum()
+            for place, (previous, following) in enumerate(pairwise(offsets))
+            if following[0] > previous[1] or not text[previous[1] - 1].isalnum()
         ]
         if before:
             place = np.array(before)
             rows.append(np.concatenate([states[place + 1], states[place + 2]], axis=1))
-            gaps += [(number, where[place][1]) for place in before]
+            gaps += [(number, offsets[place][1]) for place in before]
     return np.concatenate(rows), gaps
 
 
@@ -300,11 +307,16 @@ class SpanActs(EncoderHead):
         `splitter` is one of the rules, or names a segmenter. An act that is known already is kept.
         """
         if splitter in SPLITTERS:
-            cut = [segments_of(one, splitter) for one in dialogues]
+            cut = [segments_of(dialogue, splitter) for dialogue in dialogues]
         else:
             cut = Segmenter.load(splitter).segments(dialogues)
         pairs = zip(dialogues, cut, strict=True)
-        spans = [span for one, some in pairs if is_open(some) for span in places_of(one, some)]
+        spans = [
+            span
+            for dialogue, segments in pairs
+            if is_open(segments)
+            for span in places_of(dialogue, segments)
+        ]
         return _with_guesses(dialogues, cut, iter(self.shares(spans)))
 
     def shares(self, places: Sequence[SegmentSpan]) -> Floats:
@@ -322,12 +334,12 @@ def span_features(places: Sequence[SegmentSpan], encoder: Encoder) -> Floats:
     """
     means = span_means(places, encoder)
     width = means.shape[1]
-    facts = np.array([segment_facts(one.segments, one.number) for one in places], np.float32)
+    facts = np.array([segment_facts(span.segments, span.number) for span in places], np.float32)
     rows = np.zeros((len(places), 2 * width + facts.shape[1]), np.float32)
     rows[:, :width], rows[:, 2 * width :] = means, facts
-    for number, one in enumerate(places):
+    for number, span in enumerate(places):
         before = places[number - 1]
-        if number and before.segments is one.segments and before.number == one.number - 1:
+        if number and before.segments is span.segments and before.number == span.number - 1:
             rows[number, width : 2 * width] = means[number - 1]
     return rows
 
@@ -337,18 +349,18 @@ def span_means(places: Sequence[SegmentSpan], encoder: Encoder) -> Floats:
     layers = encoder.middle_and_last
     rows = np.zeros((len(places), len(layers), encoder.width), np.float32)
     by_turn: dict[str, list[int]] = {}
-    for number, one in enumerate(places):
-        by_turn.setdefault(one.turn, []).append(number)
+    for number, span in enumerate(places):
+        by_turn.setdefault(span.turn, []).append(number)
     turns = list(by_turn)
     for start in range(0, len(turns), _TURNS):
-        some = turns[start : start + _TURNS]
-        encoder.prepare([(some, [Reading(layer, "tokens") for layer in layers])])
-        states = zip(*(encoder.tokens(some, layer=layer) for layer in layers), strict=True)
-        for turn, each in zip(some, states, strict=True):
+        batch = turns[start : start + _TURNS]
+        encoder.prepare([(batch, [Reading(layer, "tokens") for layer in layers])])
+        states = zip(*(encoder.tokens(batch, layer=layer) for layer in layers), strict=True)
+        for turn, by_layer in zip(batch, states, strict=True):
             ends = [end for _, end in _offsets(encoder, turn)]
             for number in by_turn[turn]:
-                one = places[number]
-                first, last = bisect_right(ends, one.start), bisect_right(ends, one.end)
-                for layer, found in enumerate(each if last > first else ()):
-                    rows[number, layer] = found[1 + first : 1 + last].mean(axis=0)
+                span = places[number]
+                first, last = bisect_right(ends, span.start), bisect_right(ends, span.end)
+                for layer, layer_states in enumerate(by_layer if last > first else ()):
+                    rows[number, layer] = layer_states[1 + first : 1 + last].mean(axis=0)
     return rows.reshape(len(places), -1)

@@ -44,10 +44,12 @@ class EncoderShape(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     @classmethod
     def of(cls, config: Mapping[str, Any], file: str | Path) -> "EncoderShape":
         """Read the sizes from an artefact's configuration, refusing what cannot be a model."""
-        found: EncoderShape = read_setting(config, "shape", cls, file)
-        if found.width % found.heads:
-            raise DataError("the width is no multiple of the heads", file=file, field="shape.heads")
-        return found
+        shape: EncoderShape = read_setting(config, "shape", cls, file)
+        if shape.width % shape.heads:
+            raise DataError(
+                "the width is not a multiple of the number of heads", file=file, field="shape.heads"
+            )
+        return shape
 
     def fields(self) -> dict[str, Any]:
         """Return the sizes as they are written to a configuration."""
@@ -60,28 +62,28 @@ class EncoderShape(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
         >>> len(shape.weights()), shape.weights()["layer.1.inner.weight"]
         (29, (16, 8))
         """
-        wide, inner = self.width, self.inner
+        width, inner = self.width, self.inner
         sizes: dict[str, tuple[int, ...]] = {
-            "embeddings.tokens": (self.vocabulary, wide),
-            "embeddings.positions": (self.positions, wide),
-            "embeddings.segments": (self.segments, wide),
-            "embeddings.norm.weight": (wide,),
-            "embeddings.norm.bias": (wide,),
+            "embeddings.tokens": (self.vocabulary, width),
+            "embeddings.positions": (self.positions, width),
+            "embeddings.segments": (self.segments, width),
+            "embeddings.norm.weight": (width,),
+            "embeddings.norm.bias": (width,),
         }
         for number in range(self.layers if layers is None else layers):
             sizes |= {
-                f"layer.{number}.attention.weight": (3 * wide, wide),
-                f"layer.{number}.attention.bias": (3 * wide,),
-                f"layer.{number}.attended.weight": (wide, wide),
-                f"layer.{number}.attended.bias": (wide,),
-                f"layer.{number}.attended.norm.weight": (wide,),
-                f"layer.{number}.attended.norm.bias": (wide,),
-                f"layer.{number}.inner.weight": (inner, wide),
+                f"layer.{number}.attention.weight": (3 * width, width),
+                f"layer.{number}.attention.bias": (3 * width,),
+                f"layer.{number}.attended.weight": (width, width),
+                f"layer.{number}.attended.bias": (width,),
+                f"layer.{number}.attended.norm.weight": (width,),
+                f"layer.{number}.attended.norm.bias": (width,),
+                f"layer.{number}.inner.weight": (inner, width),
                 f"layer.{number}.inner.bias": (inner,),
-                f"layer.{number}.outer.weight": (wide, inner),
-                f"layer.{number}.outer.bias": (wide,),
-                f"layer.{number}.outer.norm.weight": (wide,),
-                f"layer.{number}.outer.norm.bias": (wide,),
+                f"layer.{number}.outer.weight": (width, inner),
+                f"layer.{number}.outer.bias": (width,),
+                f"layer.{number}.outer.norm.weight": (width,),
+                f"layer.{number}.outer.norm.bias": (width,),
             }
         return sizes
 
@@ -108,12 +110,12 @@ def _turned(weights: dict[str, Floats]) -> dict[str, Floats]:
 
 
 def _expanded(path: Path, shape: EncoderShape, layers: int | None) -> dict[str, Floats]:
-    wanted = shape.weights(layers)
+    expected = shape.weights(layers)
     stored = read_tensors(path)
-    part = {name: value for name, value in stored.items() if name.partition("::")[0] in wanted}
-    found = expand(part, file=path)
-    for name, sizes in wanted.items():
-        if name not in found or found[name].shape != sizes:
-            has = f"has the sizes {found[name].shape}" if name in found else "is missing"
+    part = {name: value for name, value in stored.items() if name.partition("::")[0] in expected}
+    weights = expand(part, file=path)
+    for name, sizes in expected.items():
+        if name not in weights or weights[name].shape != sizes:
+            has = f"has the sizes {weights[name].shape}" if name in weights else "is missing"
             raise DataError(f"{name} {has}, expected {sizes}", file=path)
-    return found
+    return weights

@@ -45,25 +45,25 @@ def read_tensors(path: str | Path) -> dict[str, Array]:
     try:
         with safe_open(path, framework="np") as file:
             types = {name: file.get_slice(name).get_dtype() for name in file.keys()}  # noqa: SIM118
-            found = {name: file.get_tensor(name) for name in types if types[name] != "BF16"}
-        if len(found) < len(types):
-            found |= _read_bf16(path, types)
+            tensors = {name: file.get_tensor(name) for name in types if types[name] != "BF16"}
+        if len(tensors) < len(types):
+            tensors |= _read_bf16(path, types)
     except (SafetensorError, OSError, ValueError, TypeError) as error:
         raise DataError(f"not a safetensors file: {ascii(str(error)[:200])[1:-1]}", file=path) from None
-    for tensor in found.values():
+    for tensor in tensors.values():
         tensor.setflags(write=False)
-    return {name: found[name] for name in types}
+    return {name: tensors[name] for name in types}
 
 
 def map_tensors(path: Path) -> dict[str, Array]:
     """Map a file of fp32 tensors that `write_tensors` wrote: processes that map it share its memory."""
-    whole = np.asarray(np.memmap(path, np.uint8, "r"))
-    start = 8 + int(whole[:8].view("<u8")[0])
-    found = {}
-    for name, claim in json.loads(whole[8:start].tobytes()).items():
+    data = np.asarray(np.memmap(path, np.uint8, "r"))
+    start = 8 + int(data[:8].view("<u8")[0])
+    tensors = {}
+    for name, claim in json.loads(data[8:start].tobytes()).items():
         first, last = claim["data_offsets"]
-        found[name] = whole[start + first : start + last].view("<f4").reshape(claim["shape"])
-    return found
+        tensors[name] = data[start + first : start + last].view("<f4").reshape(claim["shape"])
+    return tensors
 
 
 def _read_bf16(path: Path, types: Mapping[str, str]) -> dict[str, Array]:
@@ -91,8 +91,8 @@ def write_tensors(path: str | Path, tensors: Mapping[str, Array], *, layout: str
         if name == "__metadata__" or tensor.ndim > _MOST_AXES:
             raise UsageError(f"cannot store a tensor called {name!r} of {tensor.ndim} axes")
         if tensor.dtype.newbyteorder("=") not in _KINDS:
-            known = ", ".join(sorted(map(str, _KINDS)))
-            raise UsageError(f"cannot store numbers of type {tensor.dtype}; known: {known}")
+            supported = ", ".join(sorted(map(str, _KINDS)))
+            raise UsageError(f"cannot store numbers of type {tensor.dtype}; known: {supported}")
     ready = {  # the package copies memory as it lies there
         name: np.ascontiguousarray(tensor, tensor.dtype.newbyteorder("=")).reshape(tensor.shape)
         for name, tensor in sorted(tensors.items())
@@ -163,7 +163,7 @@ def expand(tensors: Mapping[str, Array], *, file: object = None) -> dict[str, Ar
     large: dict[str, Array] = {}
     for name, tensor in tensors.items():
         if name.endswith(_SCALE):
-            if (other := tensors.get(name.removesuffix(_SCALE))) is None or other.dtype != np.int8:
+            if (matrix := tensors.get(name.removesuffix(_SCALE))) is None or matrix.dtype != np.int8:
                 raise DataError("a scale without its int8 matrix", file=file, field=name)
         elif tensor.dtype == np.int8:
             large[name] = _expanded(tensor, tensors.get(name + _SCALE), name, file)
@@ -185,7 +185,7 @@ def _expanded(levels: Array, scale: Array | None, name: str, file: object) -> Ar
         raise DataError("an int8 matrix needs a scale for each part of its rows", file=file, field=name)
     steps = scale.astype(np.float32)
     if not ((steps > 0) & (steps < 1e36)).all():
-        raise DataError("a scale that no weight can have", file=file, field=name + _SCALE)
+        raise DataError("a scale that is out of range", file=file, field=name + _SCALE)
     if not levels.size:
         return levels.astype(np.float32)
     parts = levels.reshape(rows, scale.shape[1], -1).astype(np.float32)

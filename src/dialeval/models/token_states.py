@@ -78,7 +78,9 @@ def text_states(
     """
     texts = [plain(text) for text in texts]
     marks = len(encoder.tokenizer.special()[0])
-    tokens = [one.ids if len(one.ids) > marks else [] for one in encoder.tokenizer.encode(texts)]
+    tokens = [
+        encoding.ids if len(encoding.ids) > marks else [] for encoding in encoder.tokenizer.encode(texts)
+    ]
     states = encoder.tokens(texts, layer=layer, half=half)
     return [TokenStates.of(ids, rows[: len(ids)]) for ids, rows in zip(tokens, states, strict=True)]
 
@@ -101,9 +103,9 @@ def dialogue_states(
     for block in blocks(spoken, iter, lambda text: taken(text, encoder), ROOM):
         distinct = list(dict.fromkeys(text for turns in block for text in turns))
         states = zip(distinct, text_states(distinct, encoder, layer), strict=True)
-        known = {text: _without(found, marks) for text, found in states}
+        by_text = {text: _without(marked, marks) for text, marked in states}
         for turns in block:
-            yield joined([known[text] for text in turns], encoder.width)
+            yield joined([by_text[text] for text in turns], encoder.width)
 
 
 def plain(text: str) -> str:
@@ -129,26 +131,26 @@ def blocks(
     """
     block: list[T] = []
     seen: set[K] = set()
-    held = 0
+    total = 0
     for item in items:
         fresh = set(parts(item)) - seen
         needed = sum(map(size, fresh))
-        if block and held + needed > room:
+        if block and total + needed > room:
             yield block
-            block, seen, held = [], set(), 0
+            block, seen, total = [], set(), 0
             fresh = set(parts(item))
             needed = sum(map(size, fresh))
         block.append(item)
         seen |= fresh
-        held += needed
+        total += needed
     if block:
         yield block
 
 
 def _without(states: TokenStates, marks: int) -> TokenStates:
     """Leave out the marks around a text, of which half stand in front."""
-    kept = slice(marks // 2, len(states) - (marks - marks // 2))
-    return TokenStates(states.tokens[kept], states.numbers[kept], states.scales[kept])
+    inner = slice(marks // 2, len(states) - (marks - marks // 2))
+    return TokenStates(states.tokens[inner], states.numbers[inner], states.scales[inner])
 
 
 def joined(parts: Sequence[TokenStates], width: int, kind: type[np.generic] = np.float32) -> TokenStates:

@@ -36,7 +36,7 @@ class Tokenizer:
         from tokenizers import Tokenizer as Reader
 
         self.path, self.limit, self.vocabulary = path, limit, vocabulary
-        with self._sound():
+        with self._errors():
             check_growth(path.read_bytes(), path)
             self._whole = Reader.from_file(str(path))
             self._cut = Reader.from_file(str(path))
@@ -54,34 +54,36 @@ class Tokenizer:
 
     def encode(self, texts: Sequence[str]) -> list[TokenIds]:
         """Return each text's tokens with special ones around them, at most `limit`."""
-        with self._sound():
-            cut = self._cut.encode_batch_fast([_sound(text) for text in texts])
-        return [TokenIds(self._known(found.ids), bool(found.overflowing)) for found in cut]
+        with self._errors():
+            cut = self._cut.encode_batch_fast([_valid(text) for text in texts])
+        return [TokenIds(self._known(encoding.ids), bool(encoding.overflowing)) for encoding in cut]
 
     def bare(self, texts: Sequence[str]) -> list[list[int]]:
         """Return each text's tokens, all of them, without special ones."""
-        with self._sound():
-            found = self._whole.encode_batch_fast([_sound(text) for text in texts], add_special_tokens=False)
-        return [self._known(one.ids) for one in found]
+        with self._errors():
+            encodings = self._whole.encode_batch_fast(
+                [_valid(text) for text in texts], add_special_tokens=False
+            )
+        return [self._known(encoding.ids) for encoding in encodings]
 
     def _known(self, ids: list[int]) -> list[int]:
-        """Refuse numbers that no row of the encoder's table belongs to."""
+        """Return the ids; raises if one is outside the vocabulary."""
         if max(ids, default=0) >= self.vocabulary:
-            what = f"gives the token {max(ids)}, where the model knows {self.vocabulary}: not its tokenizer"
-            raise DataError(what, file=self.path)
+            message = f"returns the token {max(ids)}, but the model has {self.vocabulary}: not its tokenizer"
+            raise DataError(message, file=self.path)
         return ids
 
     def offsets(self, texts: Sequence[str]) -> list[list[tuple[int, int]]]:
         """Return where each token of a text begins and ends, in characters, without special ones."""
         marks = len(self.special()[0])
-        with self._sound():
-            found = self._cut.encode_batch([_sound(text) for text in texts])
+        with self._errors():
+            encodings = self._cut.encode_batch([_valid(text) for text in texts])
         first = marks // 2
-        return [one.offsets[first : len(one.ids) - (marks - first)] for one in found]
+        return [encoding.offsets[first : len(encoding.ids) - (marks - first)] for encoding in encodings]
 
     @contextlib.contextmanager
-    def _sound(self) -> Iterator[None]:
-        """Name the file in whatever the library raises: bare exceptions, and panics that are none at all."""
+    def _errors(self) -> Iterator[None]:
+        """Turn the library's exceptions and panics into errors that name the file."""
         try:
             yield
         except DataError:
@@ -106,9 +108,9 @@ def _growth(rule: Any) -> float:
     """Return how many times as long a rule of a normaliser can make a text, at most."""
     kind = rule.get("type")
     if kind == "Sequence":
-        return math.prod(_growth(one) for one in rule["normalizers"])
-    if kind == "Replace" and (found := rule["pattern"].get("String")):
-        return float(max(1.0, len(rule["content"]) / len(found)))
+        return math.prod(_growth(inner) for inner in rule["normalizers"])
+    if kind == "Replace" and (pattern := rule["pattern"].get("String")):
+        return float(max(1.0, len(rule["content"]) / len(pattern)))
     if kind == "Replace":  # by a regular expression, which may match nothing between any two characters
         return 1.0 + len(rule["content"])
     if kind == "Prepend":
@@ -120,8 +122,8 @@ def _growth(rule: Any) -> float:
     return 1.0
 
 
-def _sound(text: str) -> str:
-    """Put U+FFFD for lone surrogates, which have no place in UTF-8."""
+def _valid(text: str) -> str:
+    """Return text with lone surrogates replaced by U+FFFD."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -162,18 +164,18 @@ def batches(lengths: Sequence[int], budget: int) -> list[list[int]]:
 
 
 def padded(ids: Sequence[Sequence[int]]) -> tuple[Ints, Ints]:
-    """Lay token numbers side by side, zeros after the end, and say how long each text is."""
-    lengths = np.array([len(one) for one in ids], np.int32)
+    """Return a zero-padded table of token numbers, and the length of each text."""
+    lengths = np.array([len(tokens) for tokens in ids], np.int32)
     table = np.zeros((len(ids), int(lengths.max())), np.int32)
-    for row, one in zip(table, ids, strict=True):
-        row[: len(one)] = one
+    for row, tokens in zip(table, ids, strict=True):
+        row[: len(tokens)] = tokens
     return table, lengths
 
 
 def side_by_side(
     run: Callable[[Item], Result], items: Sequence[Item], threads: int
 ) -> Iterator[tuple[Item, Result]]:
-    """Run each item on one core, several at once; give items and answers in the order of the items."""
+    """Yield items and results in order; each item runs on one core, several in parallel."""
     if threads == 1 or len(items) < 2:
         yield from ((item, run(item)) for item in items)
         return
@@ -183,9 +185,9 @@ def side_by_side(
 
 def default_threads() -> int:
     """Return how many cores to use: `DIALEVAL_THREADS`, or all that this process may run on."""
-    asked = os.environ.get("DIALEVAL_THREADS", "")
-    if asked:
-        if not asked.isdigit() or int(asked) < 1:
-            raise UsageError(f"DIALEVAL_THREADS={asked}: expected a number of cores")
-        return int(asked)
+    setting = os.environ.get("DIALEVAL_THREADS", "")
+    if setting:
+        if not setting.isdigit() or int(setting) < 1:
+            raise UsageError(f"DIALEVAL_THREADS={setting}: expected a number of cores")
+        return int(setting)
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

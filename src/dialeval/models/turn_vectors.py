@@ -32,42 +32,44 @@ class TurnVectors:
 
     def answered(self) -> list[int | None]:
         """Number of the last turn that somebody else said before each turn; None where there is none."""
-        found: list[int | None] = []
+        previous: list[int | None] = []
         last: int | None = None  # the last turn said, and the last one by anybody but its speaker
-        other: int | None = None
+        last_other: int | None = None
         for number, turn in enumerate(self.dialogue.turns):
             same = last is not None and self.dialogue.turns[last].speaker == turn.speaker
-            found.append(other if same else last)
+            previous.append(last_other if same else last)
             if self.spoken[number]:
-                last, other = number, found[-1]
-        return found
+                last, last_other = number, previous[-1]
+        return previous
 
     def contexts(self) -> Floats:
         """Mean of what was said before each turn, (turns, width); zeros where nothing was."""
-        said = np.zeros((len(self.vectors) + 1, self.vectors.shape[1]), np.float64)
-        heard = np.array(self.spoken, np.float64)
-        np.cumsum(self.vectors * heard[:, None], axis=0, dtype=np.float64, out=said[1:])
-        count = np.concatenate([[0.0], np.cumsum(heard)])
-        return np.asarray(said[:-1] / np.maximum(count[:-1, None], 1.0), np.float32)
+        sums = np.zeros((len(self.vectors) + 1, self.vectors.shape[1]), np.float64)
+        is_spoken = np.array(self.spoken, np.float64)
+        np.cumsum(self.vectors * is_spoken[:, None], axis=0, dtype=np.float64, out=sums[1:])
+        count = np.concatenate([[0.0], np.cumsum(is_spoken)])
+        return np.asarray(sums[:-1] / np.maximum(count[:-1, None], 1.0), np.float32)
 
     def repeats(self, turns: Sequence[int]) -> list[float | None]:
         """Cosine of each turn with the most similar earlier turn of its speaker; None for a first one."""
-        found: dict[int, float | None] = {}
+        similarities: dict[int, float | None] = {}
         speakers = {self.dialogue.turns[turn].speaker for turn in turns}
         for speaker in speakers:
-            own = [
+            own_turns = [
                 number
                 for number, turn in enumerate(self.dialogue.turns)
                 if turn.speaker == speaker and self.spoken[number]
             ]
-            vectors = self.vectors[own]
-            for start in range(0, len(own), _ROWS):
-                rows = np.arange(start, min(start + _ROWS, len(own)))
+            vectors = self.vectors[own_turns]
+            for start in range(0, len(own_turns), _ROWS):
+                rows = np.arange(start, min(start + _ROWS, len(own_turns)))
                 cosines = multiply(vectors[rows], vectors[: rows[-1] + 1])
                 cosines[np.arange(cosines.shape[1]) >= rows[:, None]] = -np.inf
                 best = cosines.max(axis=1)
-                found |= {own[row]: float(value) for row, value in zip(rows, best, strict=True) if row}
-        return [found.get(turn) for turn in turns]
+                similarities |= {
+                    own_turns[row]: float(value) for row, value in zip(rows, best, strict=True) if row
+                }
+        return [similarities.get(turn) for turn in turns]
 
 
 def vector_needs(encoder: Encoder) -> list[Need]:
@@ -88,14 +90,14 @@ def turn_vectors(encoder: Encoder, dialogues: Sequence[Dialogue], **reading: Any
     vectors = unit(encoder.vectors(texts, **reading))
     places = {text: number for number, text in enumerate(texts)}
     cut = dict(zip(texts, encoder.truncated(texts), strict=True))
-    found = []
+    results = []
     for dialogue in dialogues:
         rows = np.zeros((len(dialogue.turns), encoder.width), np.float32)
         for number, turn in enumerate(dialogue.turns):
             if turn.text.strip():
                 rows[number] = vectors[places[turn.text]]
         spoken = [bool(turn.text.strip()) and takes_part(turn) for turn in dialogue.turns]
-        found.append(
+        results.append(
             TurnVectors(dialogue, rows, spoken, [cut.get(turn.text, False) for turn in dialogue.turns])
         )
-    return found
+    return results

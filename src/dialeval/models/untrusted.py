@@ -36,19 +36,19 @@ def parse_object(text: bytes, path: Path) -> dict[str, Any]:
     {'width': 384}
     >>> parse_object(b'{"width": 384, "width": 1}', Path("config.json"))
     Traceback (most recent call last):
-    dialeval.errors.DataError: config.json: not the JSON expected: the key 'width' stands there twice
+    dialeval.errors.DataError: config.json: not the JSON expected: the key 'width' occurs twice
     """
     try:
-        found = json.loads(text.decode(), object_pairs_hook=_unique, parse_constant=_no_constant)
+        parsed = json.loads(text.decode(), object_pairs_hook=_unique, parse_constant=_no_constant)
         if b"\\ud" in text.lower():  # half a character, which can be neither shown nor hashed
-            json.dumps(found, ensure_ascii=False).encode()
+            json.dumps(parsed, ensure_ascii=False).encode()
     except RecursionError:
         raise DataError("not the JSON expected: nested too deeply", file=path) from None
     except ValueError as error:  # bad UTF-8 and numbers of thousands of digits, too
         raise DataError(f"not the JSON expected: {error}", file=path) from None
-    if not isinstance(found, dict):
+    if not isinstance(parsed, dict):
         raise DataError("not the JSON expected: not an object", file=path)
-    return found
+    return parsed
 
 
 def read_setting(config: Mapping[str, Any], field: str, kind: Any, file: str | Path) -> Any:
@@ -63,8 +63,8 @@ def read_setting(config: Mapping[str, Any], field: str, kind: Any, file: str | P
     try:
         return msgspec.convert(config.get(field), kind)
     except msgspec.ValidationError as error:
-        what, _, place = str(error).partition(" - at `$")
-        raise DataError(what, file=file, field=field + place.removesuffix("`")) from None
+        message, _, place = str(error).partition(" - at `$")
+        raise DataError(message, file=file, field=field + place.removesuffix("`")) from None
 
 
 def read_tables(name: str, shipped: Collection[str], package: str) -> dict[str, Any]:
@@ -90,7 +90,7 @@ def find_fault(config: dict[str, Any], listed: Iterable[str]) -> tuple[str, str]
     leads out of the folder, in case somebody takes it for one.
 
     >>> find_fault({"heads": [{"weights_file": "b.bin"}]}, ["a.bin"])
-    ('heads.0.weights_file', "'b.bin' is no file of this artefact")
+    ('heads.0.weights_file', "'b.bin' is not a file of this artefact")
     """
     listed = frozenset(listed)
     waiting: list[tuple[str, Any, bool]] = [("", config, False)]
@@ -106,7 +106,7 @@ def find_fault(config: dict[str, Any], listed: Iterable[str]) -> tuple[str, str]
         elif isinstance(value, str) and _leads_outside(value):
             return _field(place), f"{value[:80]!a} is a path that leads outside the artefact"
         elif is_file and value is not None and value not in listed:
-            return _field(place), f"{str(value)[:80]!a} is no file of this artefact"
+            return _field(place), f"{str(value)[:80]!a} is not a file of this artefact"
     return None
 
 
@@ -120,13 +120,13 @@ def _field(place: str) -> str:
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    made: dict[str, Any] = {}
+    result: dict[str, Any] = {}
     for key, value in pairs:
-        if key in made:
-            raise ValueError(f"the key {key[:80]!a} stands there twice")
-        made[key] = value
-    return made
+        if key in result:
+            raise ValueError(f"the key {key[:80]!a} occurs twice")
+        result[key] = value
+    return result
 
 
 def _no_constant(name: str) -> float:
-    raise ValueError(f"{name} is not a number that JSON knows")
+    raise ValueError(f"{name} is not a number of JSON")

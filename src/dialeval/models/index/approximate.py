@@ -61,15 +61,15 @@ def build(folder: Path, vectors: VectorColumn) -> Approximate:
         return Approximate(
             "exact", rows, note="faiss was not installed when this was built: pip install 'dialeval[index]'"
         )
-    held = np.sort(np.random.default_rng(0).choice(rows, min(_HELD_BACK, rows // 4), replace=False))
-    others = np.setdiff1d(np.arange(rows), held, assume_unique=True)
-    index: Any = _trained(vectors, others)
-    _fill(index, vectors, others)
-    effort, recall = _enough_effort(index, vectors, held)
+    held_out = np.sort(np.random.default_rng(0).choice(rows, min(_HELD_BACK, rows // 4), replace=False))
+    rest = np.setdiff1d(np.arange(rows), held_out, assume_unique=True)
+    index: Any = _trained(vectors, rest)
+    _fill(index, vectors, rest)
+    effort, recall = _enough_effort(index, vectors, held_out)
     if recall < ENOUGH:
         note = f"ivf found only {recall:.3f} of the {DEPTH} nearest: search stays exact"
-        return Approximate("exact", rows, round(recall, 4), len(held), note=note)
-    _fill(index, vectors, held)
+        return Approximate("exact", rows, round(recall, 4), len(held_out), note=note)
+    _fill(index, vectors, held_out)
     name = f"lists-{secrets.token_hex(8)}.faiss"
     with replacing_path(folder / PARTS / name) as path:
         try:
@@ -77,7 +77,7 @@ def build(folder: Path, vectors: VectorColumn) -> Approximate:
         except RuntimeError as error:
             raise DataError(f"cannot be written: {error}; nothing was changed", file=folder) from None
         part = IndexPart(name, rows, FileRecord.of(path))
-    return Approximate("ivf", rows, round(recall, 4), len(held), effort, part)
+    return Approximate("ivf", rows, round(recall, 4), len(held_out), effort, part)
 
 
 class Searcher:
@@ -89,8 +89,8 @@ class Searcher:
 
     def candidates(self, query: Array, k: int) -> list[Array]:
         """Return for each query the rows that faiss takes for the nearest."""
-        found = _ask(self.index, query, k, self.effort)
-        return [one[(one >= 0) & (one < self.rows)] for one in found]
+        nearest = _ask(self.index, query, k, self.effort)
+        return [rows[(rows >= 0) & (rows < self.rows)] for rows in nearest]
 
 
 def _faiss() -> Any:
@@ -114,45 +114,45 @@ def _trained(vectors: VectorColumn, rows: Array) -> Any:
 
 def _fill(index: Any, vectors: VectorColumn, rows: Array) -> None:
     for start in range(0, len(rows), _CHUNK):
-        some = rows[start : start + _CHUNK]
-        index.add_with_ids(vectors.take(some), some)
+        batch = rows[start : start + _CHUNK]
+        index.add_with_ids(vectors.take(batch), batch)
 
 
-def _enough_effort(index: Any, vectors: VectorColumn, held: Array) -> tuple[int, float]:
+def _enough_effort(index: Any, vectors: VectorColumn, held_out: Array) -> tuple[int, float]:
     """Return the least effort that reaches the aim, or the most, and the recall it has."""
-    queries = vectors.take(held).astype(np.float64)
-    depth = min(DEPTH, len(vectors) - len(held))
-    exact = _exact_scores(vectors, queries, held, depth)
+    queries = vectors.take(held_out).astype(np.float64)
+    depth = min(DEPTH, len(vectors) - len(held_out))
+    exact = _exact_scores(vectors, queries, held_out, depth)
     most = max(8, index.nlist // 4)  # with more lists than these exact search is the faster one
     effort, recall = 0, 0.0
-    for effort in (one for one in _EFFORTS if one <= most):
+    for effort in (candidate for candidate in _EFFORTS if candidate <= most):
         hits = 0.0
-        for query, scores, found in zip(queries, exact, _ask(index, queries, depth, effort), strict=True):
-            near = vectors.rank(query, found[found >= 0], depth)[1]
+        for query, scores, rows in zip(queries, exact, _ask(index, queries, depth, effort), strict=True):
+            near = vectors.rank(query, rows[rows >= 0], depth)[1]
             hits += np.count_nonzero(near >= scores[-1] - 1e-6) / depth  # of equals, any will do
-        recall = float(hits) / len(held)
+        recall = float(hits) / len(held_out)
         if recall >= AIM:
             break
     return effort, recall
 
 
-def _exact_scores(vectors: VectorColumn, queries: Array, held: Array, depth: int) -> list[Array]:
+def _exact_scores(vectors: VectorColumn, queries: Array, held_out: Array, depth: int) -> list[Array]:
     """Return the scores of the nearest of all rows that are not held back."""
-    found = []
+    scores = []
     for start in range(0, len(queries), QUERIES):
-        some = queries[start : start + QUERIES]
-        for query, rows in zip(some, vectors.candidates(some, depth + len(held)), strict=True):
-            found.append(vectors.rank(query, np.setdiff1d(rows, held), depth)[1])
-    return found
+        batch = queries[start : start + QUERIES]
+        for query, rows in zip(batch, vectors.candidates(batch, depth + len(held_out)), strict=True):
+            scores.append(vectors.rank(query, np.setdiff1d(rows, held_out), depth)[1])
+    return scores
 
 
 def _ask(index: Any, queries: Array, k: int, effort: int) -> list[Array]:
     settings: Any = _faiss().SearchParametersIVF(nprobe=effort)
-    found: list[Array] = []
+    nearest: list[Array] = []
     for start in range(0, len(queries), _FEW):
-        some = queries[start : start + _FEW].astype(np.float32)
-        found.extend(index.search(some, k, params=settings)[1])
-    return found
+        batch = queries[start : start + _FEW].astype(np.float32)
+        nearest.extend(index.search(batch, k, params=settings)[1])
+    return nearest
 
 
 def _read(path: Path, entry: Approximate, width: int) -> Any:
@@ -161,9 +161,9 @@ def _read(path: Path, entry: Approximate, width: int) -> Any:
         index: Any = faiss.read_index(str(path), faiss.IO_FLAG_MMAP | faiss.IO_FLAG_READ_ONLY)
     except RuntimeError as error:
         raise DataError(f"faiss cannot read it: {str(error)[:200]}", file=path, fix=REBUILD) from None
-    found = (index.ntotal, index.d, index.metric_type)
-    if not isinstance(index, faiss.IndexIVFFlat) or found != (entry.rows, width, faiss.METRIC_INNER_PRODUCT):
-        raise DataError(f"holds something else than {entry.rows} vectors of {width}", file=path, fix=REBUILD)
+    actual = (index.ntotal, index.d, index.metric_type)
+    if not isinstance(index, faiss.IndexIVFFlat) or actual != (entry.rows, width, faiss.METRIC_INNER_PRODUCT):
+        raise DataError(f"does not hold {entry.rows} vectors of width {width}", file=path, fix=REBUILD)
     lists: Any = faiss.downcast_InvertedLists(index.invlists)
     if hasattr(lists, "prefetch_nthread"):
         lists.prefetch_nthread = 0  # 32 threads for each question cost more than they bring

@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 class VectorColumn:
     """A column of unit vectors over all batches, in the order of the rows."""
 
-    held = "vectors"
+    content = "vectors"
 
     def __init__(self, batches: "Sequence[pa.Array]", kind: DenseKind, name: str, folder: Path) -> None:
         self.width, self.name, self.folder = kind.width, name, folder
-        self.arrays = [numbers(one.flatten()).reshape(-1, kind.width) for one in batches]
+        self.arrays = [numbers(batch.flatten()).reshape(-1, kind.width) for batch in batches]
         self.starts = np.cumsum([0, *(len(array) for array in self.arrays)])
 
     @staticmethod
@@ -35,14 +35,14 @@ class VectorColumn:
         return fixed_list("float", kind.width)
 
     @classmethod
-    def packed(cls, given: object, kind: DenseKind, name: str, ids: Sequence[str]) -> "pa.Array":
+    def packed(cls, vectors: object, kind: DenseKind, name: str, ids: Sequence[str]) -> "pa.Array":
         """Bring vectors to length 1, as they are stored."""
         import pyarrow as pa
 
-        values = unit(given, kind.width, name, ids).astype("<f4").reshape(-1)
+        values = unit(vectors, kind.width, name, ids).astype("<f4").reshape(-1)
         return pa.FixedSizeListArray.from_arrays(pa.array(values), type=cls.stored(kind))
 
-    def asked(self, query: object) -> Array:
+    def checked_query(self, query: object) -> Array:
         """Check queries and bring them to length 1."""
         return unit(query, self.width, self.name)
 
@@ -57,12 +57,12 @@ class VectorColumn:
 
     def take(self, rows: Array) -> Array:
         """Return a copy of some rows, in the order asked for."""
-        found = np.empty((len(rows), self.width), np.float32)
-        where = np.searchsorted(self.starts, rows, "right") - 1
-        for number in np.unique(where).tolist():
-            chosen = where == number
-            found[chosen] = self.arrays[number][rows[chosen] - self.starts[number]]
-        return found
+        taken = np.empty((len(rows), self.width), np.float32)
+        batches = np.searchsorted(self.starts, rows, "right") - 1
+        for number in np.unique(batches).tolist():
+            chosen = batches == number
+            taken[chosen] = self.arrays[number][rows[chosen] - self.starts[number]]
+        return taken
 
     def cosines(self, query: Array) -> Iterator[tuple[int, Array]]:
         """Yield the cosine of each query (a row) with each dialogue (a column), some dialogues at a time."""
@@ -76,12 +76,12 @@ class VectorColumn:
 
         What is `beside` answers for the first rows, the others are looked at one by one.
         """
-        every = self.candidates(query, k, 0 if beside is None else beside.rows)
+        candidates = self.candidates(query, k, 0 if beside is None else beside.rows)
         if beside is not None:
-            pairs = zip(beside.candidates(query, k), every, strict=True)
-            every = [np.concatenate(pair) for pair in pairs]
-        for one, rows in zip(query, every, strict=True):
-            yield self.rank(one, rows, k)
+            pairs = zip(beside.candidates(query, k), candidates, strict=True)
+            candidates = [np.concatenate(pair) for pair in pairs]
+        for vector, rows in zip(query, candidates, strict=True):
+            yield self.rank(vector, rows, k)
 
     def candidates(self, query: Array, k: int, first: int = 0) -> list[Array]:
         """Return for each query the rows that may be among its nearest: the k nearest are always there."""
@@ -94,7 +94,7 @@ class VectorColumn:
             if not np.isfinite(products.sum()):
                 raise self._damaged()
             nearest.offer(products, start)
-        return [rows for rows, _ in nearest.found()]
+        return [rows for rows, _ in nearest.results()]
 
     def rank(self, query: Array, rows: Array, k: int) -> tuple[Array, Array]:
         """Return the k nearest of some rows to one query, nearest first, and their cosines."""
@@ -107,10 +107,10 @@ class VectorColumn:
         double = block.astype(np.float64)
         with np.errstate(all="ignore"):
             length = np.sqrt(np.vecdot(double, double))
-            found: Array = np.vecdot(query[:, None], double[None]) / np.where(length > 0, length, 1)
-        if not np.isfinite(found).all():
+            cosines: Array = np.vecdot(query[:, None], double[None]) / np.where(length > 0, length, 1)
+        if not np.isfinite(cosines).all():
             raise self._damaged()
-        return np.clip(found, -1, 1)
+        return np.clip(cosines, -1, 1)
 
     def _damaged(self) -> DataError:
         return DataError("a vector is not finite: damaged", file=self.folder, fix=REBUILD)
@@ -133,11 +133,11 @@ class Nearest:
             if len(near):
                 self.kept[query].append((near + start, row[near]))
 
-    def found(self) -> Iterator[tuple[Array, Array]]:
+    def results(self) -> Iterator[tuple[Array, Array]]:
         """Yield the rows that are left for each query, and their scores."""
-        for query, kept in enumerate(self.kept):
-            rows = np.concatenate([np.empty(0, np.int64), *(rows for rows, _ in kept)])
-            scores = np.concatenate([np.empty(0), *(scores for _, scores in kept)])
+        for query, parts in enumerate(self.kept):
+            rows = np.concatenate([np.empty(0, np.int64), *(rows for rows, _ in parts)])
+            scores = np.concatenate([np.empty(0), *(scores for _, scores in parts)])
             near = np.arange(len(rows))
             if len(near) > self.k:
                 near = self._raise_floor(query, scores, near)
@@ -146,8 +146,8 @@ class Nearest:
     def _raise_floor(self, query: int, scores: Array, near: Array) -> Array:
         last = np.partition(scores[near], -self.k)[-self.k]
         self.floors[query] = max(self.floors[query], last)
-        kept: Array = near[scores[near] >= self.floors[query] - self.margin]
-        return kept
+        above: Array = near[scores[near] >= self.floors[query] - self.margin]
+        return above
 
 
 def best(rows: Array, scores: Array, k: int) -> tuple[Array, Array]:
@@ -166,14 +166,14 @@ def unit(vectors: object, width: int | None, column: str, ids: Sequence[str] | N
     >>> unit(np.array([[3, 4], [0, 0]]), 2, "text").tolist()
     [[0.6, 0.8], [0.0, 0.0]]
     """
-    given = np.asarray(vectors)
-    if given.ndim != 2 or given.dtype.kind not in "fiu" or not given.shape[1]:
+    array = np.asarray(vectors)
+    if array.ndim != 2 or array.dtype.kind not in "fiu" or not array.shape[1]:
         raise UsageError(
-            f"{column}: vectors are an array of numbers with a row for each, not {given.dtype} {given.shape}"
+            f"{column}: vectors are an array of numbers with a row for each, not {array.dtype} {array.shape}"
         )
-    if width is not None and given.shape[1] != width:
-        raise UsageError(f"{column}: vectors are {given.shape[1]} wide, those of the index {width}")
-    double = given.astype(np.float64)
+    if width is not None and array.shape[1] != width:
+        raise UsageError(f"{column}: vectors are {array.shape[1]} wide, those of the index {width}")
+    double = array.astype(np.float64)
     largest = np.abs(double).max(axis=1, keepdims=True, initial=0)
     if not np.isfinite(largest).all():
         row = int(np.flatnonzero(~np.isfinite(largest[:, 0]))[0])

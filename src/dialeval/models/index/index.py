@@ -29,10 +29,10 @@ from dialeval.models.index.writing import (
     COLUMNS,
     DOCUMENTS,
     IDS,
+    Block,
     Column,
-    Given,
+    dialogue_blocks,
     extend,
-    given_dialogues,
     in_blocks,
     kinds_of,
     prepared,
@@ -141,7 +141,7 @@ class Index:
     def build_from(
         cls,
         folder: str | Path,
-        blocks: Iterable[Given],
+        blocks: Iterable[Block],
         *,
         encoder: Model | None = None,
         exact_up_to: int = EXACT_UP_TO,
@@ -178,7 +178,7 @@ class Index:
             exact_up_to: With more dialogues than these, vectors are searched approximately.
             progress: Is told how many dialogues are done.
         """
-        blocks = given_dialogues(dialogues, encoder, progress)
+        blocks = dialogue_blocks(dialogues, encoder, progress)
         return cls.build_from(folder, blocks, encoder=encoder, exact_up_to=exact_up_to)
 
     def add(
@@ -202,9 +202,9 @@ class Index:
     ) -> None:
         """Add dialogues to an index that `of_dialogues` made, with the same encoder."""
         check_encoder(self.folder, self.encoder, encoder)
-        self.add_from(given_dialogues(dialogues, encoder, progress))
+        self.add_from(dialogue_blocks(dialogues, encoder, progress))
 
-    def add_from(self, blocks: Iterable[Given]) -> None:
+    def add_from(self, blocks: Iterable[Block]) -> None:
         """Add dialogues from a stream of `(ids, columns, documents)`."""
         stream = iter(blocks)
         first = next(stream, None)
@@ -215,7 +215,7 @@ class Index:
             if (now.encoder, now._config.columns) != (self.encoder, self._config.columns):
                 fix = "open it again"
                 raise DataError(
-                    "was meanwhile built with another encoder or columns", file=self.folder, fix=fix
+                    "was rebuilt meanwhile with another encoder or other columns", file=self.folder, fix=fix
                 )
             fresh = now._new_only(prepared(itertools.chain([first], stream), now._config))
             self._take(extend(self.folder, now._config, fresh))
@@ -260,7 +260,7 @@ class Index:
     @property
     def ids(self) -> list[str]:
         """The ids of all dialogues in the order of their rows."""
-        return [one.decode("utf-8", "replace") for one in self._table[IDS].to_pylist()]
+        return [name.decode("utf-8", "replace") for name in self._table[IDS].to_pylist()]
 
     def rows(self, ids: Sequence[str]) -> list[int]:
         """Return the row of each id."""
@@ -268,10 +268,10 @@ class Index:
 
         if isinstance(ids, str | bytes):
             raise UsageError("ids are a list of strings")
-        found = self._find(pa.array([one.encode() for one in ids], pa.large_binary()))
-        if None in found:
-            raise DataError("is not in the index", file=self.folder, field=repr(ids[found.index(None)]))
-        return [row for row in found if row is not None]
+        numbers = self._find(pa.array([name.encode() for name in ids], pa.large_binary()))
+        if None in numbers:
+            raise DataError("is not in the index", file=self.folder, field=repr(ids[numbers.index(None)]))
+        return [row for row in numbers if row is not None]
 
     def _find(self, ids: "pa.Array") -> list[int | None]:
         """Return the row of each id, None for those that are not there."""
@@ -281,7 +281,7 @@ class Index:
 
     def _chosen(self, which: Sequence[str] | Sequence[int] | Array) -> list[int]:
         """Return rows: those of ids, or numbers of rows as they are, all of which must be there."""
-        if isinstance(which, str | bytes) or all(isinstance(one, str) for one in which):
+        if isinstance(which, str | bytes) or all(isinstance(item, str) for item in which):
             return self.rows(which)  # type: ignore[arg-type]
         rows = np.asarray(which)
         if rows.ndim != 1 or rows.dtype.kind not in "iu" or rows.min() < 0 or rows.max() >= len(self):
@@ -295,7 +295,7 @@ class Index:
         """
         vectors = self._column(column)
         if not isinstance(vectors, VectorColumn):
-            raise UsageError(f"the column {column!r} has {vectors.held}, not vectors")
+            raise UsageError(f"the column {column!r} has {vectors.content}, not vectors")
         if ids is not None:
             return vectors.take(np.array(self.rows(ids), np.int64))
         return vectors.arrays[0] if len(vectors.arrays) == 1 else np.concatenate(vectors.arrays)
@@ -306,7 +306,7 @@ class Index:
         """Return the tokens of dialogues, named by their ids or rows: read-only views, not copies."""
         states = self._column(column)
         if not isinstance(states, TokenColumn):
-            raise UsageError(f"the column {column!r} has {states.held}, not token states")
+            raise UsageError(f"the column {column!r} has {states.content}, not token states")
         return states.take(self._chosen(which))
 
     def documents(self, which: Sequence[str] | Sequence[int] | Array) -> list[bytes]:
@@ -321,7 +321,7 @@ class Index:
         try:
             return [msgspec.json.decode(text, type=Dialogue) for text in self.documents(which)]
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise DataError(f"a document is no dialogue: {error}", file=self.folder) from None
+            raise DataError(f"a document is not a dialogue: {error}", file=self.folder) from None
 
     # --- searching ------------------------------------------------------------------------------------------
 
@@ -348,8 +348,8 @@ class Index:
                 Hit(ids[row].as_py().decode("utf-8", "replace"), score)
                 for row, score in zip(rows.tolist(), scores.tolist(), strict=True)
             ]
-            for some in _parts(compared.asked(query))
-            for rows, scores in compared.nearest(some, k, beside)
+            for queries in _parts(compared.checked_query(query))
+            for rows, scores in compared.nearest(queries, k, beside)
         ]
 
     def cosines(self, query: Column, *, column: str = "text") -> Array:
@@ -358,17 +358,17 @@ class Index:
         For scores that combine columns: compute them from this, and sort.
         """
         compared = self._searched(column)
-        found = [
-            np.concatenate([block for _, block in compared.cosines(some)], axis=1)
-            for some in _parts(compared.asked(query))
+        parts = [
+            np.concatenate([block for _, block in compared.cosines(queries)], axis=1)
+            for queries in _parts(compared.checked_query(query))
         ]
-        return np.concatenate(found) if found else np.empty((0, len(self)))
+        return np.concatenate(parts) if parts else np.empty((0, len(self)))
 
     def _column(self, name: str) -> Any:
         """Return a column, which is looked through when it is first asked for."""
         if name not in self._config.columns:
-            known = ", ".join(self._config.columns)
-            raise UsageError(f"no column {name!r} in this index; it has {known}")
+            names = ", ".join(self._config.columns)
+            raise UsageError(f"no column {name!r} in this index; it has {names}")
         if name not in self._columns:
             kind, batches = self._config.columns[name], self._table[name].chunks
             self._columns[name] = COLUMNS[type(kind)](batches, kind, name, self.folder)
@@ -385,17 +385,17 @@ class Index:
         if entry is None or entry.part is None:
             return None
         if column not in self._searchers:
-            found = None
+            searcher = None
             try:
-                found = Searcher(self.folder, entry, entry.part, width)
+                searcher = Searcher(self.folder, entry, entry.part, width)
             except ImportError:
                 pass
             except DataError:
                 if layout.read_config(self.folder) == self._config:
                     raise
-            self._searchers[column] = found
+            self._searchers[column] = searcher
         return self._searchers[column]
 
 
-def _parts(asked: Any) -> Iterator[Any]:
-    return (asked[start : start + QUERIES] for start in range(0, len(asked), QUERIES))
+def _parts(queries: Any) -> Iterator[Any]:
+    return (queries[start : start + QUERIES] for start in range(0, len(queries), QUERIES))

@@ -27,7 +27,7 @@ from dialeval.models.untrusted import parse_object, read_small
 CLASS: Literal["index.v3"] = "index.v3"
 _IDENTITY = "index.v1"  # the layout of files is no part of what is searched
 CONFIG, PARTS, LOCK = "config.json", "parts", ".lock"
-REBUILD = "build the index afresh"
+REBUILD = "rebuild the index"
 ROWS = 8192  # rows that are copied or counted at a time
 QUERIES = 256  # queries that are compared at a time
 Array = npt.NDArray[Any]
@@ -115,7 +115,7 @@ class IndexConfig(ConfigRecord, frozen=True, rename={"kind": "class"}):
     @property
     def parts(self) -> list[IndexPart]:
         """Every part that is in use."""
-        return [*self.segments, *(one.part for one in self.approximate.values() if one.part)]
+        return [*self.segments, *(entry.part for entry in self.approximate.values() if entry.part)]
 
     def signed(self) -> "IndexConfig":
         """Return this with the `sha` of its content, which is the same whatever parts are called."""
@@ -144,7 +144,7 @@ class IndexConfig(ConfigRecord, frozen=True, rename={"kind": "class"}):
         plain: dict[str, Any] = msgspec.to_builtins(self)
         for key in ("sha", "dialeval"):
             del plain[key]
-        for part in (*plain["segments"], *(one["part"] or {} for one in plain["approximate"].values())):
+        for part in (*plain["segments"], *(entry["part"] or {} for entry in plain["approximate"].values())):
             part.pop("name", None)
         return plain
 
@@ -165,16 +165,16 @@ def read_config(folder: Path) -> IndexConfig:
     """Read `config.json` and believe none of it that is not as a writer leaves it."""
     path = folder / CONFIG
     if folder.is_dir() and not os.path.lexists(path):
-        text = f"has no {CONFIG}: this is no index, or its first build was broken off"
+        text = f"has no {CONFIG}: this is not an index, or its first build was interrupted"
         raise DataError(text, file=folder, fix=REBUILD)
-    found = parse_object(read_small(path), path)
-    if found.get("class") != CLASS:
-        what = ascii(str(found.get("class"))[:40])
-        raise DataError(f"this is {what}, not {CLASS}", file=path, field="class")
+    content = parse_object(read_small(path), path)
+    if content.get("class") != CLASS:
+        actual = ascii(str(content.get("class"))[:40])
+        raise DataError(f"this is {actual}, not {CLASS}", file=path, field="class")
     try:
-        config = msgspec.convert(found, IndexConfig)
+        config = msgspec.convert(content, IndexConfig)
     except msgspec.ValidationError as error:
-        raise DataError(f"not as an index has it: {error}", file=path, fix=REBUILD) from None
+        raise DataError(f"not a valid index configuration: {error}", file=path, fix=REBUILD) from None
     if config.signed().sha != config.sha:
         raise DataError(
             "does not match its own hash: changed or damaged", file=path, field="sha", fix=REBUILD
@@ -198,7 +198,7 @@ def checked_part(folder: Path, part: IndexPart, *, trust: bool = False) -> Path:
     """Return where a part is; refuse one that is not, byte for byte, as it was written (`trust`: by size)."""
     place = folder / PARTS
     if place.is_symlink() or not place.is_dir():
-        raise DataError("is missing, a link or a file; a plain folder belongs here", file=place, fix=REBUILD)
+        raise DataError("is missing, a link or a file; expected a plain folder", file=place, fix=REBUILD)
     check_file(place / part.name, part.file, fix=REBUILD, trust=trust)
     return place / part.name
 
@@ -226,18 +226,18 @@ def check_replaceable(folder: Path) -> None:
         if os.path.lexists(folder):
             raise DataError("this is a file, not a folder", file=folder, fix="choose another name")
         return
-    held = {
+    entries = {
         entry.name for entry in folder.iterdir() if not entry.name.startswith(".") or entry.name == ".git"
     }
-    others = held - {CONFIG, PARTS}
-    if CONFIG in held and not others:
+    unexpected = entries - {CONFIG, PARTS}
+    if CONFIG in entries and not unexpected:
         with contextlib.suppress(DataError):
-            found = parse_object(read_small(folder / CONFIG), folder / CONFIG)
-            others |= set() if str(found.get("class")).startswith("index.") else {CONFIG}
-        others |= set() if PARTS in held else {CONFIG}
-    if others:
+            content = parse_object(read_small(folder / CONFIG), folder / CONFIG)
+            unexpected |= set() if str(content.get("class")).startswith("index.") else {CONFIG}
+        unexpected |= set() if PARTS in entries else {CONFIG}
+    if unexpected:
         raise DataError(
-            f"this folder holds {min(others)!a}, which is no part of an index",
+            f"this folder holds {min(unexpected)!a}, which is not part of an index",
             file=folder,
             fix="choose another folder, or remove what is there",
         )
@@ -248,14 +248,14 @@ def sweep(folder: Path) -> None:
 
     Only for writers. Where there is a `config.json` that cannot be read, nothing is touched.
     """
-    kept = set()
+    used = set()
     if os.path.lexists(folder / CONFIG):
         try:
-            kept = {part.name for part in read_config(folder).parts}
+            used = {part.name for part in read_config(folder).parts}
         except DataError:
             return
     for entry in [*(folder / PARTS).iterdir(), *folder.glob(f".{CONFIG}.*.part")]:
-        if entry.name not in kept:
+        if entry.name not in used:
             entry.unlink(missing_ok=True)
 
 
@@ -276,7 +276,7 @@ def check_encoder(folder: Path, origin: Origin | None, encoder: Model) -> None:
     if origin is None or origin.sha != encoder.sha:
         built = "without an encoder" if origin is None else f"with {origin.name!a} ({origin.sha[:12]})"
         raise DataError(
-            f"was built {built}, not with {encoder.name!a} ({encoder.sha[:12]}), whose vectors are others",
+            f"was built {built}, not with {encoder.name!a} ({encoder.sha[:12]}), whose vectors differ",
             file=folder,
-            fix="use the encoder it was built with, or build it afresh",
+            fix="use the encoder it was built with, or rebuild it",
         )

@@ -71,14 +71,14 @@ def count(texts: Sequence[Text], buckets: int) -> "csr_matrix":
     """
     from scipy.sparse import csr_matrix
 
-    ends, found, numbers = [0], list[int](), list[int]()
+    ends, indices, numbers = [0], list[int](), list[int]()
     for text in texts:
         terms = words(text) if isinstance(text, str) else text
         row = Counter(bucket(term, buckets) for term in terms)
-        found.extend(sorted(row))
-        numbers.extend(row[one] for one in sorted(row))
-        ends.append(len(found))
-    counts = (np.array(numbers, "<f4"), np.array(found, "<i4"), np.array(ends, "<i4"))
+        indices.extend(sorted(row))
+        numbers.extend(row[index] for index in sorted(row))
+        ends.append(len(indices))
+    counts = (np.array(numbers, "<f4"), np.array(indices, "<i4"), np.array(ends, "<i4"))
     return csr_matrix(counts, shape=(len(texts), buckets))
 
 
@@ -108,11 +108,11 @@ class WordColumn:
     Nothing of this is stored but the counts, so that adding dialogues changes the weights of all, as it must.
     """
 
-    held = "words"
+    content = "words"
 
     def __init__(self, batches: "Sequence[pa.Array]", kind: WordKind, name: str, folder: Path) -> None:
         self.name, self.buckets = name, kind.buckets
-        self.counts = [_read_words(one, kind.buckets, name, folder) for one in batches]
+        self.counts = [_read_words(batch, kind.buckets, name, folder) for batch in batches]
         having = np.zeros(kind.buckets, np.int64)
         for counts in self.counts:
             having += np.bincount(counts.indices, minlength=kind.buckets)
@@ -128,15 +128,15 @@ class WordColumn:
         return ragged(buckets=pa.int32(), counts=pa.float32())
 
     @classmethod
-    def packed(cls, given: object, kind: WordKind, name: str, _: Sequence[str]) -> "pa.Array":
+    def packed(cls, texts: object, kind: WordKind, name: str, _: Sequence[str]) -> "pa.Array":
         """Count terms, as they are stored."""
         import pyarrow as pa
 
-        found, stored = count(check_texts(name, given), kind.buckets), cls.stored(kind)
-        parts = [pa.array(found.indices, pa.int32()), pa.array(found.data, pa.float32())]
-        return _lists(parts, found.indptr, stored)
+        counts, stored = count(check_texts(name, texts), kind.buckets), cls.stored(kind)
+        parts = [pa.array(counts.indices, pa.int32()), pa.array(counts.data, pa.float32())]
+        return _lists(parts, counts.indptr, stored)
 
-    def asked(self, query: object) -> Sequence[Text]:
+    def checked_query(self, query: object) -> Sequence[Text]:
         """Check queries."""
         return check_texts(self.name, query)
 
@@ -148,15 +148,15 @@ class WordColumn:
         terms = query.T.tocsr()
         for start, block in self._blocks():
             length = self.lengths[start : start + block.shape[0]]
-            found: Array = (block @ terms).toarray().T / np.where(length > 0, length, 1)
-            yield start, np.minimum(found, 1.0)
+            scores: Array = (block @ terms).toarray().T / np.where(length > 0, length, 1)
+            yield start, np.minimum(scores, 1.0)
 
     def nearest(self, texts: Sequence[Text], k: int, _: None = None) -> Iterator[tuple[Array, Array]]:
         """Yield the k nearest rows to each text, nearest first, and their cosines."""
         nearest = Nearest(len(texts), k)
         for start, scores in self.cosines(texts):
             nearest.offer(scores, start)
-        for rows, scores in nearest.found():
+        for rows, scores in nearest.results():
             yield best(rows, scores, k)
 
     def _lengths(self, counts: "csr_matrix") -> Array:
@@ -176,24 +176,24 @@ def _read_words(batch: "pa.Array", buckets: int, name: str, folder: Path) -> "cs
     """Take counts out of a file, and look through them before compiled code walks along them."""
     from scipy.sparse import csr_matrix
 
-    found, counts = (numbers(batch.values.field(part)) for part in ("buckets", "counts"))
-    inside = not len(found) or (found.min() >= 0 and found.max() < buckets and counts.min() > 0)
+    indices, counts = (numbers(batch.values.field(part)) for part in ("buckets", "counts"))
+    inside = not len(indices) or (indices.min() >= 0 and indices.max() < buckets and counts.min() > 0)
     if not inside or not np.isfinite(counts).all():
         raise DataError(f"the words of {name!r} are damaged", file=folder, fix=REBUILD)
-    return csr_matrix((counts, found, numbers(batch.offsets).astype("<i4")), shape=(len(batch), buckets))
+    return csr_matrix((counts, indices, numbers(batch.offsets).astype("<i4")), shape=(len(batch), buckets))
 
 
 class TokenColumn:
     """A column of token states over all batches, in the order of the rows."""
 
-    held = "token states"
+    content = "token states"
 
     def __init__(self, batches: "Sequence[pa.Array]", kind: TokenKind, name: str, folder: Path) -> None:
-        self.parts = [_read_states(one, kind.width) for one in batches]
-        self.ends = [numbers(one.offsets) for one in batches]
+        self.parts = [_read_states(batch, kind.width) for batch in batches]
+        self.ends = [numbers(batch.offsets) for batch in batches]
         self.starts = np.cumsum([0, *map(len, batches)])
         # Any byte is a number, but what leads elsewhere or spoils a score is looked through.
-        if not all(_sound(one.scales) and one.tokens.min(initial=0) >= 0 for one in self.parts):
+        if not all(_sound(part.scales) and part.tokens.min(initial=0) >= 0 for part in self.parts):
             raise DataError(f"the token states of {name!r} are damaged", file=folder, fix=REBUILD)
 
     @staticmethod
@@ -204,28 +204,31 @@ class TokenColumn:
         return ragged(tokens=pa.int32(), numbers=fixed_list("int8", kind.width), scales=pa.float32())
 
     @classmethod
-    def packed(cls, given: object, kind: TokenKind, name: str, ids: Sequence[str]) -> "pa.Array":
+    def packed(cls, column: object, kind: TokenKind, name: str, ids: Sequence[str]) -> "pa.Array":
         """Bring states to length one and to one byte a number, as they are stored; bytes stay as they are."""
         import pyarrow as pa
 
-        if not isinstance(given, Sequence) or isinstance(given, str | bytes):
+        if not isinstance(column, Sequence) or isinstance(column, str | bytes):
             raise UsageError(f"{name}: a column of token states is a list, one TokenStates for each dialogue")
-        each = [_packed(one, kind.width, name, own) for one, own in zip(given, ids, strict=True)]
-        whole, stored = joined(each, kind.width, np.int8), cls.stored(kind)
+        rows = [
+            _packed(states, kind.width, name, dialogue_id)
+            for states, dialogue_id in zip(column, ids, strict=True)
+        ]
+        all_states, stored = joined(rows, kind.width, np.int8), cls.stored(kind)
         numbers = pa.FixedSizeListArray.from_arrays(
-            pa.array(whole.numbers.reshape(-1)), type=stored.value_type.field("numbers").type
+            pa.array(all_states.numbers.reshape(-1)), type=stored.value_type.field("numbers").type
         )
-        parts = [pa.array(whole.tokens, pa.int32()), numbers, pa.array(whole.scales, pa.float32())]
-        return _lists(parts, np.cumsum([0, *map(len, each)]), stored)
+        parts = [pa.array(all_states.tokens, pa.int32()), numbers, pa.array(all_states.scales, pa.float32())]
+        return _lists(parts, np.cumsum([0, *map(len, rows)]), stored)
 
     def take(self, rows: Sequence[int]) -> list[TokenStates]:
         """Return the states of some rows: read-only views of the files, in the order asked for."""
-        found = []
+        states = []
         for number, row in zip(np.searchsorted(self.starts, rows, "right") - 1, rows, strict=True):
             part, inner = self.parts[number], row - self.starts[number]
             here = slice(*self.ends[number][inner : inner + 2].tolist())
-            found.append(TokenStates(part.tokens[here], part.numbers[here], part.scales[here]))
-        return found
+            states.append(TokenStates(part.tokens[here], part.numbers[here], part.scales[here]))
+        return states
 
 
 def _read_states(batch: "pa.Array", width: int) -> TokenStates:
@@ -242,23 +245,23 @@ def width_of(states: TokenStates, column: str) -> int:
     return int(shape[1])
 
 
-def _packed(one: object, width: int, column: str, name: str) -> TokenStates:
-    if not isinstance(one, TokenStates):
-        raise UsageError(f"{column}: {one!r:.80} is no TokenStates")
-    found, size = width_of(one, column), len(one.numbers)
-    if found != width:
-        raise UsageError(f"{column}: token states are {found} wide, those of the index {width}")
-    tokens, scales = np.asarray(one.tokens), np.asarray(one.scales)
+def _packed(item: object, width: int, column: str, name: str) -> TokenStates:
+    if not isinstance(item, TokenStates):
+        raise UsageError(f"{column}: {item!r:.80} is not a TokenStates")
+    actual, size = width_of(item, column), len(item.numbers)
+    if actual != width:
+        raise UsageError(f"{column}: token states are {actual} wide, those of the index {width}")
+    tokens, scales = np.asarray(item.tokens), np.asarray(item.scales)
     if tokens.shape != (size,) or scales.shape != (size,) or (size and tokens.dtype.kind not in "iu"):
         raise UsageError(f"{column}: {name!r} has {size} states, which need as many token numbers and scales")
     if size and (tokens.min() < 0 or tokens.max() >= 1 << 31):
         raise UsageError(f"{column}: {name!r} has token numbers that no vocabulary has")
-    if one.numbers.dtype != np.int8:
-        states = unit(one.vectors, width, column, [name] * size)
+    if item.numbers.dtype != np.int8:
+        states = unit(item.vectors, width, column, [name] * size)
         return TokenStates.of(tokens, states).packed()
     if not _sound(scales):
         raise DataError(f"the scales of {name!r} are not finite", field=column)
-    return one
+    return item
 
 
 def _sound(scales: Array) -> bool:

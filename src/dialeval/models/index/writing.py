@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 Column = npt.NDArray[Any] | Sequence[Text] | Sequence[TokenStates]
-Given = tuple[Sequence[str], Mapping[str, Column], Sequence[bytes] | None]
+Block = tuple[Sequence[str], Mapping[str, Column], Sequence[bytes] | None]
 """Ids, columns and documents of some dialogues, as callers have them."""
 IDS, DOCUMENTS = "ids", "documents"
 COLUMNS: dict[type, Any] = {DenseKind: VectorColumn, WordKind: WordColumn, TokenKind: TokenColumn}
@@ -96,7 +96,7 @@ def _searches(folder: Path, config: IndexConfig) -> dict[str, Approximate]:
 
 def in_blocks(
     ids: Sequence[str], columns: Mapping[str, Column], documents: Sequence[bytes] | None
-) -> Iterator[Given]:
+) -> Iterator[Block]:
     """Cut whole columns into blocks, once they are known to be of one length."""
     if isinstance(ids, str | bytes):
         raise UsageError("ids are a list of strings, one for each dialogue")
@@ -106,8 +106,8 @@ def in_blocks(
             raise UsageError(f"{name}: {number} rows for {len(ids)} ids")
     for start in range(0, len(ids), ROWS):
         part = slice(start, start + ROWS)
-        some = {name: column[part] for name, column in columns.items()}
-        yield ids[part], some, None if documents is None else documents[part]
+        block = {name: column[part] for name, column in columns.items()}
+        yield ids[part], block, None if documents is None else documents[part]
 
 
 def kinds_of(columns: Mapping[str, Column]) -> dict[str, Kind]:
@@ -127,7 +127,7 @@ def kinds_of(columns: Mapping[str, Column]) -> dict[str, Kind]:
     return kinds
 
 
-def prepared(blocks: Iterable[Given], config: IndexConfig) -> "Iterator[pa.RecordBatch]":
+def prepared(blocks: Iterable[Block], config: IndexConfig) -> "Iterator[pa.RecordBatch]":
     """Check dialogues against the columns of an index, and bring them into the form that is stored."""
     import pyarrow as pa
 
@@ -137,7 +137,7 @@ def prepared(blocks: Iterable[Given], config: IndexConfig) -> "Iterator[pa.Recor
         if (documents is not None) != config.documents:
             raise UsageError(f"the index was built {'with' if config.documents else 'without'} documents")
         texts = [[_id_bytes(name) for name in ids], *([] if documents is None else [documents])]
-        arrays = [pa.array(one, pa.large_binary()) for one in texts]
+        arrays = [pa.array(values, pa.large_binary()) for values in texts]
         for name, kind in sorted(config.columns.items()):
             arrays.append(COLUMNS[type(kind)].packed(columns[name], kind, name, ids))
         yield pa.record_batch(arrays, schema=schema_of(config))
@@ -147,12 +147,12 @@ def _id_bytes(name: object) -> bytes:
     if not isinstance(name, str):
         raise UsageError(f"an id is a string, not {name!r:.80}")
     try:
-        found = name.encode()
+        encoded = name.encode()
     except UnicodeEncodeError:
         raise DataError("an id has a lone surrogate, which no file can hold", field=ascii(name)) from None
-    if not found:
+    if not encoded:
         raise DataError("an id is empty", fix="every dialogue needs one")
-    return found
+    return encoded
 
 
 # --- segments -----------------------------------------------------------------------------------------------
@@ -180,7 +180,7 @@ def read_rows(folder: Path, config: IndexConfig, parts: Sequence[IndexPart]) -> 
                 raise DataError(f"holds {table.schema.types}: damaged", file=path, fix=REBUILD)
             table.validate(full=True)
         except (pa.ArrowException, OSError, ValueError) as error:  # a name that is no UTF-8, for one
-            raise DataError(f"no Arrow file, or a damaged one: {error}", file=path, fix=REBUILD) from None
+            raise DataError(f"not an Arrow file, or a damaged one: {error}", file=path, fix=REBUILD) from None
         if table.num_rows != part.rows or any(column.null_count for column in table.columns):
             raise DataError(f"not {part.rows} rows without nulls: damaged", file=path, fix=REBUILD)
         tables.append(table)
@@ -210,7 +210,9 @@ def write_segment(folder: Path, config: IndexConfig, batches: "Iterable[pa.Recor
             raise DataError(f"{text}; nothing was changed", file=folder) from None
         _refuse_duplicates(path)
         file_record = FileRecord.of(path)
-    return IndexPart(name, rows, file_record, {f"{one}.txt": lines.record() for one, lines in texts.items()})
+    return IndexPart(
+        name, rows, file_record, {f"{column}.txt": lines.record() for column, lines in texts.items()}
+    )
 
 
 class _HashedLines:
@@ -235,7 +237,7 @@ def _large(batches: "Iterable[pa.RecordBatch]") -> "Iterator[pa.RecordBatch]":
     waiting: list[Any] = []
     for batch in batches:
         waiting.append(batch)
-        if sum(one.num_rows for one in waiting) >= ROWS or sum(one.nbytes for one in waiting) >= _BATCH:
+        if sum(part.num_rows for part in waiting) >= ROWS or sum(part.nbytes for part in waiting) >= _BATCH:
             yield from pa.Table.from_batches(waiting).combine_chunks().to_batches()
             waiting = []
     if waiting:
@@ -250,10 +252,10 @@ def _refuse_duplicates(path: Path) -> None:
     if pc.count_distinct(ids).as_py() == len(ids):
         return
     seen: dict[bytes, int] = {}
-    for row, one in enumerate(ids.to_pylist()):
-        if one in seen:
-            raise DataError(f"rows {seen[one]} and {row} have the same id", field=repr(one.decode()))
-        seen[one] = row
+    for row, name in enumerate(ids.to_pylist()):
+        if name in seen:
+            raise DataError(f"rows {seen[name]} and {row} have the same id", field=repr(name.decode()))
+        seen[name] = row
 
 
 # --- dialogues by their text --------------------------------------------------------------------------------
@@ -280,23 +282,27 @@ def features(dialogues: Sequence[Dialogue], encoder: Encoder) -> dict[str, Colum
     places = {
         text: place for place, text in enumerate(dict.fromkeys(text for texts in spoken for text in texts))
     }
-    known = encoder.vectors(list(places)) if places else None
+    vectors = encoder.vectors(list(places)) if places else None
     means = np.zeros((len(spoken), encoder.width), np.float64)
     for row, texts in enumerate(spoken):
-        if texts and known is not None:
-            means[row] = known[[places[text] for text in texts]].mean(axis=0, dtype=np.float64)
+        if texts and vectors is not None:
+            means[row] = vectors[[places[text] for text in texts]].mean(axis=0, dtype=np.float64)
     return {"text": means, "words": ["\n".join(texts) for texts in spoken]}
 
 
-def given_dialogues(
+def dialogue_blocks(
     dialogues: Iterable[Dialogue], encoder: Encoder, progress: Callable[[int], None] | None
-) -> Iterator[Given]:
+) -> Iterator[Block]:
     """Yield ids, features and JSON of dialogues, some at a time; `progress` is told how many are done."""
     from dialeval.dialogues.formats.writing import to_json  # brings pyarrow with it
 
     done, stream = 0, iter(dialogues)
-    while some := list(islice(stream, DIALOGUES)):
-        yield [one.id for one in some], features(some, encoder), [to_json(one) for one in some]
-        done += len(some)
+    while block := list(islice(stream, DIALOGUES)):
+        yield (
+            [dialogue.id for dialogue in block],
+            features(block, encoder),
+            [to_json(dialogue) for dialogue in block],
+        )
+        done += len(block)
         if progress is not None:
             progress(done)
