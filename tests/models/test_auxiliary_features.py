@@ -22,8 +22,8 @@ CHAT = dialogue(
 
 def test_moods_are_those_of_the_answers_so_far_the_last_and_the_mean() -> None:
     (found,) = AuxiliaryModels.shipped(["moods"]).read([CHAT])
-    to_bot = [value for answer, to, value in found.heard if to == "assistant"]
-    assert [answer for answer, to, _ in found.heard if to == "assistant"] == [2, 4]
+    to_bot = [value for answer, to, value in found.sentiments if to == "assistant"]
+    assert [answer for answer, to, _ in found.sentiments if to == "assistant"] == [2, 4]
     assert to_bot[0] > 0 > to_bot[1]
     wanted = [[0, 0], [to_bot[0], to_bot[0]], [to_bot[1], sum(to_bot) / 2]]
     assert found.moods([1, 3, 5]) == pytest.approx(np.array(wanted), abs=1e-6)

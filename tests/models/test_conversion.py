@@ -105,7 +105,7 @@ def test_what_cannot_be_converted_says_why(family: tuple[Any, Path], tmp_path: P
         assert not (tmp_path / "made").exists()
 
     change(folder, model_type="gpt2")
-    refused("cannot run models of the family 'gpt2'.*known: bert")
+    refused("cannot run models of the family 'gpt2'.*supported: bert")
     change(folder, model_type="bert", hidden_act="swish")
     refused("unknown activation 'swish'")
     change(folder, hidden_act="gelu", position_embedding_type="relative_key")

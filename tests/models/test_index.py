@@ -421,7 +421,7 @@ def test_what_is_not_there(small: Index, tmp_path: Path) -> None:
         small.rows("d0")
     with pytest.raises(UsageError, match="has words, not vectors"):
         small.vectors("words")
-    with pytest.raises(DataError, match="no dialogue"):
+    with pytest.raises(DataError, match="not a dialogue"):
         small.dialogues(["d0"])
     bare = Index.build(tmp_path / "bare", ["a"], {"text": vectors(1)})
     with pytest.raises(UsageError, match="without documents"):
