@@ -43,7 +43,6 @@ _RECENT = 1 << 17  # dialogues of a stream whose names are remembered, at least
 _decode = msgspec.json.Decoder(Dialogue).decode
 _ENDLESS: Any = {"parse_constant": lambda _: None}  # NaN, Infinity: no file of ours holds them
 _raw_decode = json.JSONDecoder(object_pairs_hook=files.unique_keys, **_ENDLESS).raw_decode
-_ONCE, _EACH = (b'"id"', b'"messages"', b'"references"'), (b'"role"', b'"content"')  # of our own format
 _PLAIN_ROLES = frozenset(("user", "assistant", "system"))
 Place = tuple[object, int, str]  # file, line, id
 
@@ -362,8 +361,9 @@ def _read_plain(line: bytes) -> Dialogue | None:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
     many = len(dialogue.turns)
-    if any(line.count(key) > most for keys, most in ((_ONCE, 1), (_EACH, many)) for key in keys):
-        return None  # one may stand there twice
+    often = line.count(b'"role"') > many or line.count(b'"content"') > many or line.count(b'"messages"') > 1
+    if often or line.count(b'"id"') > 1 or line.count(b'"references"') > 1:
+        return None  # a key may stand there twice
     for turn in dialogue.turns:
         if turn.speaker not in _PLAIN_ROLES or "tool_calls" in turn.meta:
             return None
