@@ -137,7 +137,7 @@ def test_an_act_unlike_the_majority_is_said(run, folder):
             "bad.json: daily_train_1_0_0 is 'Hello' here and 'Hey' there",
         ),
         (["voted.json", "--expert", "empty.json"], 1, "empty.json: no segment with an act"),
-        (["wrong.json"], 1, "wrong.json: dialogue 'a', turn 0: act: no act 'statement'; known: inform"),
+        (["wrong.json"], 1, "wrong.json: dialogue 'a', turn 0: act: unknown act 'statement'; known: inform"),
         (["voted.json", "--splitter", "comma"], 2, "punkt+comma"),
     ],
 )

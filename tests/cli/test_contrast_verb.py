@@ -62,7 +62,7 @@ def test_systems(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     ("words", "code", "said"),
     [
         ((CHATS,), 2, "name a metric"),
-        ((CHATS, "-m", "length", "--negatives", "odd"), 2, "no negatives of the kind 'odd'"),
+        ((CHATS, "-m", "length", "--negatives", "odd"), 2, "unknown kind of negatives 'odd'"),
         ((CHATS, "-m", "length", "--negatives", "session", "--systems", "x.json"), 2, "either --negatives"),
         ((CHATS, "-m", "length", "-o", "run"), 2, "-o needs --systems"),
         ((CHATS, "-m", "length", "--systems", "none.json"), 1, "none.json"),

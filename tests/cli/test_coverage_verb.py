@@ -51,7 +51,7 @@ def test_table_files_and_json(tmp_path: Path, corpus: str) -> None:
         ((CHATS, "--column", "nothing"), 2, "this index has: text"),
         ((CHATS, "--part", "test"), 2, "--part needs a public set"),
         (("nothing.jsonl",), 1, "no such file"),
-        (("fed",), 1, "is not there"),
+        (("fed",), 1, "was not found"),
         (("fed", "--part", "nothing"), 2, "fed has no part 'nothing'"),
     ],
 )

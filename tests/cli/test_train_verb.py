@@ -138,7 +138,7 @@ def test_on_a_terminal_one_sees_how_far_it_is(here: Here, monkeypatch: pytest.Mo
 @pytest.mark.parametrize(
     ("words", "code", "message"),
     [
-        (("cake", "chats.jsonl"), 2, "no recipe called 'cake'; known: actbert, bert-ruber,"),
+        (("cake", "chats.jsonl"), 2, "unknown recipe 'cake'; known: actbert, bert-ruber,"),
         (("toy", "nowhere.jsonl"), 1, "nowhere.jsonl: no such file"),
         (("toy", "chats.jsonl", "--set", "bach=4"), 2, "no setting 'bach'; there are: batch,"),
         (("toy", "chats.jsonl", "--set", "batch"), 2, "--set batch: expected field=value"),

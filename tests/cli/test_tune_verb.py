@@ -59,7 +59,7 @@ def test_words_numbers_levels_and_dimensions(tmp_path: Path) -> None:
     [
         (("repetition", "fed", "--try", "n=1,2"), 2, "fed is a test set"),
         (("repetition", "controllable", RATINGS, "--try", "n=1,2"), 2, "its own ratings"),
-        (("repetition", "controllable", "--try", "n=1,2"), 1, "is not there"),
+        (("repetition", "controllable", "--try", "n=1,2"), 1, "was not found"),
         (("repetition", CHATS, "--try", "n=1,2"), 2, "no ratings of"),
         (("repetition", CHATS, RATINGS), 2, "nothing to try"),
         (("repetition", CHATS, RATINGS, "--try", "m=1,2"), 2, "repetition has no field 'm'"),

@@ -78,7 +78,9 @@ def test_an_empty_corpus_has_no_shares():
 
 
 def test_an_act_that_is_none_is_named_with_its_place():
-    with pytest.raises(DataError, match=r"dialogue 'd3', turn 1: act: no act 'statement'; known: inform"):
+    with pytest.raises(
+        DataError, match=r"dialogue 'd3', turn 1: act: unknown act 'statement'; known: inform"
+    ):
         count_acts([dialogue([turn("user", "inform"), turn("assistant", "statement")], "d3")])
 
 
@@ -160,7 +162,7 @@ def test_segments_that_somebody_voted_on():
 
 
 def test_a_vote_for_no_act_is_named_with_its_place():
-    with pytest.raises(DataError, match=r"d1_0_1: act: no act 'statement'"):
+    with pytest.raises(DataError, match=r"d1_0_1: act: unknown act 'statement'"):
         list(voted([chat(segment(I), segment(None, "statement", I, I))]))
 
 

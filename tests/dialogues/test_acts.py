@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from dialeval.dialogues import Turn
-from dialeval.dialogues.acts import ACTS, Annotation, acts, annotations, canonical, dimension_of
+from dialeval.dialogues.acts import ACTS, Annotation, acts, annotations, canonical
 from dialeval.dialogues.segments import split
 from dialeval.errors import DataError
 
@@ -52,12 +52,8 @@ def test_spellings(label):
 
 @pytest.mark.parametrize("label", ["", "statement", "backchannelsuccess", "inform,question", "-"])
 def test_other_labels_are_refused_with_the_known_ones(label):
-    with pytest.raises(DataError, match=r"no act .*; known: inform, question, .*, check-understanding"):
+    with pytest.raises(DataError, match=r"unknown act .*; known: inform, question, .*, check-understanding"):
         canonical(label)
-
-
-def test_dimension_of_an_act():
-    assert dimension_of("check_understanding") == "simple feedback"
 
 
 def test_annotations_keep_spelling_votes_and_blanks():

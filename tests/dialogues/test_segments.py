@@ -52,7 +52,7 @@ def test_a_cut_that_is_there_is_kept() -> None:
 def test_acts_are_spelt_in_one_way() -> None:
     chat = Dialogue("d", (annotated(("Mm", "Backchannel_Success")),))
     assert [one.act for one in segments_of(chat)] == ["backchannel-success"]
-    with pytest.raises(DataError, match="no act 'shrug'"):
+    with pytest.raises(DataError, match="unknown act 'shrug'"):
         segments_of(Dialogue("d", (annotated(("Hm", "shrug")),)))
 
 
@@ -180,7 +180,7 @@ def test_sentences_are_cut_at_commas(text, segments):
 
 
 def test_a_splitter_that_is_not_known_is_refused():
-    with pytest.raises(UsageError, match=r"no splitter 'comma'; known: punkt, punkt\+comma"):
+    with pytest.raises(UsageError, match=r"unknown splitter 'comma'; known: punkt, punkt\+comma"):
         split("Hi", "comma")
 
 

@@ -81,7 +81,7 @@ def test_controllable_teaches_acts_with_dialogues_that_are_not_measured_on():
     "call", [splits.split_of, splits.overlap_group, lambda name: list(splits.portion(name, "test"))]
 )
 def test_an_unknown_set_is_a_usage_error_that_lists_the_known(call):
-    with pytest.raises(UsageError, match="no public set called 'frd'; known: abceval"):
+    with pytest.raises(UsageError, match="unknown public set 'frd'; known: abceval"):
         call("frd")
 
 

@@ -131,13 +131,13 @@ def test_text_for_bleu_is_written_in_one_way() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ('offer = "name"', 'offer = "brand"', "domain.cafe.offer: no placeholder 'brand'"),
-        ('offer = "name"', "", "needs the placeholder that names a venue"),
+        ('offer = "name"', 'offer = "brand"', "domain.cafe.offer: unknown placeholder 'brand'"),
+        ('offer = "name"', "", "needs a placeholder for the venue"),
         ('area = "equal"', 'area = "similar"', "not a declaration of a task: Invalid enum value 'similar'"),
         ('name = "t"', 'name = "t"\nnmae = 1', "unknown field `nmae`"),
         ('area = "equal"', 'area = "equal"\nwifi = "equal"', "no column 'wifi'"),
         ('name = "t"', "name", "not a declaration"),
-        ("[placeholders]", '[rules]\nbooked = "logged"\n[placeholders]', 'booked = "logged" needs the file'),
+        ("[placeholders]", '[rules]\nbooked = "logged"\n[placeholders]', 'booked = "logged" needs a file'),
         ('table = "cafes.csv"', 'table = "pubs.csv"', "pubs.csv: this file of the task is missing"),
     ],
 )
@@ -152,8 +152,8 @@ def test_wrong_declarations_are_named(folder: Path, old: str, new: str, message:
 @pytest.mark.parametrize(
     ("goals", "message"),
     [
-        ({"d1": {"pub": {}}}, "d1: no domain 'pub'; there are: cafe"),
-        ({"d1": {"cafe": {"requestable": ["Fax"]}}}, "d1: no placeholder 'Fax'"),
+        ({"d1": {"pub": {}}}, "d1: unknown domain 'pub'; known: cafe"),
+        ({"d1": {"cafe": {"requestable": ["Fax"]}}}, "d1: unknown placeholder 'Fax'"),
         ({"d1": {"cafe": {"info": {}}}}, "unknown field `info`"),
         ({"d1": {}, "D1.json": {}}, "D1.json: the same dialogue as 'd1'"),
         ([], "Expected `object`"),

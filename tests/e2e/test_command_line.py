@@ -216,7 +216,7 @@ def test_malformed_input_is_one_line_and_leaves_nothing(tmp_path: Path, name: st
         (("score", "x.jsonl", "-m", "length:n=3"), "length has no field 'n'"),
         (("score", "x.jsonl", "-m", "repetition:n=many"), "expected a whole number"),
         (("score", "x.jsonl", "--format", "word"), "no format 'word'"),
-        (("benchmark", "nonsense"), "no public set called 'nonsense'"),
+        (("benchmark", "nonsense"), "unknown public set 'nonsense'"),
         (("benchmark", "sgd"), "nobody rated"),
         (("study", "r.csv", "--map", "x"), "--map 'x'"),
         (("study", "r.csv", "--level", "galaxy"), "no level 'galaxy'"),

@@ -96,7 +96,7 @@ def test_shipped_metrics_tell_true_replies_from_random_ones() -> None:
 
 @pytest.mark.parametrize(
     ("specs", "kinds", "message"),
-    [([], ["session"], "name a metric"), (["length"], ["odd"], "no negatives of")],
+    [([], ["session"], "name a metric"), (["length"], ["odd"], "unknown kind of negatives")],
 )
 def test_calls_that_make_no_sense(specs: list[str], kinds: list[str], message: str) -> None:
     with pytest.raises(UsageError, match=message):

@@ -196,7 +196,7 @@ def test_what_is_to_choose_by_is_not_learned_from(place: Path) -> None:
     formats.write(toy.chats(40)[30:], place / "held.jsonl")
     data = read_split([source_of("chats.jsonl")], [source_of("held.jsonl")], unwatched)
     assert (len(data.train), len(data.dev), data.in_dev_too) == (30, 10, 10)
-    assert "10 left out, being in the dev set" in data.rows[1][2]
+    assert "10 left out because they are in the dev set" in data.rows[1][2]
     with pytest.raises(DataError, match="all 40 training dialogues are in the dev set too"):
         train_to("toy", ["chats.jsonl"], "out", dev=["chats.jsonl"])
 
@@ -204,13 +204,13 @@ def test_what_is_to_choose_by_is_not_learned_from(place: Path) -> None:
 @pytest.mark.parametrize(
     ("source", "message"),
     [
-        ("set:cake", "no public set called 'cake'; known: "),
-        ("set:fed", "set:fed has nothing to train on; take another source"),
+        ("set:cake", "unknown public set 'cake'; known: "),
+        ("set:fed", "set:fed has no training data; use another source"),
         ("set:fed/test", "never trained on"),
         ("set:fed/half", "expected set:fed, set:fed/train, set:fed/dev or set:fed/text"),
-        ("set:empathetic", "nothing to train on; take set:empathetic/dev"),
-        ("set:convai2/text", "convai2 has no test portion; take set:convai2"),
-        ("-", "not a pipe"),
+        ("set:empathetic", "no training data; use set:empathetic/dev"),
+        ("set:convai2/text", "convai2 has no test portion; use set:convai2"),
+        ("-", "cannot read a pipe"),
     ],
 )
 def test_sources_that_cannot_be(source: str, message: str, place: Path) -> None:
@@ -228,10 +228,10 @@ def test_data_that_are_not_there(place: Path) -> None:
     (place / "odd" / "list.json").write_text('{"a": 1}')
     for source, message in (
         ("nowhere.jsonl", r"nowhere\.jsonl: no such file"),
-        ("empty.jsonl", r"empty\.jsonl: no dialogue in it"),
+        ("empty.jsonl", r"empty\.jsonl: no dialogues"),
         ("folder", "no dialogues in folder"),
         ("odd", r"list\.json:1: no known kind of dialogue: keys are a"),
-        ("set:swda", "the set 'swda' is not there"),
+        ("set:swda", "the public set 'swda' was not found"),
     ):
         with pytest.raises(DataError, match=message):
             train_to("toy", [source], "out")
@@ -251,7 +251,7 @@ def test_when_all_is_test_data_the_message_says_so(place: Path) -> None:
 def test_folders_that_cannot_be_written(place: Path) -> None:
     (place / "mine").mkdir()
     (place / "mine" / "thesis.txt").write_text("years of work")
-    with pytest.raises(DataError, match="mine: there is something here, and it is no artefact"):
+    with pytest.raises(DataError, match="mine: the target exists and is not an artefact"):
         train_to("toy", ["chats.jsonl"], "mine")
     for out in (".", "/", "mine/.."):
         with pytest.raises(UsageError, match="name a new folder"):
@@ -265,7 +265,7 @@ def test_encoders_that_are_not_there(place: Path, monkeypatch: pytest.MonkeyPatc
         train_to("toy", ["nowhere.jsonl"], "out", encoder="./nowhere")  # refused before data are looked at
     (place / "empty").mkdir()
     for encoder in ("empty", "no-such/encoder"):
-        with pytest.raises(DataError, match=f"{encoder}: no encoder there"):
+        with pytest.raises(DataError, match=f"{encoder}: not an encoder"):
             train_to("toy", ["chats.jsonl"], "out", encoder=encoder)
 
 
@@ -286,7 +286,7 @@ def test_settings_are_typed_and_checked() -> None:
         ("bach", "4", "no setting 'bach'; there are: batch, accumulate, learning_rate, epochs"),
         ("batch", "four", "batch=four: expected a whole number"),
         ("batch", "4.0", "expected a whole number"),
-        ("batch", "0", "batch must be a whole number from 1 on"),
+        ("batch", "0", "batch must be an integer of at least 1"),
         ("learning_rate", "fast", "learning_rate=fast: expected a number"),
         ("learning_rate", "nan", "learning_rate cannot be nan"),
         ("dropout", "some", "expected a number or none"),

@@ -157,7 +157,7 @@ def test_a_log_without_labels_trains_a_scorer(tmp_path: Path, target: str) -> No
 
 def test_an_empty_or_constant_target_leaves_no_artefact(tmp_path: Path) -> None:
     silent = [dialogue([("user", "Hi"), ("assistant", f"Hello {n}")], f"d{n}") for n in range(12)]
-    with pytest.raises(DataError, match="makes no examples"):
+    with pytest.raises(DataError, match="finds no examples"):
         train_to("turn-quality", [str(log(tmp_path / "silent.jsonl", silent))], tmp_path / "mine")
     same = [
         Dialogue(

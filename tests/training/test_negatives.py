@@ -120,5 +120,5 @@ def test_awkward_dialogues_and_kinds() -> None:
     assert Negatives([]).replies == []
     silent = dialogue([("user", "hi"), ("assistant", "  ")], "s")
     assert Negatives([silent]).replies == [[]]
-    with pytest.raises(UsageError, match="no negatives of the kind 'other'"):
+    with pytest.raises(UsageError, match="unknown kind of negatives 'other'"):
         Negatives(chats()).draw(ReplyPlace(0, 1), "other")

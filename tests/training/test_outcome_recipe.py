@@ -76,7 +76,7 @@ def test_where_an_outcome_stands(
 
 
 def test_only_a_set_without_a_training_portion_is_taken_whole() -> None:
-    with pytest.raises(UsageError, match="take set:sgd"):
+    with pytest.raises(UsageError, match="use set:sgd"):
         source_of("set:sgd/all")
     with pytest.raises(UsageError, match="leave --encoder out"):
         recipe("outcome", "bert-base-uncased")

@@ -44,12 +44,12 @@ def test_a_built_in_name_is_not_taken_by_another_package() -> None:
 def test_what_is_broken_says_so() -> None:
     with pytest.raises(UsageError, match=r"'broken' is no_such_package:recipe, which fails: No module"):
         recipe("broken")
-    with pytest.raises(UsageError, match="no function of an encoder"):
+    with pytest.raises(UsageError, match="which is not a function"):
         recipe("number")
     assert "fails" in describe_recipe("broken")["what"]  # and the others can still be listed
     for call in (recipe, describe_recipe):
         with pytest.raises(
-            UsageError, match=r"no recipe called 'cake'; known: actbert, bert-ruber, broken, coherence"
+            UsageError, match=r"unknown recipe 'cake'; known: actbert, bert-ruber, broken, coherence"
         ):
             call("cake")
 

@@ -78,7 +78,7 @@ def test_torch_computes_the_same(tmp_path: Path) -> None:
 def test_what_has_layers_classes_or_no_label_is_refused() -> None:
     with pytest.raises(UsageError, match="no hidden layers"):
         vector_recipe("toy", (HEAD,), list, "pearson", NO_EPOCHS, hidden=(4,), ridge=True)
-    with pytest.raises(UsageError, match="heads that give a number"):
+    with pytest.raises(UsageError, match="regression heads only"):
         fit_ridge(examples(), [Head("quality", "binary")], 1.0)
     with pytest.raises(DataError, match="no training example has a label for the head 'other'"):
         fit_ridge(examples(), [HEAD, Head("other", "regression")], 1.0)

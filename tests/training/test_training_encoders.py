@@ -139,7 +139,7 @@ def test_first_weights_follow_from_the_seed(home: Path) -> None:
 
 
 def test_a_folder_that_is_not_there(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="nothing-here: no encoder there"):
+    with pytest.raises(DataError, match="nothing-here: not an encoder"):
         PairNetwork(tmp_path / "nothing-here", HEADS, QUICK)
 
 
@@ -149,13 +149,15 @@ def test_weights_that_are_missing(copied: Path) -> None:
     tensors = {name: np.array(value) for name, value in read_tensors(copied / "model.safetensors").items()}
     del tensors["encoder.layer.1.output.dense.weight"]
     write_tensors(copied / "model.safetensors", tensors, layout="pt")
-    with pytest.raises(DataError, match=r"weights are missing, encoder\.layer\.1\.output\.dense\.weight"):
+    with pytest.raises(
+        DataError, match=r"weights are missing, such as encoder\.layer\.1\.output\.dense\.weight"
+    ):
         PairNetwork(copied, HEADS, QUICK)
 
 
 def test_pickled_weights(copied: Path) -> None:
     (copied / "model.safetensors").rename(copied / "pytorch_model.bin")
-    with pytest.raises(DataError, match="no encoder there"):
+    with pytest.raises(DataError, match="not an encoder"):
         PairNetwork(copied, HEADS, QUICK)
 
 
@@ -164,7 +166,7 @@ def test_code_that_comes_with_a_model(copied: Path) -> None:
     config |= {"model_type": "mine", "auto_map": {"AutoConfig": "mine.Config", "AutoModel": "mine.Model"}}
     (copied / "config.json").write_text(json.dumps(config))
     (copied / "mine.py").write_text("raise SystemExit('ran')")
-    with pytest.raises(DataError, match="no encoder there"):
+    with pytest.raises(DataError, match="not an encoder"):
         PairNetwork(copied, HEADS, QUICK)
 
 
@@ -173,7 +175,7 @@ def test_positions_that_begin_elsewhere(home: Path, tmp_path: Path) -> None:
     folder = Path(shutil.copytree(home / "roberta", tmp_path / "roberta"))
     config = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps(config | {"pad_token_id": 0}))
-    with pytest.raises(DataError, match="counts positions from 1"):
+    with pytest.raises(DataError, match="positions start at 1"):
         PairNetwork(folder, HEADS, QUICK)
 
 

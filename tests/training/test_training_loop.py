@@ -184,10 +184,10 @@ def begun(home: Path, tmp_path: Path) -> Path:
         ({"settings": {"batch": 8, "seed": 5}}, "batch was 16, is 8; seed was 3, is 5"),
         ({"settings": {"epochs": 7}}, "epochs was 4, is 7"),
         ({"figure": "accuracy"}, "the dev figure was spearman:quality, is accuracy:stop,act"),
-        ({"train": 1}, "the training examples are others"),
-        ({"dev": 1}, "the dev examples are others"),
-        ({"heads": toy.HEADS[:2]}, "encoder or heads are others"),
-        ({"hidden": (8,)}, "encoder or heads are others"),
+        ({"train": 1}, "the training examples differ"),
+        ({"dev": 1}, "the dev examples differ"),
+        ({"heads": toy.HEADS[:2]}, "encoder or heads differ"),
+        ({"hidden": (8,)}, "encoder or heads differ"),
     ],
 )
 def test_a_checkpoint_of_another_run_is_refused(change: dict, message: str, begun: Path) -> None:
@@ -299,7 +299,7 @@ def test_nothing_to_learn_from_is_refused() -> None:
     heads, settings = (Head("quality", "regression"), Head("stop", "binary")), TrainingSettings()
     example = VectorExample(np.array([1.0, 2.0]), {"quality": 1.0})
     network = VectorNetwork(2, heads, settings)
-    with pytest.raises(DataError, match="no examples to train on"):
+    with pytest.raises(DataError, match="no training examples"):
         fit(network, [])
     with pytest.raises(DataError, match="no training example has a label for the head 'stop'"):
         fit(network, [example])

@@ -126,7 +126,7 @@ def test_undefined_is_none() -> None:
 @pytest.mark.parametrize(
     ("spec", "message"),
     [
-        ("bleu", "no dev figure 'bleu'"),
+        ("bleu", "unknown dev figure 'bleu'"),
         ("pearson:mood", "no head 'mood'"),
         ("pearson:act", "no head of the kind"),
     ],

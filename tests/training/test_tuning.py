@@ -234,7 +234,7 @@ def test_another_dimension_of_the_metric() -> None:
         ("dial", {"w": ",".join(map(str, range(501)))}, {}, "501 combinations"),
         ("dial", {}, {}, "nothing to try"),
         ("dial:w=0.1", {"w": "0.1,0.2"}, {}, "w is both fixed and tried"),
-        ("dial", {"w": "0.1,0.2"}, {"of": "beauty"}, "gives no 'beauty'; it gives: overall, part"),
+        ("dial", {"w": "0.1,0.2"}, {"of": "beauty"}, "has no dimension 'beauty'; it has: overall, part"),
         ("dial", {"w": "0.1,0.2"}, {"level": "turn"}, "no rating called None at turn level"),
         ("dial", {"w": "0.1,0.2"}, {"dimension": "wit"}, "no rating called 'wit'.*there are: overall"),
         ("dial", {"w": "0.1,0.2"}, {"settings": TuningSettings(method="rho")}, "rho"),
@@ -262,7 +262,7 @@ def test_too_little_data_is_refused() -> None:
     with pytest.raises(DataError, match=r"no trial has a correlation.*constant"):
         tune("dial", chats(), same, {"w": ("0.1", "0.2")})
     turns = Scores.of(Score(one.id, 1, None, "human:ann", "quality", luck(one.id)) for one in chats())
-    with pytest.raises(UsageError, match="gives no 'overall' of turns"):
+    with pytest.raises(UsageError, match="has no 'overall' of turns"):
         tune("dial", chats(), turns, {"w": ("0.1", "0.2")})
 
 
@@ -278,9 +278,9 @@ def test_fields_that_cannot_be_read(texts: list[str]) -> None:
 def test_test_sets_and_unrated_sets_are_refused() -> None:
     with pytest.raises(UsageError, match=r"fed is a test set.*controllable"):
         tuning_part("fed")
-    with pytest.raises(UsageError, match="nobody rated"):
+    with pytest.raises(UsageError, match="has no human ratings"):
         tuning_part("dailydialog")
-    with pytest.raises(DialevalError, match="is not there"):
+    with pytest.raises(DialevalError, match="was not found"):
         tuning_part("controllable")
 
 

@@ -1,12 +1,9 @@
-"""How often each act occurs in an annotated corpus: the figures of FlowEval's Table 4, for any of them.
+"""Frequencies of acts in an annotated corpus (FlowEval's Table 4), and majority votes of raters on segments.
 
-Many raters, one act: a majority of votes in rounds, and how far raters and experts agree.
-
-As in FlowEval's appendix A.2: three raters label a segment; if no two agree, others do in a further round,
-until one act has more votes than any other, and at least two. Votes of all rounds count together. A rater who
-skips (None) has no vote. A segment's votes are one list; the first three are the first round.
-
-Agreement is measured on the first round alone: later rounds exist only where people disagreed.
+Voting follows FlowEval's appendix A.2: three raters label a segment; if no two agree, others label it in a
+further round, until one act has more votes than any other, and at least two. Votes of all rounds count
+together. A rater who skips (None) has no vote. A segment's votes are one list; the first three are the first
+round. Agreement is measured on the first round alone: later rounds exist only where raters disagreed.
 """
 
 from collections import Counter
@@ -110,9 +107,9 @@ def count_acts(dialogues: Iterable[Dialogue]) -> ActStatistics:
     """Count the acts in the meta of dialogues, in one pass.
 
     >>> from dialeval.dialogues import Turn, dialogue
-    >>> said = [{"text": "Hey", "act": "greeting"}, {"text": " who is it?", "act": "question"}]
-    >>> found = count_acts([dialogue([Turn("user", "Hey, who is it?", {"segments": said})], "d1")])
-    >>> found.by_dimension()[0]
+    >>> segments = [{"text": "Hey", "act": "greeting"}, {"text": " who is it?", "act": "question"}]
+    >>> statistics = count_acts([dialogue([Turn("user", "Hey, who is it?", {"segments": segments})], "d1")])
+    >>> statistics.by_dimension()[0]
     {'dimension': 'general task', 'n': 1, 'share': 0.5}
 
     Raises:
@@ -126,13 +123,15 @@ def count_acts(dialogues: Iterable[Dialogue]) -> ActStatistics:
             if not takes_part(turn):
                 continue
             try:
-                found = annotations(turn)
-                counts.update(canonical(one.act) for one in found or () if one.act is not None)
+                annotated = annotations(turn)
+                counts.update(
+                    canonical(segment.act) for segment in annotated or () if segment.act is not None
+                )
             except DataError as error:
                 raise DataError(f"dialogue {dialogue.id!r}, turn {number}: {error}") from None
             turns += 1
-            uncut += not found
-            segments += len(found or ())
+            uncut += not annotated
+            segments += len(annotated or ())
     return ActStatistics(total, turns, uncut, segments, {act: counts[act] for act in ACTS})
 
 
@@ -142,7 +141,7 @@ Vote = str | None
 
 @dataclass(frozen=True, slots=True)
 class Voted:
-    """A segment, by its index, with its votes, its act as it stands, and what the votes decide, if so."""
+    """The votes on a segment: its index, its votes, its annotated act, and the majority's act, if any."""
 
     index: str
     votes: tuple[Vote, ...]
@@ -166,13 +165,13 @@ def decide(rounds: Sequence[Sequence[Vote]]) -> str | None:
 
 
 def rounds_of(votes: Sequence[Vote], size: int = ROUND) -> list[Sequence[Vote]]:
-    """Cut a list of votes into rounds of this many.
+    """Divide a list of votes into rounds of `size` votes.
 
     >>> rounds_of(["inform", None, "question", "inform"])
     [['inform', None, 'question'], ['inform']]
     """
     if size < 1:
-        raise UsageError("a round has at least one vote")
+        raise UsageError("a round needs at least one vote")
     return [votes[start : start + size] for start in range(0, len(votes), size)]
 
 
@@ -180,38 +179,39 @@ def settle(dialogue: Dialogue) -> Dialogue:
     """Return the dialogue with the act of the majority for each segment that has votes but no act.
 
     >>> from dialeval.dialogues import Turn, dialogue
-    >>> one = {"text": "Hm.", "act": None, "votes": ["inform", "inform", None]}
-    >>> settle(dialogue([Turn("user", "Hm.", {"segments": [one]})], "d1")).turns[0].meta["segments"][0]["act"]
+    >>> segment = {"text": "Hm.", "act": None, "votes": ["inform", "inform", None]}
+    >>> settled = settle(dialogue([Turn("user", "Hm.", {"segments": [segment]})], "d1"))
+    >>> settled.turns[0].meta["segments"][0]["act"]
     'inform'
     """
     turns = []
     for turn in dialogue.turns:
-        found = annotations(turn) or []
-        if any(one.act is None and one.votes for one in found):
-            acts = [one.act or decide(rounds_of(one.votes or ())) for one in found]
-            given = [{**raw, "act": act} for raw, act in zip(turn.meta["segments"], acts, strict=True)]
-            turns.append(msgspec.structs.replace(turn, meta={**turn.meta, "segments": given}))
+        annotated = annotations(turn) or []
+        if any(segment.act is None and segment.votes for segment in annotated):
+            acts = [segment.act or decide(rounds_of(segment.votes or ())) for segment in annotated]
+            labelled = [{**raw, "act": act} for raw, act in zip(turn.meta["segments"], acts, strict=True)]
+            turns.append(msgspec.structs.replace(turn, meta={**turn.meta, "segments": labelled}))
         else:
             turns.append(turn)
     return msgspec.structs.replace(dialogue, turns=tuple(turns))
 
 
 def voted(dialogues: Iterable[Dialogue]) -> Iterator[Voted]:
-    """Yield every segment that somebody voted on, with the decision.
+    """Yield the votes on every segment that has any, with the decision.
 
     >>> from dialeval.dialogues import Turn, dialogue
-    >>> one = {"text": "Huh?", "act": None, "votes": ["question", "backchannel_failure", "apology"]}
-    >>> (found,) = voted([dialogue([Turn("user", "Huh?", {"segments": [one]})], "d1")])
-    >>> found.index, found.decided is None
+    >>> segment = {"text": "Huh?", "act": None, "votes": ["question", "backchannel_failure", "apology"]}
+    >>> (votes,) = voted([dialogue([Turn("user", "Huh?", {"segments": [segment]})], "d1")])
+    >>> votes.index, votes.decided is None
     ('d1_0_0', True)
     """
     for dialogue in dialogues:
-        for index, one in indexed(dialogue):
-            if one.votes is None:
+        for index, segment in indexed(dialogue):
+            if segment.votes is None:
                 continue
             try:
-                votes = tuple(canonical(vote) if vote else None for vote in one.votes)
-                act = None if one.act is None else canonical(one.act)
+                votes = tuple(canonical(vote) if vote else None for vote in segment.votes)
+                act = None if segment.act is None else canonical(segment.act)
             except DataError as error:
                 raise DataError(f"{index}: {error}") from None
             yield Voted(index, votes, act, decide(rounds_of(votes)))
@@ -219,7 +219,7 @@ def voted(dialogues: Iterable[Dialogue]) -> Iterator[Voted]:
 
 @dataclass(frozen=True, slots=True)
 class ActAgreement:
-    """How far the first round agrees: Fleiss' kappa, also without all votes for the most frequent act."""
+    """Fleiss' kappa of the first round, with and without the votes for the most frequent act."""
 
     segments: int
     dominant: str | None
@@ -228,14 +228,14 @@ class ActAgreement:
 
 
 def agreement(segments: Sequence[Voted], resamples: int = 500, seed: int = 0) -> ActAgreement:
-    """Measure how far raters agree before anybody looked again; intervals come from resampling dialogues.
+    """Return the agreement of raters in the first round; intervals come from resampling dialogues.
 
     >>> votes = [("inform",) * 3, ("inform", "inform", "question"), ("question",) * 3, ("apology",) * 3]
-    >>> found = agreement([Voted(f"d_0_{i}", v) for i, v in enumerate(votes)])
-    >>> found.dominant, round(found.kappa.value, 3), found.kappa_without_dominant.value
+    >>> result = agreement([Voted(f"d_0_{i}", v) for i, v in enumerate(votes)])
+    >>> result.dominant, round(result.kappa.value, 3), result.kappa_without_dominant.value
     ('inform', 0.745, 1.0)
     """
-    rounds = [one.votes[:ROUND] for one in segments]
+    rounds = [segment.votes[:ROUND] for segment in segments]
     counts = Counter(vote for votes in rounds for vote in votes if vote)
     dominant = max(ACTS, key=lambda act: counts[act]) if counts else None
     ratings = np.full((len(rounds), ROUND), np.nan)
@@ -243,7 +243,7 @@ def agreement(segments: Sequence[Voted], resamples: int = 500, seed: int = 0) ->
         for seat, vote in enumerate(votes):
             if vote:
                 ratings[row, seat] = ACTS.index(vote)
-    names = np.array([one.index.rsplit("_", 2)[0] for one in segments], dtype=str)
+    names = np.array([segment.index.rsplit("_", 2)[0] for segment in segments], dtype=str)
 
     def kappa(exclude: float | None = None) -> Estimate:
         return agreement_interval(
@@ -254,30 +254,30 @@ def agreement(segments: Sequence[Voted], resamples: int = 500, seed: int = 0) ->
     return ActAgreement(len(rounds), dominant, kappa(), without)
 
 
-def accuracy(labels: Mapping[str, Vote], expert: Mapping[str, str], confidence: float = 0.95) -> Estimate:
-    """Share of the expert's sample, index to act, that the labels got right, with Wilson's interval.
+def accuracy(labels: Mapping[str, Vote], expert: Mapping[str, str]) -> Estimate:
+    """Return the share of an expert's labels, index to act, that the labels match, with Wilson's interval.
 
-    What has no label (no majority yet, or a rater who skipped) is left out: `n` counts the rest.
+    Segments without a label (no majority yet, or a rater who skipped) are left out: `n` counts the rest.
 
-    >>> found = accuracy(dict.fromkeys("abcdefghij", "inform"), dict.fromkeys("abcdefgh", "inform"))
-    >>> found.value, found.n, round(found.low, 3)
+    >>> estimate = accuracy(dict.fromkeys("abcdefghij", "inform"), dict.fromkeys("abcdefgh", "inform"))
+    >>> estimate.value, estimate.n, round(estimate.low, 3)
     (1.0, 8, 0.676)
     """
     pairs = [(label, act) for index, act in expert.items() if (label := labels.get(index)) is not None]
     if not pairs:
         return Estimate.undefined("no overlap")
-    return share(sum(canonical(label) == canonical(act) for label, act in pairs), len(pairs), confidence)
+    return share(sum(canonical(label) == canonical(act) for label, act in pairs), len(pairs))
 
 
 def accuracies(segments: Sequence[Voted], expert: Mapping[str, str]) -> dict[str, Estimate]:
-    """Compare with an expert's sample: the majority first, then each seat of the first round.
+    """Return the accuracy of the majority and of each seat of the first round, by an expert's labels.
 
-    >>> one = Voted("d_0_0", ("inform", "apology", "inform"), None, "inform")
-    >>> {who: found.value for who, found in accuracies([one], {"d_0_0": "inform"}).items()}
+    >>> votes = Voted("d_0_0", ("inform", "apology", "inform"), None, "inform")
+    >>> {name: estimate.value for name, estimate in accuracies([votes], {"d_0_0": "inform"}).items()}
     {'majority': 1.0, 'rater 1': 1.0, 'rater 2': 0.0, 'rater 3': 1.0}
     """
-    found = {"majority": accuracy({one.index: one.decided for one in segments}, expert)}
-    for seat in range(min(ROUND, max((len(one.votes) for one in segments), default=0))):
-        votes = {one.index: one.votes[seat] for one in segments if seat < len(one.votes)}
-        found[f"rater {seat + 1}"] = accuracy(votes, expert)
-    return found
+    estimates = {"majority": accuracy({segment.index: segment.decided for segment in segments}, expert)}
+    for seat in range(min(ROUND, max((len(segment.votes) for segment in segments), default=0))):
+        votes = {segment.index: segment.votes[seat] for segment in segments if seat < len(segment.votes)}
+        estimates[f"rater {seat + 1}"] = accuracy(votes, expert)
+    return estimates

@@ -1,7 +1,7 @@
-"""The eleven segment acts of FlowEval: what a stretch of a turn does, in three dimensions.
+"""The eleven segment acts of FlowEval, in three dimensions.
 
-They are data: `acts.toml`, beside this file, says what each one means and gives examples, some with what
-was said before, since a bare "Sorry" is an apology after a mishap and a call for help after a mumble.
+`acts.toml`, beside this file, defines each act and gives examples, some with the turn before: "Sorry" alone
+is an apology after a mishap and a request to repeat after an unclear turn.
 """
 
 import tomllib
@@ -17,7 +17,7 @@ _TAGSET = Path(__file__).with_name("acts.toml")
 
 @dataclass(frozen=True, slots=True)
 class ActExample:
-    """A segment, and the turn before it where the act cannot be told without."""
+    """A segment, and the turn before it where the act depends on it."""
 
     text: str
     before: str | None = None
@@ -25,7 +25,7 @@ class ActExample:
 
 @dataclass(frozen=True, slots=True)
 class Act:
-    """One label: its canonical name, its dimension, what it means, and segments that have it."""
+    """One label: its canonical name, its dimension, its definition, and example segments."""
 
     name: str
     dimension: str
@@ -40,7 +40,7 @@ def acts() -> tuple[Act, ...]:
     >>> acts()[6].name, acts()[6].dimension, acts()[6].examples[0].text
     ('apology', 'social obligation management', "I'm so sorry I forgot your birthday.")
     """
-    found = tomllib.loads(_TAGSET.read_text(encoding="utf-8"))["acts"]
+    entries = tomllib.loads(_TAGSET.read_text(encoding="utf-8"))["acts"]
     return tuple(
         Act(
             name,
@@ -48,7 +48,7 @@ def acts() -> tuple[Act, ...]:
             entry["definition"],
             tuple(ActExample(example["text"], example.get("before")) for example in entry["examples"]),
         )
-        for name, entry in found.items()
+        for name, entry in entries.items()
     )
 
 
@@ -68,7 +68,7 @@ ACTS: tuple[str, ...] = (
 
 
 def folded(label: str) -> str:
-    """Spell an act, of whatever inventory, in one way.
+    """Return the normal spelling of an act of any inventory: lower case, hyphens between words.
 
     >>> folded("Request_Location")
     'request-location'
@@ -84,22 +84,13 @@ def canonical(label: str) -> str:
     """
     name = folded(label)
     if name not in ACTS:
-        raise DataError(f"no act {label[:60]!r}; known: {', '.join(ACTS)}", field="act")
+        raise DataError(f"unknown act {label[:60]!r}; known: {', '.join(ACTS)}", field="act")
     return name
-
-
-def dimension_of(act: str) -> str:
-    """Return the dimension of an act.
-
-    >>> dimension_of("thanking")
-    'social obligation management'
-    """
-    return acts()[ACTS.index(canonical(act))].dimension
 
 
 @dataclass(frozen=True, slots=True)
 class Annotation:
-    """A segment as a turn's meta has it: its act as spelt there, and what raters voted (None: skipped)."""
+    """A segment in a turn's meta: its act as spelt there, and the votes of raters (None: skipped)."""
 
     text: str
     act: str | None
@@ -107,34 +98,34 @@ class Annotation:
 
 
 def annotations(turn: Turn) -> list[Annotation] | None:
-    """Return the annotated segments of a turn, those without text included; None if it was never cut.
+    """Return the annotated segments of a turn, those without text included; None if it has none.
 
     >>> annotations(Turn("user", "Hey.", {"segments": [{"text": "Hey.", "act": "greeting"}]}))
     [Annotation(text='Hey.', act='greeting', votes=None)]
     """
-    found = turn.meta.get("segments")
-    if found is None:
+    entries = turn.meta.get("segments")
+    if entries is None:
         return None
-    if not isinstance(found, list):
-        raise _malformed(found)
-    return [_annotation(one) for one in found]
+    if not isinstance(entries, list):
+        raise _malformed(entries)
+    return [_annotation(entry) for entry in entries]
 
 
-def _annotation(one: object) -> Annotation:
-    if not isinstance(one, dict):
-        raise _malformed(one)
-    text, act, votes = one.get("text"), one.get("act"), one.get("votes")
-    known = votes is None or (
+def _annotation(entry: object) -> Annotation:
+    if not isinstance(entry, dict):
+        raise _malformed(entry)
+    text, act, votes = entry.get("text"), entry.get("act"), entry.get("votes")
+    valid_votes = votes is None or (
         isinstance(votes, list | tuple) and all(vote is None or isinstance(vote, str) for vote in votes)
     )
-    if not (isinstance(text, str) and (act is None or isinstance(act, str)) and known):
-        raise _malformed(one)
+    if not (isinstance(text, str) and (act is None or isinstance(act, str)) and valid_votes):
+        raise _malformed(entry)
     return Annotation(text, act, None if votes is None else tuple(votes))
 
 
-def _malformed(found: object) -> DataError:
+def _malformed(value: object) -> DataError:
     return DataError(
-        f"not a list of segments: {str(found)[:80]!r}",
+        f"not a list of segments: {str(value)[:80]!r}",
         field="meta.segments",
         fix='[{"text": "Hey.", "act": "greeting"}, …], "votes": ["greeting", null] where there are',
     )

@@ -1,16 +1,13 @@
-"""Contexts: what was said before a turn, and a reply put in the place of what was said there.
+"""Contexts of logged dialogues, and systems' replies put in the place of the logged ones.
 
-In *static context* a system answers every turn that it is to play, and each time the context is what people
-said, never what the system said before. One reply is then one dialogue: the context and the reply, under the
-name of the dialogue and the turn (`d1@turn-3`), so that the answers of several systems stand side by side and
-everything that belongs to one conversation can be told from its name. Only the reply is scored.
+In *static context* a system answers every turn of its speaker, and the context is always the logged one,
+never the system's own earlier replies. Each reply becomes a dialogue: the context and the reply, named after
+the dialogue and the turn (`d1@turn-3`), so that replies of several systems can be compared and grouped by
+conversation. Only the reply is scored.
 
-What a system said in place of the logged replies: the usual file of predictions, put into the dialogues.
-
-A file is a JSON object, `{"mul0003": [{"response": "…"}, …], …}`, with a response (or just its text) for
-each reply of the dialogue, in order; ids may be written as any file of MultiWOZ writes them. Users say what
-they said in the log, so a system's dialogue is its replies between the logged user turns, and `references`
-hold the logged replies.
+A file of predictions is a JSON object, `{"mul0003": [{"response": "…"}, …], …}`, with a response (or just its
+text) for each reply of the dialogue, in order; ids may be spelt as in any file of MultiWOZ. A system's
+dialogue is its replies between the logged user turns, and `references` hold the logged replies.
 """
 
 import re
@@ -31,13 +28,13 @@ _NAME = re.compile(r"(?P<dialogue>.*)@turn-(?P<turn>\d{1,9})", re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """The turns that a system is to answer.
+    """The turns that a system replies to.
 
     Attributes:
-        turns: All turns so far, in their places, system prompts and tools' answers among them.
-        speaker: Whose part the system plays.
-        dialogue_id: The dialogue it comes from; None for a conversation that is being held.
-        turn: The number of the turn that is to be answered.
+        turns: All turns so far, including system prompts and tool results.
+        speaker: The speaker that the system plays.
+        dialogue_id: The dialogue it comes from; None for a live conversation.
+        turn: The number of the turn to write.
     """
 
     turns: tuple[Turn, ...]
@@ -52,16 +49,16 @@ class Context:
 
     @property
     def name(self) -> str:
-        """The id of a dialogue that holds a reply to this."""
+        """The id of the dialogue that holds a reply to this context."""
         return f"{self.dialogue_id}@turn-{self.turn}"
 
 
 def contexts(dialogues: Iterable[Dialogue], speaker: str | None = None) -> Iterator[Context]:
-    """Yield what is to be answered: the context of every turn that would be scored.
+    """Yield the context of every scored turn.
 
     >>> from dialeval.dialogues import dialogue
     >>> turns = [("user", "Hi"), ("assistant", "Hello"), ("user", "So?"), ("assistant", "Well.")]
-    >>> [(one.name, len(one.turns)) for one in contexts([dialogue(turns, "d1")])]
+    >>> [(context.name, len(context.turns)) for context in contexts([dialogue(turns, "d1")])]
     [('d1@turn-1', 1), ('d1@turn-3', 3)]
     """
     for dialogue in dialogues:
@@ -74,10 +71,10 @@ def contexts(dialogues: Iterable[Dialogue], speaker: str | None = None) -> Itera
 def answered(
     context: Context, text: str | None, system: str, meta: dict[str, Any], failed: str | None = None
 ) -> Dialogue:
-    """Put a reply behind its context; without one, `failed` says why, and the turn is empty.
+    """Return the dialogue of a context and its reply; `failed` is why there is none, and the turn is empty.
 
-    >>> made = answered(Context((Turn("user", "Hi"),), "assistant", "d1", 1), "Hello!", "bot", {})
-    >>> made.id, made.turns[-1].text, made.meta
+    >>> chat = answered(Context((Turn("user", "Hi"),), "assistant", "d1", 1), "Hello!", "bot", {})
+    >>> chat.id, chat.turns[-1].text, chat.meta
     ('d1@turn-1', 'Hello!', {'scored': [1], 'context': {'dialogue': 'd1', 'turn': 1}})
     """
     if failed is None:
@@ -91,14 +88,12 @@ def answered(
 
 def failure_of(dialogue: Dialogue) -> str | None:
     """Return why a system gave no reply, or None where it gave one."""
-    note = dialogue.turns[-1].meta.get("note") if dialogue.turns else None
-    return (
-        note.removeprefix(f"{FAILED}: ") if isinstance(note, str) and note.startswith(f"{FAILED}: ") else None
-    )
+    note, prefix = dialogue.turns[-1].meta.get("note") if dialogue.turns else None, f"{FAILED}: "
+    return note.removeprefix(prefix) if isinstance(note, str) and note.startswith(prefix) else None
 
 
 def place_of(dialogue: Dialogue, turn: int) -> tuple[str, int]:
-    """Return the dialogue and turn that votes were cast at for a turn: its own, or those of its context."""
+    """Return the dialogue and turn that votes on a turn refer to: its own, or those of its context."""
     place = dialogue.meta.get("context")
     if isinstance(place, dict) and isinstance(place.get("dialogue"), str) and type(place.get("turn")) is int:
         return place["dialogue"], place["turn"]
@@ -111,33 +106,35 @@ def conversation_of(name: str) -> str:
     >>> conversation_of("d1@turn-3"), conversation_of("d1")
     ('d1', 'd1')
     """
-    found = _NAME.fullmatch(name) if "@turn-" in name else None
-    return found["dialogue"] if found else name
+    match = _NAME.fullmatch(name) if "@turn-" in name else None
+    return match["dialogue"] if match else name
 
 
 @dataclass(frozen=True)
 class SystemReplies:
-    """A system's dialogues, and what of its file did not fit the logged ones."""
+    """A system's dialogues, and how its file differs from the logged ones."""
 
     system: str
     dialogues: list[Dialogue]
     missing: int
-    """Logged dialogues that the file does not hold."""
+    """Logged dialogues that are not in the file."""
     unknown: int
     """Dialogues of the file that are not among the logged ones."""
     short: int
-    """Replies that the file does not have; their turns are empty."""
+    """Replies that are not in the file; their turns are empty."""
     extra: int
-    """Replies that no logged turn is there for."""
+    """Replies without a logged turn."""
 
 
-def system_replies(path: str | Path, logged: Sequence[Dialogue], system: str | None = None) -> SystemReplies:
-    """Read what a system said and put it into logged dialogues; it is called as the file, unless named."""
+def system_replies(path: str | Path, logged: Sequence[Dialogue]) -> SystemReplies:
+    """Read a file of predictions and put its replies into logged dialogues; the file names the system."""
     path = Path(path)
-    found = formats.read(path, format="predictions")
-    by_id = {canonical_id(one.id): [turn.text for turn in one.turns] for one in found}
-    name = system or path.name.removesuffix(".gz").removesuffix(".json")
-    made, short, extra = list[Dialogue](), 0, 0
+    predicted = formats.read(path, format="predictions")
+    by_id = {
+        canonical_id(prediction.id): [turn.text for turn in prediction.turns] for prediction in predicted
+    }
+    name = path.name.removesuffix(".gz").removesuffix(".json")
+    dialogues, short, extra = list[Dialogue](), 0, 0
     for dialogue in logged:
         texts = by_id.get(canonical_id(dialogue.id))
         if texts is None:
@@ -145,15 +142,17 @@ def system_replies(path: str | Path, logged: Sequence[Dialogue], system: str | N
         turns = scored_turns(dialogue)
         short += max(0, len(turns) - len(texts))
         extra += max(0, len(texts) - len(turns))
-        made.append(_with(dialogue, name, dict(zip(turns, texts, strict=False)), turns))
-    known = {canonical_id(dialogue.id) for dialogue in logged}
-    return SystemReplies(name, made, len(logged) - len(made), len(by_id.keys() - known), short, extra)
+        dialogues.append(_with(dialogue, name, dict(zip(turns, texts, strict=False)), turns))
+    logged_ids = {canonical_id(dialogue.id) for dialogue in logged}
+    return SystemReplies(
+        name, dialogues, len(logged) - len(dialogues), len(by_id.keys() - logged_ids), short, extra
+    )
 
 
 def _with(dialogue: Dialogue, system: str, texts: dict[int, str], turns: Sequence[int]) -> Dialogue:
-    said = tuple(
+    replaced = tuple(
         Turn(turn.speaker, texts.get(number, "")) if number in turns else turn
         for number, turn in enumerate(dialogue.turns)
     )
     references = {number: [dialogue.turns[number].text] for number in turns}
-    return msgspec.structs.replace(dialogue, turns=said, system=system, references=references)
+    return msgspec.structs.replace(dialogue, turns=replaced, system=system, references=references)

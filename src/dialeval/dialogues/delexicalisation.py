@@ -1,10 +1,10 @@
-"""Text without its values: `[value]` in place of names, numbers and times, so that how it is said counts.
+"""Delexicalisation: `[value]` in place of names, numbers and times.
 
-Systems for task-oriented dialogue are compared on replies in which values are placeholders, and each writes
-them in its own way: `[value_name]`, `[hotel_name]`, `[name]`; some leave numbers or days as they are. A
-scorer that saw those spellings would judge the spelling. So every placeholder becomes the same mark, and in
-plain text what the annotation calls a value becomes it too, with what looks like one: numbers, times, codes,
-days, parts of town, prices, and capitalised names inside a sentence.
+Systems for task-oriented dialogue are compared on replies in which values are placeholders, and each spells
+them differently: `[value_name]`, `[hotel_name]`, `[name]`; some keep numbers or days. A scorer that saw those
+spellings would judge the spelling. So every placeholder becomes the same mark, and in plain text so do
+annotated values and whatever looks like one: numbers, times, codes, days, parts of town, prices, and
+capitalised names inside a sentence.
 """
 
 import re
@@ -57,7 +57,7 @@ def delexicalise(text: str, values: Sequence[str] = ()) -> str:
 
     Args:
         text: A reply, with placeholders of any spelling or with the values themselves.
-        values: What is known to be a value in it.
+        values: Values that occur in it, as far as known.
 
     >>> delexicalise("[hotel_name] is a [value_price] hotel . it does n't have [value_count] stars .")
     "[value] is a [value] hotel. it doesn't have [value] stars."
@@ -65,13 +65,13 @@ def delexicalise(text: str, values: Sequence[str] = ()) -> str:
     'i booked the [value] for [value] nights from [value], ref [value].'
     """
     marked = _BRACKETS.sub(MARK, text)
-    if known := "|".join(map(re.escape, sorted(set(values) - {""}, key=len, reverse=True))):
-        marked = re.sub(rf"(?<![\w\[])({known})(?=s?(?!\w))", MARK, marked, flags=re.IGNORECASE)
+    if alternatives := "|".join(map(re.escape, sorted(set(values) - {""}, key=len, reverse=True))):
+        marked = re.sub(rf"(?<![\w\[])({alternatives})(?=s?(?!\w))", MARK, marked, flags=re.IGNORECASE)
     if not marked.isupper() and not marked.islower():
         marked = _NAMES.sub(MARK, marked)
     marked = _SHAPES.sub(MARK, marked).lower()
     marked = _BEFORE_STOPS.sub(
-        r"\1", _SPLIT_WORDS.sub(lambda found: found[0].strip().removeprefix("-"), marked)
+        r"\1", _SPLIT_WORDS.sub(lambda match: match[0].strip().removeprefix("-"), marked)
     )
     return " ".join(_TWICE.sub(MARK, marked).split())
 
@@ -83,28 +83,28 @@ def values_in(turn: Turn) -> list[str]:
     ['The Eagle']
     """
     acts, spans = turn.meta.get("acts"), turn.meta.get("slots")
-    found = [text for some in _each(acts) for text in _values(some)]
-    found += [
-        turn.text[some[1] : some[2]]
-        for some in _each(spans)
-        if isinstance(some, Sequence) and len(some) == 3 and all(type(end) is int for end in some[1:])
+    values = [text for entry in _each(acts) for text in _values(entry)]
+    values += [
+        turn.text[entry[1] : entry[2]]
+        for entry in _each(spans)
+        if isinstance(entry, Sequence) and len(entry) == 3 and all(type(end) is int for end in entry[1:])
     ]
-    return [text for text in dict.fromkeys(found) if len(text) > 1 or text.isdigit()]
+    return [text for text in dict.fromkeys(values) if len(text) > 1 or text.isdigit()]
 
 
 def _each(column: object) -> Iterator[Any]:
-    lists = column.values() if isinstance(column, Mapping) else [column]
-    for some in lists:
-        if isinstance(some, Sequence) and not isinstance(some, str):
-            yield from some
+    columns = column.values() if isinstance(column, Mapping) else [column]
+    for entries in columns:
+        if isinstance(entries, Sequence) and not isinstance(entries, str):
+            yield from entries
 
 
 def _values(act: object) -> Iterator[str]:
-    """Read `[slot, value]` as MultiWOZ writes it, `[act, slot, [values]]` as SGD does."""
+    """Yield the values of an act, `[slot, value]` in MultiWOZ and `[act, slot, [values]]` in SGD."""
     if not isinstance(act, Sequence) or isinstance(act, str) or len(act) not in (2, 3):
         return
-    slot, given = act[-2], act[-1]
-    for value in [given] if isinstance(given, str) else given if isinstance(given, Sequence) else ():
+    slot, values = act[-2], act[-1]
+    for value in [values] if isinstance(values, str) else values if isinstance(values, Sequence) else ():
         if isinstance(value, str) and value.lower() not in _NO_VALUES and str(slot).lower() not in _NO_SLOTS:
             yield value.strip()
 

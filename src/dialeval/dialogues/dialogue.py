@@ -1,4 +1,4 @@
-"""A dialogue is a sequence of turns, and a turn's number is its place among all of them."""
+"""The data model: a dialogue is a sequence of turns, and a turn's number is its index among all of them."""
 
 import hashlib
 import unicodedata
@@ -19,7 +19,7 @@ class ToolCall(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_f
 
 
 class Passage(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True, gc=False):
-    """A text that a reply had at hand: a retrieved passage, a document, a policy, a tool's result."""
+    """A text that was available to a reply: a retrieved passage, a document, a policy, a tool's result."""
 
     text: str
     source: str | None = None
@@ -33,16 +33,16 @@ class Turn(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_field
 
     Attributes:
         speaker: `user`, `assistant`, `system`, `tool`, or a person's name.
-        text: What was said; of a tool, what it returned.
-        meta: All that has no field.
+        text: The words of the message; for a tool, its result.
+        meta: Everything without a field of its own.
         tool_calls: The tools that this message calls.
-        tool_call_id: Of a tool's result, the id of the call that it answers.
+        tool_call_id: For a tool's result, the id of its call.
         name: The tool's name, or a person's.
-        evidence: Passages that this reply had at hand.
+        evidence: Passages that were available to this reply.
         finish_reason: Why generation ended, as logged: `stop`, `length`, `content_filter`, …
-        time: When it was said, ISO 8601.
+        time: When it was sent, ISO 8601.
         model: The model that wrote it.
-        feedback: What its reader made of it: `thumbs` 0 or 1, `rating`, `resolved` 0 or 1, …
+        feedback: The user's feedback: `thumbs` 0 or 1, `rating`, `resolved` 0 or 1, …
         language: ISO 639-1 code, where it is known.
 
     >>> Turn("user", "Hi!").text
@@ -64,10 +64,10 @@ class Turn(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_field
 
 
 class Dialogue(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True, gc=False):
-    """A dialogue: who spoke in which order, which system it was, and human references for some turns.
+    """A dialogue: its turns in order, the system, and human references for some turns.
 
-    `instructions` is a system prompt that is no message of its own (`instructions_of` returns either);
-    `evidence` holds for all replies, `feedback` is about the dialogue as a whole.
+    `instructions` is a system prompt that is not one of the messages (`instructions_of` returns either);
+    `evidence` belongs to all replies, `feedback` to the dialogue as a whole.
 
     >>> chat = Dialogue("d1", (Turn("user", "Hi!"), Turn("assistant", "Hello, how are you?")), system="bot")
     >>> scored_turns(chat)
@@ -103,26 +103,31 @@ def dialogue(
     >>> dialogue([{"role": "user", "content": "Hi!"}, {"role": "assistant", "content": "Hello!"}]).id
     '720f8fca939b132a'
     """
-    clean = tuple(one for number, turn in enumerate(turns) for one in _turns_of(turn, number))
-    kept = {number: [clean_text(text)[0] for text in texts] for number, texts in (references or {}).items()}
-    passages = tuple(one if isinstance(one, Passage) else Passage(one) for one in evidence)
-    rest = (instructions, passages, dict(feedback or {}))
-    made = Dialogue(id or "", clean, system, kept, dict(meta or {}), *rest)
-    return made if id else msgspec.structs.replace(made, id=content_id(made))
+    built = Dialogue(
+        id or "",
+        tuple(turn for number, message in enumerate(turns) for turn in _turns_of(message, number)),
+        system,
+        {number: [clean_text(text)[0] for text in texts] for number, texts in (references or {}).items()},
+        dict(meta or {}),
+        instructions,
+        tuple(passage if isinstance(passage, Passage) else Passage(passage) for passage in evidence),
+        dict(feedback or {}),
+    )
+    return built if id else msgspec.structs.replace(built, id=content_id(built))
 
 
-def _turns_of(given: Turn | tuple[str, str | None] | Meta, number: int) -> list[Turn]:
-    if isinstance(given, Turn):
-        return [given]
-    if isinstance(given, Mapping):
+def _turns_of(message: Turn | tuple[str, str | None] | Meta, number: int) -> list[Turn]:
+    if isinstance(message, Turn):
+        return [message]
+    if isinstance(message, Mapping):
         from dialeval.dialogues.formats.messages import parse_message
 
-        return parse_message(given, number)
-    return [clean_turn(*given)]
+        return parse_message(message, number)
+    return [clean_turn(*message)]
 
 
 def clean_turn(speaker: str, text: str | None, meta: Meta | None = None) -> Turn:
-    """Build a turn whose text is NFC and valid; what had to be changed is noted in `meta["note"]`."""
+    """Build a turn whose text is NFC and valid Unicode; a repair is noted in `meta["note"]`."""
     if text is None:
         return Turn(speaker, "", {**(meta or {}), "note": "no text"})
     clean, note = clean_text(text)
@@ -130,7 +135,7 @@ def clean_turn(speaker: str, text: str | None, meta: Meta | None = None) -> Turn
 
 
 def clean_text(text: str) -> tuple[str, str | None]:
-    r"""Compose to NFC and replace lone surrogates; never strip or lower-case.
+    r"""Return a text in NFC without lone surrogates, and a note if it had any; nothing is stripped.
 
     >>> clean_text("cafe\u0301")
     ('café', None)
@@ -148,17 +153,17 @@ def clean_text(text: str) -> tuple[str, str | None]:
     return unicodedata.normalize("NFC", text), note
 
 
-def storable(made: Dialogue) -> Dialogue:
-    r"""Replace lone surrogates, which no file could hold; a dialogue without any stays as it is.
+def storable(dialogue: Dialogue) -> Dialogue:
+    r"""Replace lone surrogates, which UTF-8 cannot encode; a dialogue without any is returned unchanged.
 
-    >>> storable(Dialogue("d", (), meta={"seen\ud800": ["\ud800"]})).meta
-    {'seen�': ['�']}
+    >>> storable(Dialogue("d", (), meta={"key\ud800": ["\ud800"]})).meta
+    {'key�': ['�']}
     """
     try:
-        msgspec.json.encode(made)
+        msgspec.json.encode(dialogue)
     except UnicodeEncodeError:
-        return msgspec.convert(_sound(msgspec.to_builtins(made)), Dialogue)
-    return made
+        return msgspec.convert(_sound(msgspec.to_builtins(dialogue)), Dialogue)
+    return dialogue
 
 
 def _sound(value: Any) -> Any:
@@ -169,15 +174,15 @@ def _sound(value: Any) -> Any:
     return [_sound(inner) for inner in value] if isinstance(value, list | tuple) else value
 
 
-def content_id(made: Dialogue) -> str:
+def content_id(dialogue: Dialogue) -> str:
     """Return the id of a dialogue that came without one: 16 hex digits over its canonical JSON."""
-    plain = msgspec.to_builtins(msgspec.structs.replace(made, id=""), str_keys=True)
+    plain = msgspec.to_builtins(msgspec.structs.replace(dialogue, id=""), str_keys=True)
     plain.pop("id")
     return hashlib.sha256(msgspec.json.encode(plain, order="deterministic")).hexdigest()[:16]
 
 
 def is_step(turn: Turn) -> bool:
-    """Whether a message only calls tools: a step on the way to a reply, not an empty reply.
+    """Return whether a message only calls tools: a step before a reply, not an empty reply.
 
     >>> is_step(Turn("assistant", "", tool_calls=(ToolCall("search", {"query": "refunds"}),)))
     True
@@ -186,17 +191,17 @@ def is_step(turn: Turn) -> bool:
 
 
 def takes_part(turn: Turn) -> bool:
-    """Whether a turn is part of the conversation; a system prompt, a tool call or its result is not."""
+    """Return whether a turn is part of the conversation: no system prompt, tool call or tool result."""
     return turn.speaker not in ("system", "tool") and not is_step(turn)
 
 
 def scored_turns(dialogue: Dialogue, speaker: str | None = None) -> list[int]:
     """Return the numbers of the turns that metrics score.
 
-    By default the assistant's turns that follow something; where nobody is called `assistant` (two
-    people), every turn but the first. A dialogue whose meta has `scored` (a reply to a fixed context has)
-    says itself which turns are meant. A `speaker` overrides all: that speaker's turns that follow something.
-    A message that only calls a tool is no reply, and neither is a tool's result or a system prompt.
+    By default these are the assistant's turns except an opening one; without a speaker `assistant` (two
+    people), every turn but the first. A list `scored` in the dialogue's meta (as for a reply to a fixed
+    context) replaces them. A `speaker` overrides both: that speaker's turns except an opening one.
+    A message that only calls a tool is not a reply, nor is a tool's result or a system prompt.
 
     >>> scored_turns(dialogue([("A", "Hi"), ("B", "Hi"), ("A", "So?")]))
     [1, 2]
@@ -205,26 +210,26 @@ def scored_turns(dialogue: Dialogue, speaker: str | None = None) -> list[int]:
     >>> scored_turns(dialogue([("A", "Hi"), ("B", "Hi"), ("A", "So?")], meta={"scored": [2]}))
     [2]
     """
-    if speaker is None and isinstance(named := dialogue.meta.get("scored"), list):
-        return [number for number in range(len(dialogue.turns)) if number in named]
-    wanted = speaker or "assistant"
-    if speaker or any(turn.speaker == wanted for turn in dialogue.turns):
-        mine = (number for number, turn in enumerate(dialogue.turns) if number and turn.speaker == wanted)
-        return [number for number in mine if not is_step(dialogue.turns[number])]
+    if speaker is None and isinstance(listed := dialogue.meta.get("scored"), list):
+        return [number for number in range(len(dialogue.turns)) if number in listed]
+    name = speaker or "assistant"
+    if speaker or any(turn.speaker == name for turn in dialogue.turns):
+        numbers = (number for number, turn in enumerate(dialogue.turns) if number and turn.speaker == name)
+        return [number for number in numbers if not is_step(dialogue.turns[number])]
     return [number for number, turn in enumerate(dialogue.turns) if number and takes_part(turn)]
 
 
 def context_of(dialogue: Dialogue, turn: int) -> tuple[Turn, ...]:
-    """Return what was said before a turn, system prompts, tool calls and their results left out."""
+    """Return the turns before a turn, without system prompts, tool calls and their results."""
     return tuple(filter(takes_part, dialogue.turns[:turn]))
 
 
 def steps_before(dialogue: Dialogue, turn: int) -> list[int]:
-    """Return the tool calls and results that led to a turn: those since anything was last said.
+    """Return the tool calls and results right before a turn: those since the last spoken turn.
 
     >>> call = Turn("assistant", "", tool_calls=(ToolCall("stock", {"item": "lamp"}, "c1"),))
-    >>> seen = [Turn("user", "Any lamps?"), call, Turn("tool", "3 left", tool_call_id="c1")]
-    >>> steps_before(dialogue([*seen, Turn("assistant", "Three.")]), 3)
+    >>> context = [Turn("user", "Any lamps?"), call, Turn("tool", "3 left", tool_call_id="c1")]
+    >>> steps_before(dialogue([*context, Turn("assistant", "Three.")]), 3)
     [1, 2]
     """
     first = turn
@@ -244,22 +249,22 @@ def instructions_of(dialogue: Dialogue) -> str | None:
 
 
 def evidence_before(dialogue: Dialogue, turn: int) -> list[Passage]:
-    """Return what a reply could rest on, in the order it came.
+    """Return the evidence that was available to a reply, in order.
 
-    That is the dialogue's evidence, every tool result before the reply, the passages that came with the user
-    turn or the steps right before it, and its own. Passages of earlier replies are not among them: a system
-    that retrieves for each reply no longer has those.
+    That is the dialogue's evidence, every tool result before the reply, the passages of the user turn or the
+    steps right before it, and its own. Passages of earlier replies are not included: a system that retrieves
+    for each reply no longer has those.
 
-    >>> said = [("user", "Fee?"), ("tool", "fee: 5"), ("assistant", "5.")]
-    >>> chat = dialogue(said, evidence=["Fees are fixed."])
+    >>> turns = [("user", "Fee?"), ("tool", "fee: 5"), ("assistant", "5.")]
+    >>> chat = dialogue(turns, evidence=["Fees are fixed."])
     >>> [passage.text for passage in evidence_before(chat, 2)]
     ['Fees are fixed.', 'fee: 5']
     """
-    found = list(dialogue.evidence)
+    passages = list(dialogue.evidence)
     replies = [number for number in range(turn) if dialogue.turns[number].speaker == "assistant"]
     last = next((number for number in reversed(replies) if not is_step(dialogue.turns[number])), -1)
-    for number, one in enumerate(dialogue.turns[: turn + 1]):
-        found += one.evidence if number > last else ()
-        if one.speaker == "tool" and number < turn and one.text.strip():
-            found.append(Passage(one.text, one.name))
-    return found
+    for number, message in enumerate(dialogue.turns[: turn + 1]):
+        passages += message.evidence if number > last else ()
+        if message.speaker == "tool" and number < turn and message.text.strip():
+            passages.append(Passage(message.text, message.name))
+    return passages

@@ -1,4 +1,4 @@
-"""What users said of replies and dialogues in a log, as the ratings they are: rows of `human:user`."""
+"""Users' feedback on replies and dialogues in a log as ratings of `human:user`."""
 
 from collections.abc import Iterable
 
@@ -9,7 +9,7 @@ SOURCE = "human:user"
 
 
 def feedback_scores(dialogues: Iterable[Dialogue]) -> Scores:
-    """Return a row for each thing that a user said of a reply or a dialogue; the name is the dimension.
+    """Return a row for each feedback value of a reply or a dialogue; its name is the dimension.
 
     >>> from dialeval.dialogues import Turn, dialogue
     >>> chat = dialogue([("user", "Hi"), Turn("assistant", "Hello", feedback={"thumbs": 1.0})], "d1")
@@ -18,8 +18,8 @@ def feedback_scores(dialogues: Iterable[Dialogue]) -> Scores:
     """
     rows = []
     for dialogue in dialogues:
-        about = [(number, turn.feedback) for number, turn in enumerate(dialogue.turns) if turn.feedback]
-        for turn, given in [*about, (None, dialogue.feedback)]:
-            for name, value in given.items():
+        rated = [(number, turn.feedback) for number, turn in enumerate(dialogue.turns) if turn.feedback]
+        for turn, feedback in [*rated, (None, dialogue.feedback)]:
+            for name, value in feedback.items():
                 rows.append(Score(dialogue.id, turn, dialogue.system, SOURCE, name, float(value), None))
     return Scores.of(rows)

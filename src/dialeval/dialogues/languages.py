@@ -1,7 +1,7 @@
-"""Names and codes of languages, and which language a text is in.
+"""Names and codes of languages, and language identification.
 
-A wrong guess costs more than none: a dialogue taken for a foreign one is not scored. So short texts have no
-language, and a guess needs a clear margin.
+A wrong language costs more than none: a dialogue in an unsupported language is not scored. So short texts
+have no language, and a classification needs a clear margin.
 """
 
 import re
@@ -24,7 +24,7 @@ _NAMES = {
 
 
 def language_code(name: object) -> str | None:
-    """Return the ISO 639-1 code that a log means by a name or code; None if it means none.
+    """Return the ISO 639-1 code of a language's name or code in a log; None if it is neither.
 
     >>> language_code("English"), language_code("pt-BR"), language_code("???")
     ('en', 'pt', None)
@@ -38,27 +38,12 @@ def language_code(name: object) -> str | None:
 
 # Finding the language of a text
 
-_LEAST = 0.9  # probability below which the language of a text counts as unknown
-_FEWEST = 20  # letters of a text whose language is looked for; of scripts with large alphabets, 6
-_MOST = 1500  # letters of a dialogue that are looked at
-_ENGLISH = frozenset(
-    (
-        "the",
-        "you",
-        "your",
-        "what",
-        "with",
-        "that",
-        "have",
-        "this",
-        "are",
-        "would",
-        "and",
-        "for",
-        "not",
-        "it's",
-    )
-)
+_LEAST = 0.9  # least probability of a language
+_FEWEST = 20  # letters that a text needs; 6 in scripts with large alphabets
+_MOST = 1500  # letters of a dialogue that are used
+_ENGLISH = {
+    "the", "you", "your", "what", "with", "that", "have", "this", "are", "would", "and", "for", "not", "it's",
+}  # fmt: skip
 _NOT_WORDS = re.compile(
     r"https?://\S+|[\w.+-]+@[\w-]+\.[\w.]+|`{3}.*?`{3}|`[^`]*`|[#@]\w+|\w*\d\w*", re.DOTALL
 )
@@ -66,10 +51,10 @@ _NOT_WORDS = re.compile(
 
 @lru_cache(maxsize=4096)
 def language_of(text: str) -> str | None:
-    """Return the language of a text (ISO 639-1), None where it is too short to tell or the margin is small.
+    """Return the language of a text (ISO 639-1); None if it is too short or the margin is small.
 
-    Links, code, numbers and names with digits are left out. Plain English is known by its most frequent
-    words; for anything else py3langid is asked, which carries its model.
+    Links, code, numbers and names with digits are left out. Plain English is recognised by its most frequent
+    words; anything else is classified by py3langid.
 
     >>> language_of("Where is my parcel? It should have come yesterday.")
     'en'
@@ -86,48 +71,39 @@ def language_of(text: str) -> str | None:
     hits = [word for word in frequent if word in _ENGLISH]
     if plain.isascii() and len(words) >= 8 and len(set(hits)) >= 3 and len(hits) >= len(words) / 8:
         return "en"
-    code, share = _identify(plain)
-    return code if share >= _LEAST else None
+    code, probability = _identifier().classify(plain)
+    return str(code) if probability >= _LEAST else None
 
 
 @lru_cache(maxsize=1)
 def _identifier() -> Any:
     from py3langid.langid import MODEL_FILE, LanguageIdentifier
 
-    made = LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
-    made.set_languages(sorted({*_NAMES.values()} & {str(one) for one in made.nb_classes}))
-    return made
+    identifier = LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
+    identifier.set_languages(sorted({*_NAMES.values()} & {str(code) for code in identifier.nb_classes}))
+    return identifier
 
 
-def _identify(text: str) -> tuple[str, float]:
-    code, share = _identifier().classify(text)
-    return str(code), float(share)
-
-
-def dialogue_language(dialogue: Dialogue, speaker: str | None = None) -> str | None:
-    """Return the language of a dialogue, as its log says or as its text is; None where that cannot be told.
-
-    Args:
-        dialogue: A dialogue.
-        speaker: Whose turns to look at, by default everybody's who takes part.
+def dialogue_language(dialogue: Dialogue) -> str | None:
+    """Return the language of a dialogue, from its log or its text; None if neither decides.
 
     >>> from dialeval.dialogues import dialogue
     >>> dialogue_language(dialogue([("user", "Bonjour, je voudrais changer mon adresse.")]))
     'fr'
     """
-    if dialogue.language and speaker is None:
+    if dialogue.language:
         return dialogue.language
-    said, size = [], 0
+    texts, size = [], 0
     for turn in dialogue.turns:
-        if takes_part(turn) and (speaker is None or turn.speaker == speaker):
-            said.append(turn.text[:_MOST])
-            size += len(said[-1])
+        if takes_part(turn):
+            texts.append(turn.text[:_MOST])
+            size += len(texts[-1])
         if size > _MOST:
             break
-    return language_of("\n".join(said))
+    return language_of("\n".join(texts))
 
 
-def unknown_language(dialogue: Dialogue, known: Collection[str]) -> str | None:
-    """Return the language of a dialogue that is not among those known; None if it is, or cannot be told."""
-    found = dialogue_language(dialogue)
-    return found if found is not None and found not in known else None
+def unknown_language(dialogue: Dialogue, languages: Collection[str]) -> str | None:
+    """Return the language of a dialogue if it is not one of `languages`; None if it is, or is unknown."""
+    language = dialogue_language(dialogue)
+    return language if language is not None and language not in languages else None

@@ -1,19 +1,16 @@
-"""Cutting a turn into segments, the stretches that each do one thing.
+"""Segmentation of turns into segments, the units that have one act each.
 
-- `punkt`: into sentences, by Punkt (Kiss and Strunk, 2006) with NLTK's English model. It knows abbreviations
+- `punkt`: sentences, by Punkt (Kiss and Strunk, 2006) with NLTK's English model. It knows abbreviations
   and needs a blank after the mark that ends a sentence: `Going good.for you?` stays whole. Unlike NLTK's own
-  code, the marks of a run stay together: `Really??` is one sentence, not `Really?` and `?`.
-- `punkt+comma`: the same, and each sentence at its commas, which are dropped; the blank after a comma stays
-  with what follows. So did the authors of FlowEval, though their paper does not say it: no published segment
-  holds a comma, and many begin with a blank. A comma between two digits (`1,000`) does not cut.
+  code, consecutive marks stay together: `Really??` is one sentence, not `Really?` and `?`.
+- `punkt+comma`: sentences split again at their commas, which are dropped; the blank after a comma stays with
+  the next segment. The authors of FlowEval did the same, though their paper does not mention it: no published
+  segment has a comma, and many begin with a blank. A comma between two digits (`1,000`) does not split.
 
-Languages that end their sentences with other marks come out in one piece. Time grows linearly with the text.
+Text in languages with other sentence-final marks stays one segment. Time is linear in the length of the text.
 
-The segments of a dialogue: stretches of its turns that each do one thing, in the order they were said.
-
-Where somebody has cut the turns already (`turn.meta["segments"]`, as the readers of annotated sets give it),
-that cut is kept; all other turns are cut by a splitter. Turns that take no part, system prompts and tools'
-answers, have no segments.
+Annotated segments (`turn.meta["segments"]`, from the readers of annotated sets) are kept; all other turns are
+split. System prompts, tool calls and tool results have no segments.
 """
 
 import functools
@@ -38,26 +35,26 @@ DEFAULT_SPLITTER: Splitter = "punkt+comma"
 _COMMA = re.compile(r"(?<!\d),|,(?!\d)")
 
 
-def split(text: str, how: str = DEFAULT_SPLITTER) -> list[str]:
-    """Cut a turn into segments; what is blank is none, so an empty text has none.
+def split(text: str, splitter: str = DEFAULT_SPLITTER) -> list[str]:
+    """Return the segments of a text; a blank text has none.
 
-    Every letter and digit of the text is in exactly one segment, in its order.
+    Every letter and digit of the text is in exactly one segment, in order.
 
     >>> split("Hey, how are you? I saw Dr. Hu at 9.30, with 1,000 others.")
     ['Hey', ' how are you?', 'I saw Dr. Hu at 9.30', ' with 1,000 others.']
     >>> split("Hey, how are you? Fine.", "punkt")
     ['Hey, how are you?', 'Fine.']
     """
-    if how not in SPLITTERS:
-        raise UsageError(f"no splitter {how!r}; known: {', '.join(SPLITTERS)}")
-    return list(_split(text, how))
+    if splitter not in SPLITTERS:
+        raise UsageError(f"unknown splitter {splitter!r}; known: {', '.join(SPLITTERS)}")
+    return list(_split(text, splitter))
 
 
 @functools.lru_cache(maxsize=1 << 13)
-def _split(text: str, how: str) -> tuple[str, ...]:
-    """Cut a turn; several metrics of a run ask for the same turns, one after the other."""
+def _split(text: str, splitter: str) -> tuple[str, ...]:
+    """Return the segments of a text; cached, since several metrics of a run split the same turns."""
     sentences = _sentences().tokenize(text)
-    if how == "punkt":
+    if splitter == "punkt":
         return tuple(sentence for sentence in sentences if sentence.strip())
     pieces = (piece.rstrip() for sentence in sentences for piece in _COMMA.split(sentence))
     return tuple(piece for piece in pieces if piece)
@@ -72,7 +69,7 @@ def _sentences() -> "punkt.PunktSentenceTokenizer":
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """One stretch of a turn; `act` is what it does, if that is known."""
+    """One segment of a turn, with its act if that is known."""
 
     turn: int
     speaker: str
@@ -81,26 +78,27 @@ class Segment:
 
 
 def segments_of(dialogue: Dialogue, splitter: str = DEFAULT_SPLITTER) -> list[Segment]:
-    """Return the segments of all turns that take part; a segment without text is passed over.
+    """Return the segments of all turns that take part; those without text are left out.
 
     >>> from dialeval.dialogues import dialogue
-    >>> [one.text for one in segments_of(dialogue([("user", "Hey, how are you?"), ("assistant", "Fine.")]))]
+    >>> chat = dialogue([("user", "Hey, how are you?"), ("assistant", "Fine.")])
+    >>> [segment.text for segment in segments_of(chat)]
     ['Hey', ' how are you?', 'Fine.']
     """
-    found = []
+    segments = []
     for number, turn in enumerate(dialogue.turns):
         if takes_part(turn):
             for text, act in _pieces(turn, splitter):
                 if text.strip():
-                    found.append(Segment(number, turn.speaker, text, act))
-    return found
+                    segments.append(Segment(number, turn.speaker, text, act))
+    return segments
 
 
 def _pieces(turn: Turn, splitter: str) -> list[tuple[str, str | None]]:
-    known = annotations(turn)
-    if known is None:
+    annotated = annotations(turn)
+    if annotated is None:
         return [(text, None) for text in split(turn.text, splitter)]
-    return [(one.text, None if one.act is None else canonical(one.act)) for one in known]
+    return [(segment.text, None if segment.act is None else canonical(segment.act)) for segment in annotated]
 
 
 def with_acts(dialogue: Dialogue, segments: Sequence[Segment]) -> Dialogue:
@@ -113,8 +111,8 @@ def with_acts(dialogue: Dialogue, segments: Sequence[Segment]) -> Dialogue:
     [{'text': 'Hey', 'act': 'greeting'}]
     """
     by_turn: dict[int, list[dict[str, Any]]] = {}
-    for one in segments:
-        by_turn.setdefault(one.turn, []).append({"text": one.text, "act": one.act})
+    for segment in segments:
+        by_turn.setdefault(segment.turn, []).append({"text": segment.text, "act": segment.act})
     turns = tuple(
         msgspec.structs.replace(turn, meta={**turn.meta, "segments": by_turn.get(number, [])})
         if takes_part(turn)

@@ -1,7 +1,6 @@
-"""The user's next step: the turn that answers a reply, and whether the user went on after it.
+"""Implicit feedback on a reply: the next turn of the user, and whether the user went on after it.
 
-A log without labels still says something about every reply: what came back. The signals here need no model;
-how pleased the answer sounds is `models.reactions`.
+These signals need neither labels nor a model; `models.reactions` classifies the user's reaction.
 """
 
 import functools
@@ -13,7 +12,7 @@ from typing import Any, NamedTuple
 from dialeval.dialogues.dialogue import Dialogue, Turn, takes_part
 
 ENDED = ("ended", "end", "stop", "stopped", "hung_up")
-"""Names under which a log may say, in the meta of a user turn, that the dialogue was ended there."""
+"""Fields of a user turn's meta by which a log marks the end of the dialogue."""
 _ENDS = " .,;:!?-\"'()"
 _STOP = re.compile(
     r"(please |just |okay |ok |now )*"
@@ -27,14 +26,14 @@ _STOP = re.compile(
 
 
 class Next(NamedTuple):
-    """The answer to a reply: the user's next turn, if there is one, and whether the user went on after it."""
+    """The user's next turn after a reply, if there is one, and whether the user went on after it."""
 
     turn: int | None
     goes_on: bool
 
 
 def next_turns(dialogue: Dialogue) -> list[Next]:
-    """Return for every turn the next one of somebody else, and whether they had more to say after that.
+    """Return for every turn the next one of another speaker, and whether that speaker went on after it.
 
     The user ends a dialogue with a last turn, with an explicit "stop", or where the log says so.
 
@@ -44,25 +43,25 @@ def next_turns(dialogue: Dialogue) -> list[Next]:
     >>> [tuple(next_turns(chat)[turn]) for turn in (1, 3, 5)]
     [(2, True), (4, False), (None, False)]
     """
-    found: list[Next] = []
-    following: int | None = None  # the next turn said, and the next one by anybody but its speaker
-    other: int | None = None
+    nexts: list[Next] = []
+    following: int | None = None  # the next spoken turn, and the next one by another speaker than its own
+    following_other: int | None = None
     speaks_again: dict[str, bool] = {}
     goes_on: dict[int, bool] = {}
     for number in range(len(dialogue.turns) - 1, -1, -1):
         turn = dialogue.turns[number]
         same = following is not None and dialogue.turns[following].speaker == turn.speaker
-        answer = other if same else following
-        found.append(Next(answer, answer is not None and goes_on[answer]))
+        answer = following_other if same else following
+        nexts.append(Next(answer, answer is not None and goes_on[answer]))
         if takes_part(turn) and turn.text.strip():
             goes_on[number] = speaks_again.get(turn.speaker, False) and not ends_here(turn)
             speaks_again[turn.speaker] = True
-            following, other = number, answer
-    return found[::-1]
+            following, following_other = number, answer
+    return nexts[::-1]
 
 
 def ends_here(turn: Turn) -> bool:
-    """Whether a user turn ends the dialogue: by its words, or by what the log says of it.
+    """Return whether a user turn ends the dialogue, by its words or by its meta.
 
     >>> ends_here(Turn("user", "please stop talking")), ends_here(Turn("user", "the bus stop was empty"))
     (True, False)
@@ -78,13 +77,13 @@ def _says_stop(text: str) -> bool:
 
 
 def logged_sentiment(meta: Mapping[str, Any], field: str, low: float, high: float) -> float | None:
-    """Read what a log says of a user turn (a speech model's sentiment, thumbs, a rating), from -3 to 3.
+    """Return a logged sentiment of a user turn (a speech model's, thumbs, a rating), scaled to -3 to 3.
 
     Args:
-        meta: Of the user's turn.
-        field: Where it stands there.
-        low: The lowest value it may have there; becomes -3.
-        high: The highest; becomes 3.
+        meta: The meta of the user's turn.
+        field: The field of the sentiment.
+        low: The lowest value of the field; becomes -3.
+        high: The highest value; becomes 3.
 
     >>> logged_sentiment({"csat": 4}, "csat", 1, 5), logged_sentiment({"thumbs": False}, "thumbs", 0, 1)
     (1.5, -3.0)

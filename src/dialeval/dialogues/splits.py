@@ -1,19 +1,19 @@
-"""Train, dev and test portions of every public set, which sets overlap, and how to keep test data out.
+"""Train, dev and test portions of every public set, overlaps between sets, and the filter against test data.
 
 The manifest is `splits.toml`, beside this file. A list there names parts of a set as its reader does; a
-part that has no published split is cut by the dialogues' ids: `test#8-9` are those of the part `test`
-whose bucket, from 0 to 9 by a hash of the id, is 8 or 9.
+part without a published split is divided by the dialogues' ids: `test#8-9` are the dialogues of the part
+`test` whose bucket, from 0 to 9 by a hash of the id, is 8 or 9.
 
-Sets overlap in ways their ids do not show: ConTurE rates dialogues of DSTC9, USS those of MultiWOZ. So
-`leave_out` goes by the text. Two dialogues match, after lower-casing and without punctuation, if
+Sets overlap although their ids differ: ConTurE rates dialogues of DSTC9, USS those of MultiWOZ. So
+`leave_out` compares the text. Two dialogues match, after lower-casing and without punctuation, if
 
-- all they say is equal, or
+- their texts are equal, or
 - they share three turns in a row with 45 letters or digits in all (about 12 words), or two with 100, or
 - the shorter one, of one or two turns and 45 letters, is part of the longer one.
 
-A shared "hi / hello, how are you?" is thus no match, and neither is one changed utterance a way out. The
-price is seen in dialogues made to a pattern: in Schema-Guided Dialogue, one training dialogue in fifty
-closes word for word like one of the test part and is dropped as well, which harms less than keeping a leak.
+A shared "hi / hello, how are you?" is thus not a match, and one changed utterance does not hide a copy. The
+cost shows in dialogues written from templates: in Schema-Guided Dialogue, one training dialogue in fifty
+ends word for word like one of the test part and is dropped too, which harms less than a leak.
 """
 
 import hashlib
@@ -35,15 +35,15 @@ ROLES: tuple[Role, ...] = ("train", "dev", "test")
 BUCKETS = 10
 DEV_BUCKET = 0  # held out of training where a source names no dev set of its own
 _MANIFEST = Path(__file__).with_name("splits.toml")
-_RUNS = ((3, 45), (2, 100))  # turns in a row, letters and digits in all: what two dialogues must share
-_SHORT = 45  # letters and digits of a dialogue of one or two turns that is looked for inside others
+_RUNS = ((3, 45), (2, 100))  # turns in a row, and their letters and digits, that make a match
+_SHORT = 45  # letters and digits of a dialogue of one or two turns that is searched for in others
 _PUNCTUATION = re.compile(r"[^\w\s]|_")
 _SELECTOR = re.compile(r"(?P<part>[^#]+)(?:#(?P<low>\d)(?:-(?P<high>\d))?)?")
 
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """How a public set is to be used.
+    """The portions of a public set.
 
     `train`, `dev` and `test` name parts (`"train"`) or some buckets of one (`"test#8-9"`); `overlaps` names
     the sets that share text with it, itself included where its own parts do.
@@ -57,7 +57,7 @@ class Split:
 
 
 def split_of(name: str) -> Split:
-    """Return what is train, dev and test in a public set.
+    """Return the train, dev and test portions of a public set.
 
     >>> split_of("multiwoz").dev, split_of("conture").overlaps
     (('dev',), ('dstc9',))
@@ -66,7 +66,7 @@ def split_of(name: str) -> Split:
 
 
 def test_sets() -> tuple[str, ...]:
-    """Return the names of all sets that something is measured on.
+    """Return the names of all sets with a test portion.
 
     >>> "fed" in test_sets(), "diasafety" in test_sets()
     (True, False)
@@ -74,13 +74,13 @@ def test_sets() -> tuple[str, ...]:
     return tuple(name for name in set_names() if split_of(name).test)
 
 
-test_sets.__test__ = False  # type: ignore[attr-defined]  # pytest: this is no test, whatever its name
+test_sets.__test__ = False  # type: ignore[attr-defined]  # not a test, despite its name
 
 
 def overlap_group(name: str) -> tuple[str, ...]:
-    """Return a set and those it shares dialogues with: seen one of them, seen them all.
+    """Return a set and those it shares dialogues with: a model trained on one has seen the others.
 
-    Overlap is not passed on: USS has dialogues of MultiWOZ and of SGD, which have none in common.
+    Overlap is not transitive: USS has dialogues of MultiWOZ and of SGD, which have none in common.
 
     >>> overlap_group("uss"), overlap_group("sgd")
     (('multiwoz', 'sgd', 'uss'), ('sgd', 'uss'))
@@ -89,9 +89,9 @@ def overlap_group(name: str) -> tuple[str, ...]:
 
 
 def portion(name: str, role: Role) -> Iterator[Dialogue]:
-    """Yield the dialogues of a public set that the manifest gives to train, dev or test."""
+    """Yield the dialogues of a public set's train, dev or test portion."""
     if role not in ROLES:
-        raise UsageError(f"no portion {role!r}; known: {', '.join(ROLES)}")
+        raise UsageError(f"unknown portion {role!r}; known: {', '.join(ROLES)}")
     yield from selected(name, getattr(split_of(name), role))
 
 
@@ -110,16 +110,16 @@ def parse_selector(selector: str) -> tuple[str, range]:
     >>> parse_selector("test#8-9"), parse_selector("train")
     (('test', range(8, 10)), ('train', range(0, 10)))
     """
-    found = _SELECTOR.fullmatch(selector)
-    if not found:
-        raise UsageError(f"not a part of a set: {selector!r}; say part or part#LOW-HIGH")
-    if found["low"] is None:
-        return found["part"], range(BUCKETS)
-    return found["part"], range(int(found["low"]), int(found["high"] or found["low"]) + 1)
+    match = _SELECTOR.fullmatch(selector)
+    if not match:
+        raise UsageError(f"not a part of a set: {selector!r}; expected part or part#LOW-HIGH")
+    if match["low"] is None:
+        return match["part"], range(BUCKETS)
+    return match["part"], range(int(match["low"]), int(match["high"] or match["low"]) + 1)
 
 
 def bucket(name: str) -> int:
-    """Return a dialogue's bucket, 0 to 9, which depends on nothing but its id.
+    """Return a dialogue's bucket, 0 to 9, which depends on its id alone.
 
     >>> bucket("uss-sgd-000000000000")
     1
@@ -128,7 +128,7 @@ def bucket(name: str) -> int:
 
 
 def _split_by_parts(parts: tuple[str, ...]) -> Split:
-    """Split a set of another package: its parts train and dev are those, and all others are test."""
+    """Return the portions of a plugin's set: its parts train and dev are those, all others are test."""
     train, dev = (tuple(part for part in parts if part == role) for role in ("train", "dev"))
     return Split(train, dev, tuple(part for part in parts if part not in (*train, *dev)))
 
@@ -164,26 +164,26 @@ def normalise(text: str) -> str:
 
 
 def fingerprint(dialogue: Dialogue) -> str:
-    """Return a hash of all that is said in a dialogue, whoever says it and however it is tokenised.
+    """Return a hash of a dialogue's text that does not depend on speakers or tokenisation.
 
-    Turns without a letter or digit are passed over, unless there are no others.
+    Turns without a letter or digit are left out, unless there are no others.
 
-    >>> from dialeval import dialogues
-    >>> one = dialogues.dialogue([("user", "It does n't work !"), ("assistant", "Sorry.")])
-    >>> other = dialogues.dialogue([("A", "it doesn't work"), ("A", "..."), ("B", "sorry")])
-    >>> fingerprint(one) == fingerprint(other), fingerprint(one)[:12]
+    >>> from dialeval.dialogues import dialogue
+    >>> tokenised = dialogue([("user", "It does n't work !"), ("assistant", "Sorry.")])
+    >>> plain = dialogue([("A", "it doesn't work"), ("A", "..."), ("B", "sorry")])
+    >>> fingerprint(tokenised) == fingerprint(plain), fingerprint(plain)[:12]
     (True, 'e62077cf0ef0')
     """
-    said = _said(dialogue) or [turn.text for turn in dialogue.turns]
-    return hashlib.sha256("\n".join(said).encode("utf-8", "surrogatepass")).hexdigest()
+    texts = _normal_texts(dialogue) or [turn.text for turn in dialogue.turns]
+    return hashlib.sha256("\n".join(texts).encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def leave_out(dialogues: Iterable[Dialogue], against: Iterable[Dialogue]) -> tuple[list[Dialogue], int]:
-    """Drop the dialogues whose text is found among others, and say how many were dropped.
+    """Return the dialogues whose text does not match any of `against`, and how many were dropped.
 
     Args:
-        dialogues: What is to be trained or tuned on.
-        against: What is to stay unseen, usually `portion(name, "test")`.
+        dialogues: The data to train or tune on.
+        against: The data that must stay unseen, usually `portion(name, "test")`.
 
     >>> from dialeval.dialogues import dialogue
     >>> opening = [("A", "hi"), ("B", "Hello, who is there?")]
@@ -194,20 +194,20 @@ def leave_out(dialogues: Iterable[Dialogue], against: Iterable[Dialogue]) -> tup
     >>> kept == [stranger], dropped
     (True, 1)
     """
-    known, kept, dropped = Fingerprints.of(against), [], 0
+    unseen, disjoint, dropped = Fingerprints.of(against), [], 0
     for dialogue in dialogues:
-        if known.match(dialogue):
+        if unseen.match(dialogue):
             dropped += 1
         else:
-            kept.append(dialogue)
-    return kept, dropped
+            disjoint.append(dialogue)
+    return disjoint, dropped
 
 
 @dataclass(frozen=True, slots=True)
 class Fingerprints:
-    """Hashes of a collection by which a dialogue is found to be among it; no text is kept.
+    """Hashes of a collection of dialogues, to find dialogues that match one of them; no text is stored.
 
-    For a stream too long for `leave_out`: `(d for d in logs if not known.match(d))`.
+    For a stream too long for `leave_out`: `(d for d in logs if not fingerprints.match(d))`.
     """
 
     wholes: set[str] = field(default_factory=set)
@@ -217,27 +217,27 @@ class Fingerprints:
 
     @classmethod
     def of(cls, dialogues: Iterable[Dialogue]) -> "Fingerprints":
-        """Take the fingerprints of a collection."""
-        made = cls()
+        """Return the fingerprints of a collection."""
+        fingerprints = cls()
         for dialogue in dialogues:
-            made.add(dialogue)
-        return made
+            fingerprints.add(dialogue)
+        return fingerprints
 
     def add(self, dialogue: Dialogue) -> None:
         """Add one dialogue to the collection."""
-        said = _said(dialogue)
+        texts = _normal_texts(dialogue)
         if _has_text(dialogue):
             self.wholes.add(fingerprint(dialogue))
-        self.runs.update(_runs(said))
-        self.pieces.update(_pieces(said))
-        self.shorts.update(_short(said))
+        self.runs.update(_runs(texts))
+        self.pieces.update(_pieces(texts))
+        self.shorts.update(_short(texts))
 
     def copy(self) -> "Fingerprints":
-        """Return a collection of its own with the same fingerprints."""
+        """Return an independent copy."""
         return Fingerprints(set(self.wholes), set(self.runs), set(self.pieces), set(self.shorts))
 
     def overlaps(self, other: "Fingerprints") -> bool:
-        """Whether a dialogue of another collection would `match`."""
+        """Return whether a dialogue of another collection would `match`."""
         return not (
             self.runs.isdisjoint(other.runs)
             and self.pieces.isdisjoint(other.shorts)
@@ -246,53 +246,53 @@ class Fingerprints:
         )
 
     def match(self, dialogue: Dialogue) -> bool:
-        """Whether the text of a dialogue, or a telling run of its turns, is in the collection."""
-        said = _said(dialogue)
+        """Return whether the text of a dialogue, or a long enough run of its turns, is in the collection."""
+        texts = _normal_texts(dialogue)
         return (
-            any(run in self.runs for run in _runs(said))
-            or any(short in self.pieces for short in _short(said))
-            or (bool(self.shorts) and any(piece in self.shorts for piece in _pieces(said)))
+            any(run in self.runs for run in _runs(texts))
+            or any(short in self.pieces for short in _short(texts))
+            or (bool(self.shorts) and any(piece in self.shorts for piece in _pieces(texts)))
             or (_has_text(dialogue) and fingerprint(dialogue) in self.wholes)
         )
 
 
 def _has_text(dialogue: Dialogue) -> bool:
-    """Silence equals silence, but says nothing about where it is from."""
+    """Return whether any turn has text: all empty dialogues are equal, which is not evidence of a copy."""
     return any(turn.text.strip() for turn in dialogue.turns)
 
 
-def _said(dialogue: Dialogue) -> list[str]:
-    """Letters and digits of each turn that has any; blanks are dropped because tokenisers add them."""
+def _normal_texts(dialogue: Dialogue) -> list[str]:
+    """Return letters and digits of each turn that has any; blanks are dropped because tokenisers add them."""
     texts = (normalise(turn.text).replace(" ", "") for turn in dialogue.turns)
     return [text for text in texts if text]
 
 
-def _runs(said: list[str]) -> Iterator[bytes]:
-    """Hash, from each turn on, the shortest run that is long enough to tell.
+def _runs(texts: list[str]) -> Iterator[bytes]:
+    """Yield a hash of the shortest run from each turn on that is long enough to count as a match.
 
-    Where it ends depends only on what is in it, so that any two dialogues that share a long enough
-    stretch have the run in common that begins where the stretch begins.
+    Its end depends on its content alone, so any two dialogues that share a long enough passage have in
+    common the run that begins where the passage begins.
     """
     for turns, letters in _RUNS:
-        for start in range(len(said) - turns + 1):
+        for start in range(len(texts) - turns + 1):
             total = 0
-            for end in range(start, len(said)):
-                total += len(said[end])
+            for end in range(start, len(texts)):
+                total += len(texts[end])
                 if end - start + 1 >= turns and total >= letters:
-                    yield _hash(said[start : end + 1])
+                    yield _hash(texts[start : end + 1])
                     break
 
 
-def _pieces(said: list[str]) -> Iterator[bytes]:
+def _pieces(texts: list[str]) -> Iterator[bytes]:
     for size in (1, 2):
-        for start in range(len(said) - size + 1):
-            yield from _short(said[start : start + size])
+        for start in range(len(texts) - size + 1):
+            yield from _short(texts[start : start + size])
 
 
-def _short(said: list[str]) -> Iterator[bytes]:
-    if len(said) <= 2 and sum(map(len, said)) >= _SHORT:
-        yield _hash(said)
+def _short(texts: list[str]) -> Iterator[bytes]:
+    if len(texts) <= 2 and sum(map(len, texts)) >= _SHORT:
+        yield _hash(texts)
 
 
-def _hash(said: list[str]) -> bytes:
-    return hashlib.blake2b("\n".join(said).encode("utf-8", "surrogatepass"), digest_size=8).digest()
+def _hash(texts: list[str]) -> bytes:
+    return hashlib.blake2b("\n".join(texts).encode("utf-8", "surrogatepass"), digest_size=8).digest()

@@ -1,7 +1,4 @@
-"""Text on its way into a page: what cannot be shown is made visible, what is markup is escaped.
-
-Nothing is ever stripped: whoever reads a page must see what was really said.
-"""
+"""Text for HTML pages: control characters are made visible and markup is escaped; nothing is stripped."""
 
 from typing import Any
 
@@ -11,7 +8,7 @@ _INVISIBLE |= dict.fromkeys([*range(0x80, 0xA0), *range(0xD800, 0xE000), 0xFFFE,
 
 
 def visible(text: str) -> str:
-    r"""Show the characters that a page cannot carry as their Unicode picture, or as U+FFFD.
+    r"""Replace the characters that HTML cannot contain by their Unicode picture, or by U+FFFD.
 
     >>> visible("a\x00b\x1b[0m"), visible("tab\tand\nline stay")
     ('a␀b␛[0m', 'tab\tand\nline stay')
@@ -20,7 +17,7 @@ def visible(text: str) -> str:
 
 
 def shown(value: Any) -> Any:
-    """Make what a template prints safe to carry: nothing vanishes, nothing is markup.
+    """Return a template's value as safe text: visible and escaped.
 
     Meant as the `finalize` of an autoescaping Jinja environment.
     """

@@ -1,15 +1,15 @@
-"""Votes: what wizards chose as an appropriate reply, in JSONL, one choice a line.
+"""Votes: utterances that wizards chose as appropriate replies, in JSONL, one choice a line.
 
-A wizard marks *all* utterances that would do at a turn of a dialogue, so there may be many votes of one rater
+A wizard marks *all* utterances that are appropriate at a turn of a dialogue, so one rater may have many votes
 for one turn. The same choice twice is one vote.
 
     {"dialogue_id": "d1", "turn": 1, "rater": "ann", "utterance": "Hello! How can I help?"}
 
-A wizard who says that none of the utterances fits is a record too, with `null` for the utterance: where all
-did, every reply has no vote, which is not the same as a turn that nobody was asked about.
+A wizard who finds none of the utterances appropriate has a record with `null` for the utterance: a turn where
+all wizards did has no votes, which differs from a turn without records.
 
-Wizards may choose what a reply should *do* in place of its words (DeVault, Leuski and Sagae, 2011): then a
-record has an `act` and no `utterance`.
+Wizards may choose an act instead of words (DeVault, Leuski and Sagae, 2011): then a record has an `act` and
+no `utterance`.
 
     {"dialogue_id": "d1", "turn": 1, "rater": "ann", "act": "question"}
 """
@@ -48,13 +48,13 @@ class Vote:
     act: str | None = None
 
     def record(self) -> dict[str, Any]:
-        """Return the vote as files have it."""
+        """Return the vote as a record of a file."""
         chosen = {"utterance": self.utterance} if self.act is None else {"act": self.act}
         return {"dialogue_id": self.dialogue_id, "turn": self.turn, "rater": self.rater, **chosen}
 
 
 def read_votes(path: str | Path) -> list[Vote]:
-    """Read a file of votes, in its order; a choice that is there twice counts once.
+    """Read a file of votes, in order; a repeated choice counts once.
 
     Raises:
         DataError: With file, line and field.
@@ -78,7 +78,7 @@ def _json(line: bytes, path: str | Path, number: int) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:  # bad JSON, bad UTF-8, nested without end
         raise DataError(f"not JSON: {error}", file=path, line=number, fix=_FIX) from None
     if not isinstance(record, dict):
-        raise DataError("an object is expected", file=path, line=number, fix=_FIX)
+        raise DataError("expected a JSON object", file=path, line=number, fix=_FIX)
     return record
 
 
@@ -89,18 +89,22 @@ def _vote(record: dict[str, Any], path: str | Path, line: int) -> Vote:
         if field not in record:
             raise DataError("missing", file=path, line=line, field=field, fix=_FIX)
     if all(record.get(field) is not None for field in _CHOSEN):
-        raise DataError("an utterance or an act is expected, not both", file=path, line=line, field="act")
+        raise DataError("expected an utterance or an act, not both", file=path, line=line, field="act")
     for field in ("dialogue_id", "rater", chosen):
         if field == chosen and record[field] is None:
             continue
         if not isinstance(record[field], str):
-            raise DataError("text is expected", file=path, line=line, field=field, fix=_FIX)
+            raise DataError("expected text", file=path, line=line, field=field, fix=_FIX)
         if field != "utterance" and not record[field].strip():
             raise DataError("empty", file=path, line=line, field=field)
     turn = record["turn"]
     if isinstance(turn, bool) or not isinstance(turn, int) or not 0 <= turn < 1 << 31:
         raise DataError(
-            "a turn's number is expected", file=path, line=line, field="turn", fix="turns are counted from 0"
+            "expected the number of a turn",
+            file=path,
+            line=line,
+            field="turn",
+            fix="turns are counted from 0",
         )
     texts = {
         field: clean_text(record[field])[0]
@@ -111,29 +115,27 @@ def _vote(record: dict[str, Any], path: str | Path, line: int) -> Vote:
 
 
 def write_votes(votes: Iterable[Vote], path: str | Path) -> int:
-    """Write votes as JSONL, `-` for standard output; read back they are equal.
-
-    Returns:
-        How many votes were written.
-    """
+    """Write votes as JSONL, `-` for standard output, and return how many were written."""
     lines = [json.dumps(vote.record(), ensure_ascii=False) + "\n" for vote in votes]
     files.write_text(path, "".join(lines))
     return len(lines)
 
 
 def read_candidates(path: str | Path, speaker: str | None = None) -> list[str]:
-    """Read what wizards and selecting systems choose from: a `.txt` file, one utterance a line, or replies.
+    """Read the utterances to choose from: a `.txt` file, one utterance a line, or replies of dialogues.
 
     Args:
         path: A text file, or dialogues, whose replies are taken, each once.
-        speaker: Whose turns are replies, in place of the assistant's.
+        speaker: The speaker whose turns are taken, instead of the assistant's.
     """
     from dialeval.dialogues.dialogue import scored_turns
     from dialeval.dialogues.formats import read
 
     if Path(path).suffix.lower() != ".txt":
-        said = (one.turns[turn].text for one in read(path) for turn in scored_turns(one, speaker))
-        return list(dict.fromkeys(text for text in said if text.strip()))
+        replies = (
+            dialogue.turns[turn].text for dialogue in read(path) for turn in scored_turns(dialogue, speaker)
+        )
+        return list(dict.fromkeys(text for text in replies if text.strip()))
     with files.open_binary(path) as file:
         try:
             lines = file.read().decode("utf-8-sig").splitlines()
@@ -143,16 +145,16 @@ def read_candidates(path: str | Path, speaker: str | None = None) -> list[str]:
 
 
 def load_votes(name: str) -> tuple[Vote, ...]:
-    """Open the votes that a field names: a file, or `examples` for the invented ones of the package.
+    """Return the votes of a file, or of the bundled `examples`.
 
-    A file that was opened before and has not changed since is not read again.
+    A file that has not changed since the last call is not read again.
     """
     path = EXAMPLES if name == "examples" else Path(name).absolute() if name == "-" else Path(name)
     return _loaded(str(path), _stamp(path))
 
 
 def votes_mark(name: str) -> str:
-    """Name votes in signatures by what is in the file; what cannot be read keeps its name.
+    """Return the name of votes in signatures, with a hash of the file; an unreadable file keeps its name.
 
     >>> votes_mark("nowhere.jsonl")
     'nowhere.jsonl'
@@ -180,7 +182,7 @@ def _hashed(path: str, _: tuple[int, int]) -> str:
 
 
 def majority_of(rounds: Sequence[Sequence[str | None]]) -> str | None:
-    """Return the answer with more votes than any other, and at least two, after the first round that has one.
+    """Return the answer with most votes, and at least two, after the first round in which there is one.
 
     >>> majority_of([["yes", "no", None], ["no"]])
     'no'

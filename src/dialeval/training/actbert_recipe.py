@@ -82,8 +82,8 @@ class ActNetwork:
         self.heads, self.limit = ASKED[:asked], settings.max_length
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(settings.seed)
-            made: Any = RobertaModel  # its constructor has no types
-            self.model = made(config, add_pooling_layer=False)
+            build: Any = RobertaModel  # its constructor has no types
+            self.model = build(config, add_pooling_layer=False)
             self.tops = torch.nn.ModuleList([torch.nn.Linear(WIDTH, HEAD.outputs)])
         self.config: dict[str, Any] = config.to_dict()
         self.module = torch.nn.ModuleDict({"encoder": self.model, "heads": self.tops})
@@ -119,7 +119,7 @@ class PreparedFlows:
 
     def __init__(self, examples: Sequence[FlowExample], limit: int) -> None:
         self._examples = examples
-        self.lengths: Lengths = np.array([len(one.acts) + 2 for one in examples], np.int64)
+        self.lengths: Lengths = np.array([len(example.acts) + 2 for example in examples], np.int64)
         if len(examples) and int(self.lengths.max()) > limit:
             raise UsageError(f"a flow of {self.lengths.max() - 2} acts does not fit into max_length={limit}")
 
@@ -128,15 +128,15 @@ class PreparedFlows:
         import torch
 
         rows = [self._examples[place] for place in places]
-        longest = max(len(one.acts) for one in rows) + 2
+        longest = max(len(example.acts) for example in rows) + 2
         table = np.zeros((3, len(rows), longest), np.int64)
         asked = np.zeros((len(rows), len(ASKED)), np.int64)
-        for number, one in enumerate(rows):
-            end = len(one.acts) + 2
-            table[0, number, :end] = [BEGIN, *one.acts, END]
-            table[1, number, 1 : end - 1] = one.speakers
+        for number, example in enumerate(rows):
+            end = len(example.acts) + 2
+            table[0, number, :end] = [BEGIN, *example.acts, END]
+            table[1, number, 1 : end - 1] = example.speakers
             table[2, number, :end] = 1
-            asked[number, : len(one.asked)] = np.array(one.asked) + 1
+            asked[number, : len(example.asked)] = np.array(example.asked) + 1
         acts, speakers, mask = torch.from_numpy(table)
         return {"acts": acts, "speakers": speakers, "mask": mask, "asked": torch.from_numpy(asked)}
 
@@ -151,13 +151,13 @@ def mask_acts(
     ((4, 3, 4, 4), (1,), {'act1': 1})
     """
     start = int(chance.integers(0, max(1, len(acts) - room + 1)))
-    shown, who = list(acts[start : start + room]), tuple(speakers[start : start + room])
-    hidden = chance.choice(len(shown), size=max(1, round(share * len(shown))), replace=False)
+    window, window_speakers = list(acts[start : start + room]), tuple(speakers[start : start + room])
+    hidden = chance.choice(len(window), size=max(1, round(share * len(window))), replace=False)
     asked = tuple(int(place) for place in hidden[: len(ASKED)])
-    targets = {head.name: shown[place] - FIRST for head, place in zip(ASKED, asked, strict=False)}
+    targets = {head.name: window[place] - FIRST for head, place in zip(ASKED, asked, strict=False)}
     for place in hidden:
-        shown[int(place)] = MASK
-    return FlowExample(tuple(shown), who, asked, targets)
+        window[int(place)] = MASK
+    return FlowExample(tuple(window), window_speakers, asked, targets)
 
 
 def recipe(encoder: str | None = None) -> Recipe:
@@ -166,7 +166,7 @@ def recipe(encoder: str | None = None) -> Recipe:
         raise UsageError("actbert reads acts, not text: it has no encoder to choose")
 
     def network(examples: Sequence[FlowExample], settings: TrainingSettings) -> ActNetwork:
-        return ActNetwork(settings, max((len(one.asked) for one in examples), default=1))
+        return ActNetwork(settings, max((len(example.asked) for example in examples), default=1))
 
     about = "A masked language model over segment acts; its states describe how a dialogue flows."
     return Recipe("actbert", _examples, network, "accuracy", _SETTINGS, about)
@@ -174,8 +174,8 @@ def recipe(encoder: str | None = None) -> Recipe:
 
 def _examples(dialogues: Iterable[Dialogue]) -> Iterator[FlowExample]:
     """Label segments that have no act, then mask some acts of each flow, several times over."""
-    for some in in_blocks(dialogues, _AT_ONCE):
-        for dialogue in SegmentActs.load().label(some):
+    for block in in_blocks(dialogues, _AT_ONCE):
+        for dialogue in SegmentActs.load().label(block):
             flow = flow_of(dialogue)
             if len(flow.acts) >= _LEAST:
                 seed = int.from_bytes(hashlib.blake2b(dialogue.id.encode(), digest_size=8).digest(), "little")

@@ -1,9 +1,9 @@
-"""A run on disk, so that a kill costs minutes, not days.
+"""Checkpoints of a training run.
 
-`checkpoint/` holds the weights, what the optimiser remembers and where the run is; `best-<step>/` the weights
-with the best dev figure so far. Both are written beside their place and renamed, and a checkpoint names the
-best weights that belong to it, so at any moment the folder holds one whole state of the run. Order of
-examples and dropout follow from the seed and the number of the step: they need not be stored.
+`checkpoint/` has the weights, the state of the optimiser and the progress of the run; `best-<step>/` the
+weights with the best dev figure so far. Both are written beside their place and renamed, and a checkpoint
+names its best weights, so the folder always has one complete state of the run. Order of examples and dropout
+depend on the seed and the step alone and are not stored.
 """
 
 import contextlib
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 _CHECKPOINT, _STATE = "checkpoint", "state.json"
 _MODEL, _OPTIMISER = "model.safetensors", "optimiser.safetensors"
-_AFRESH = "take another folder, or begin afresh (--fresh, or resume=False)"
+_AFRESH = "choose another folder, or start again (--fresh, or resume=False)"
 
 
 @dataclass(frozen=True)
@@ -69,21 +69,21 @@ class Trained:
 
 
 def readable_time(seconds: float) -> str:
-    """Write a duration for people.
+    """Return a duration in readable units.
 
     >>> readable_time(42.4), readable_time(5025), readable_time(200_000)
     ('42 s', '1 h 23 min', '2 d 7 h')
     """
-    whole = round(seconds)
+    rounded = round(seconds)
     for large, name, small, under in ((86400, "d", 3600, "h"), (3600, "h", 60, "min")):
-        if whole >= large:
-            return f"{whole // large} {name} {whole % large // small} {under}"
-    return f"{whole // 60} min {whole % 60} s" if whole >= 60 else f"{whole} s"
+        if rounded >= large:
+            return f"{rounded // large} {name} {rounded % large // small} {under}"
+    return f"{rounded // 60} min {rounded % 60} s" if rounded >= 60 else f"{rounded} s"
 
 
 @dataclass
 class State:
-    """Where a run is. `position` counts the steps of the current epoch that are done."""
+    """The progress of a run. `position` is the number of finished steps of the current epoch."""
 
     step: int = 0
     epoch: int = 0
@@ -104,7 +104,7 @@ class State:
 
 @dataclass(frozen=True)
 class Fingerprint:
-    """Everything that the result of a run depends on; a checkpoint of another run is never continued."""
+    """Everything that the result of a run depends on; a checkpoint of another run is never resumed."""
 
     settings: Mapping[str, Any]
     train: str
@@ -115,16 +115,16 @@ class Fingerprint:
 
     def refuse(self, stored: "Fingerprint", file: Path, differences: list[str]) -> None:
         """Raise an error that names the differences to a stored fingerprint, if there are any."""
-        told = {
-            "train": "the training examples are others",
-            "dev": "the dev examples are others",
-            "network": "encoder or heads are others, or the network was trained already",
+        messages = {
+            "train": "the training examples differ",
+            "dev": "the dev examples differ",
+            "network": "encoder or heads differ, or the network was trained before",
             "figure": f"the dev figure was {stored.figure}, is {self.figure}",
         }
-        others = [name for name in told if getattr(stored, name) != getattr(self, name)]
-        wrong = differences + [told[name] for name in others]
-        if wrong:
-            raise DataError(f"a checkpoint of another run: {'; '.join(wrong)}", file=file, fix=_AFRESH)
+        changed = [name for name in messages if getattr(stored, name) != getattr(self, name)]
+        problems = differences + [messages[name] for name in changed]
+        if problems:
+            raise DataError(f"a checkpoint of another run: {'; '.join(problems)}", file=file, fix=_AFRESH)
 
 
 @dataclass(frozen=True)
@@ -134,7 +134,7 @@ class _Stored:
 
 
 class Checkpoints:
-    """The folder of one run; without one, the best weights are kept in memory and nothing else is."""
+    """The folder of one run; without a folder, only the best weights are kept, in memory."""
 
     def __init__(self, folder: str | Path | None) -> None:
         self.folder = None if folder is None else Path(folder)
@@ -142,7 +142,7 @@ class Checkpoints:
 
     @contextlib.contextmanager
     def alone(self) -> Iterator[None]:
-        """Hold the folder for this process; remove what a killed one left half-written."""
+        """Lock the folder for this process; remove incomplete files of a killed one."""
         if self.folder is None:
             yield
             return
@@ -153,7 +153,7 @@ class Checkpoints:
     def save(
         self, state: State, module: "torch.nn.Module", optimiser: "torch.optim.Optimizer", whose: Fingerprint
     ) -> None:
-        """Write all that a resumed run needs, in place of the last checkpoint."""
+        """Write a checkpoint in place of the last one."""
         if self.folder is None:
             return
         content = msgspec.json.format(msgspec.json.encode(_Stored(state, whose)), indent=1)
@@ -168,7 +168,7 @@ class Checkpoints:
                 shutil.rmtree(old, ignore_errors=True)
 
     def save_best(self, step: int, module: "torch.nn.Module") -> None:
-        """Keep these weights; they become the best ones with the next checkpoint."""
+        """Store these weights; they become the best ones with the next checkpoint."""
         if self.folder is None:
             self._memory = {name: value.copy() for name, value in module_arrays(module).items()}
             return
@@ -207,7 +207,7 @@ class Checkpoints:
         _into(module, read_tensors(file) if self.folder else self._memory, file)
 
     def clear(self) -> None:
-        """Forget the run."""
+        """Delete the checkpoints of the run."""
         for old in (self.folder / _CHECKPOINT, *self.folder.glob("best-*")) if self.folder else ():
             shutil.rmtree(old, ignore_errors=True)
 
@@ -226,9 +226,9 @@ def module_arrays(module: "torch.nn.Module") -> dict[str, Array]:
 
 def _remembered(module: "torch.nn.Module", optimiser: "torch.optim.Optimizer") -> dict[str, Array]:
     return {
-        f"{name}/{what}": value.cpu().numpy()
+        f"{name}/{key}": value.cpu().numpy()
         for name, weight in module.named_parameters()
-        for what, value in optimiser.state.get(weight, {}).items()
+        for key, value in optimiser.state.get(weight, {}).items()
     }
 
 
@@ -239,19 +239,19 @@ def _remember(
 
     weights = dict(module.named_parameters())
     for key, value in arrays.items():
-        name, _, what = key.rpartition("/")
-        if name not in weights or value.shape != (() if what == "step" else tuple(weights[name].shape)):
-            raise DataError("not what this network's optimiser remembers", file=file, field=key, fix=_AFRESH)
-        optimiser.state[weights[name]][what] = torch.from_numpy(np.array(value)).to(weights[name].device)
+        name, _, field = key.rpartition("/")
+        if name not in weights or value.shape != (() if field == "step" else tuple(weights[name].shape)):
+            raise DataError("not a state of this network's optimiser", file=file, field=key, fix=_AFRESH)
+        optimiser.state[weights[name]][field] = torch.from_numpy(np.array(value)).to(weights[name].device)
 
 
-def _into(module: "torch.nn.Module", found: Mapping[str, Array], file: Path) -> None:
+def _into(module: "torch.nn.Module", arrays: Mapping[str, Array], file: Path) -> None:
     import torch
 
-    wanted = module.state_dict()
-    shapes = {name: tuple(value.shape) for name, value in wanted.items()}
-    if {name: value.shape for name, value in found.items()} != shapes:
+    weights = module.state_dict()
+    shapes = {name: tuple(value.shape) for name, value in weights.items()}
+    if {name: value.shape for name, value in arrays.items()} != shapes:
         raise DataError("not the weights of this network", file=file, fix=_AFRESH)
     with torch.no_grad():
-        for name, value in wanted.items():
-            value.copy_(torch.from_numpy(np.array(found[name])))
+        for name, value in weights.items():
+            value.copy_(torch.from_numpy(np.array(arrays[name])))

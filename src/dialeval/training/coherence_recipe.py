@@ -69,8 +69,8 @@ class WindowExample:
 
     def digest(self) -> bytes:
         """Return bytes that differ whenever examples do."""
-        told = repr((self.turns, self.direction, self.history, sorted(self.targets.items()), self.weight))
-        return hashlib.blake2b(self.table.hash + told.encode(), digest_size=16).digest()
+        text = repr((self.turns, self.direction, self.history, sorted(self.targets.items()), self.weight))
+        return hashlib.blake2b(self.table.hash + text.encode(), digest_size=16).digest()
 
 
 class PreparedWindows:
@@ -84,8 +84,8 @@ class PreparedWindows:
             vectors.append(table.vectors)
         self.vectors = vectors[-1] if len(vectors) == 2 else np.concatenate(vectors[1:] or vectors)
         self.lengths: Lengths = np.ones(len(examples), np.int64)
-        asked = [(example.turns, example.direction, example.history) for example in examples]
-        places, self._direction, self._history = window_arrays(asked)
+        windows = [(example.turns, example.direction, example.history) for example in examples]
+        places, self._direction, self._history = window_arrays(windows)
         offsets = np.array([starts[id(example.table)] for example in examples], np.int64)
         self._places = np.where(places >= 0, places + offsets[:, None], -1)
 
@@ -129,27 +129,32 @@ class Contrasts:
         for number, dialogue in enumerate(dialogues):
             spoken = [takes_part(turn) and bool(turn.text.strip()) for turn in dialogue.turns]
             replies = drawn.replies[number]
-            for turn, asked in zip(replies, windows(dialogue, spoken, replies), strict=True):
-                for order, kind in enumerate(self.kinds if asked else ()):
+            for turn, by_direction in zip(replies, windows(dialogue, spoken, replies), strict=True):
+                for order, kind in enumerate(self.kinds if by_direction else ()):
                     count = self.kinds[:order].count(kind)
-                    yield from self._pairs(drawn, ReplyPlace(number, turn), asked, kind, count)
+                    yield from self._pairs(drawn, ReplyPlace(number, turn), by_direction, kind, count)
 
     def _pairs(
-        self, drawn: Negatives, place: ReplyPlace, asked: Mapping[Direction, Window], kind: str, count: int
+        self,
+        drawn: Negatives,
+        place: ReplyPlace,
+        by_direction: Mapping[Direction, Window],
+        kind: str,
+        count: int,
     ) -> Iterator[CoherenceCase]:
         """Make the windows of a reply with one negative."""
-        other = drawn.draw(place, kind, count)
-        if other is None:
+        negative = drawn.draw(place, kind, count)
+        if negative is None:
             return
         name = drawn.dialogues[place.dialogue].id
         chance = draws_of(f"{self.seed}|window|{kind}|{name}|{place.turn}|{count}")
         bare = chance.random() < self.bare
-        for direction, window in asked.items():
-            allowed = [one for one in range(window.histories + 1) if f"{direction}{one}" in self.figures]
+        for direction, window in by_direction.items():
+            allowed = [size for size in range(window.histories + 1) if f"{direction}{size}" in self.figures]
             if not allowed:
                 continue
             history = allowed[int(chance.integers(len(allowed)))]
-            for chosen in (place, other):
+            for chosen in (place, negative):
                 texts = _texts(drawn, window.cut(history), place, chosen, bare)
                 yield CoherenceCase(texts, direction, history, chosen is place)
 
@@ -160,12 +165,14 @@ def _texts(
     """Return the texts of the turns of a window, with the chosen reply in place of the true one."""
     turns = drawn.dialogues[place.dialogue].turns
     speaker = turns[place.turn].speaker
-    found = []
+    texts = []
     for number in numbers:
-        one = chosen if number == place.turn else ReplyPlace(place.dialogue, number)
+        source = chosen if number == place.turn else ReplyPlace(place.dialogue, number)
         without = bare and turns[number].speaker == speaker
-        found.append(drawn.plain(one) if without else drawn.dialogues[one.dialogue].turns[one.turn].text)
-    return tuple(found)
+        texts.append(
+            drawn.plain(source) if without else drawn.dialogues[source.dialogue].turns[source.turn].text
+        )
+    return tuple(texts)
 
 
 def window_examples(contrasts: Contrasts, dialogues: Iterable[Dialogue]) -> Iterator[WindowExample]:
@@ -192,8 +199,8 @@ def window_network(
 def unit_vectors(encoder: Encoder, texts: Sequence[str]) -> Floats:
     """Encode texts to vectors of length one; a blank text is a row of zeros."""
     rows = np.zeros((len(texts), encoder.width), np.float32)
-    said = [number for number, text in enumerate(texts) if text.strip()]
-    rows[said] = unit(encoder.vectors([texts[number] for number in said]))
+    numbers = [number for number, text in enumerate(texts) if text.strip()]
+    rows[numbers] = unit(encoder.vectors([texts[number] for number in numbers]))
     return rows
 
 
@@ -241,7 +248,7 @@ def _recipe(name: str, encoder: str | None, negatives: str, figure: str, bare: s
         if kind not in KINDS:
             raise UsageError(f"{name}: no negatives {kind!r}; known: mixed, {', '.join(KINDS)}, joined by +")
     figures = FIGURES if figure == "all" else tuple(figure.split("+"))
-    if unknown := [one for one in figures if one not in FIGURES]:
+    if unknown := [key for key in figures if key not in FIGURES]:
         raise UsageError(f"{name}: no figure {unknown[0]!r}; known: all, {', '.join(FIGURES)}, joined by +")
     contrasts = Contrasts(kinds, _share(name, bare), figures=figures)
     about = f"Says how well a reply fits what surrounds it; negatives: {', '.join(kinds)}."
@@ -249,9 +256,9 @@ def _recipe(name: str, encoder: str | None, negatives: str, figure: str, bare: s
         if figure != "all":
             raise UsageError(f"{name}: a figure of its own is for --encoder; the head answers for all ten")
         fields = {"encoder": Encoder.load(DEFAULT).origin, "negatives": list(kinds)}
-        made = functools.partial(window_examples, contrasts)
-        return Recipe(name, made, window_network, "accuracy", WINDOWS, about, fields, KIND)
-    heads = tuple(Head(one, "binary") for one in FIGURES if one in figures)
+        windowed = functools.partial(window_examples, contrasts)
+        return Recipe(name, windowed, window_network, "accuracy", WINDOWS, about, fields, KIND)
+    heads = tuple(Head(key, "binary") for key in FIGURES if key in figures)
     paper = TrainingSettings(batch=64, learning_rate=2e-5, epochs=3)
     examples = functools.partial(pair_examples, contrasts)
     return pair_recipe(name, heads, examples, "accuracy", paper, encoder, about=about)

@@ -1,13 +1,13 @@
 """The data of a training run: training set, dev set, and the test overlap filter.
 
-A source is whatever `formats.read` takes: files, folders, patterns, run folders, a folder of ActDial's JSON
-files (or one of them), or a public set. `NAME` or `set:NAME` is its training portion, by the split manifest,
-which brings its dev portion along; `NAME/dev` is that portion alone, as training data. Where people rated its
-turns, the mean rating of a turn, scaled to 0 to 1, is the `label` in its meta. `NAME/text` is the text of the
-test portion without any ratings, for recipes that learn from users' next turns. It is then no longer test
-data for the model that was trained on it; test data of other sets that share its text still are. Of a set
-that has nothing but a test portion, `NAME/all` is that portion with its ratings of dialogues as `feedback`:
-whoever learns from it measures on something else, and the artefact says what it has seen.
+A source is anything that `formats.read` takes: files, folders, patterns, run folders, a folder of ActDial's
+JSON files (or one of them), or a public set. `NAME` or `set:NAME` is its training portion, by the split
+manifest, and its dev portion is used as dev set; `NAME/dev` is that portion alone, as training data. For sets
+with turn ratings, the mean rating of a turn, scaled to 0 to 1, is the `label` in its meta. `NAME/text` is the
+text of the test portion without ratings, for recipes that learn from users' next turns. It is then no longer
+test data for the trained model; test data of other sets that share its text still are. For a set that has
+only a test portion, `NAME/all` is that portion with its dialogue ratings as `feedback`: the model must be
+tested on other sets, and the artefact records the set.
 """
 
 import functools
@@ -31,10 +31,10 @@ Dialogues = Callable[[], Iterable[Dialogue]]
 
 @dataclass(frozen=True)
 class DialogueSource:
-    """Where dialogues come from: its training, dev and test dialogues, None where it has none.
+    """A source of dialogues: its training, dev and test dialogues, None where it has none.
 
-    `public` names a public set and its portion, `text_of` a set whose test portion is trained on without its
-    ratings. `licence` and `note` are for the card.
+    `public` names a public set and its portion, `text_of` a set whose test portion is trained on. `licence`
+    and `note` are for the card.
     """
 
     text: str
@@ -52,8 +52,8 @@ class DialogueSource:
 class TrainingSplit:
     """Training and dev dialogues; without any of the latter, a tenth of the former will be held out.
 
-    `rows` are for the card: a source's name, its licence and how much was taken of it. `in_dev_too` training
-    dialogues were left out because their text is in the dev set.
+    `rows` are for the card: a source's name, its licence and its number of dialogues. `in_dev_too` is the
+    number of training dialogues that were left out because their text is in the dev set.
     """
 
     train: list[Dialogue] = field(default_factory=list)
@@ -63,17 +63,17 @@ class TrainingSplit:
 
 
 def source_of(text: str) -> DialogueSource:
-    """Return the source that a text names, without reading more of it than that takes."""
+    """Return the source of a name or path; dialogues are read later."""
     if text == "-":
-        raise UsageError("training reads files, which can be read again when it is resumed; not a pipe")
+        raise UsageError("training cannot read a pipe: a resumed run reads its files again")
     if chosen := formats.public_part(text):
         return _portion(text, chosen[0], chosen[1] or "")
     path = Path(text)
-    held = [Path(one) for one in formats.source_files(text)]  # complains if there is no such file
-    if any(map(holds_segments, held)):
+    paths = [Path(name) for name in formats.source_files(text)]  # raises if there is no such file
+    if any(map(holds_segments, paths)):
         return _actdial(text, path)
     read = functools.partial(formats.read, text)
-    return DialogueSource(text, path.resolve().name, "not stated", _hashes(held, path), read)
+    return DialogueSource(text, path.resolve().name, "not stated", _hashes(paths, path), read)
 
 
 def _hashes(paths: Sequence[Path], folder: Path) -> str:
@@ -88,43 +88,47 @@ def _hashes(paths: Sequence[Path], folder: Path) -> str:
 
 def _portion(text: str, name: str, role: str) -> DialogueSource:
     if role == "test":
-        raise UsageError(f"{text}: test data is measured on, never trained on; take set:{name}")
+        raise UsageError(f"{text}: test data must not be trained on; use set:{name}")
     if role not in ("", "train", "dev", "text", "all"):
         raise UsageError(f"{text}: expected set:{name}, set:{name}/train, set:{name}/dev or set:{name}/text")
-    split, found = splits.split_of(name), public_set(name)
-    found.path()  # complains if it is not there
-    called, note = f"{name}/{role}" if role else name, f"{found.title}, from {found.home}"
-    made = functools.partial(DialogueSource, text, called, found.licence, public=called)
+    split, dataset = splits.split_of(name), public_set(name)
+    dataset.path()  # raises if it is missing
+    called, note = f"{name}/{role}" if role else name, f"{dataset.title}, from {dataset.home}"
+    make = functools.partial(DialogueSource, text, called, dataset.licence, public=called)
     if role == "text":
         if not split.test:
-            raise UsageError(f"{text}: {name} has no test portion; take set:{name}")
+            raise UsageError(f"{text}: {name} has no test portion; use set:{name}")
         words = functools.partial(splits.portion, name, "test")
-        return made(f"no ratings; {note}", words, text_of=name)
+        return make(f"no ratings; {note}", words, text_of=name)
     if role == "all":
         if split.train or not split.test:
-            raise UsageError(f"{text}: {name} has a training portion; take set:{name}")
-        return made(f"with its ratings; {note}", functools.partial(_rated, name), text_of=name)
+            raise UsageError(f"{text}: {name} has a training portion; use set:{name}")
+        return make(f"with its ratings; {note}", functools.partial(_rated, name), text_of=name)
     parts: dict[str, Dialogues | None] = {
-        one: functools.partial(_labelled, name, one) if getattr(split, one) else None
-        for one in ("train", "dev")
+        part: functools.partial(_labelled, name, part) if getattr(split, part) else None
+        for part in ("train", "dev")
     }
-    return made(note, parts[role]) if role else made(note, parts["train"], parts["dev"])
+    return make(note, parts[role]) if role else make(note, parts["train"], parts["dev"])
 
 
 def _labelled(name: str, role: str) -> Iterator[Dialogue]:
     """Yield a portion, with the mean rating of a turn, scaled to 0 to 1, as its label."""
-    found = public_set(name)
-    gold = next((one for one in found.golds if one.level == "turn"), None)
-    given: dict[tuple[str, int], list[float]] = {}
-    for row in found.ratings().where(dimension=gold.dimension, level="turn") if gold and found.rate else ():
+    dataset = public_set(name)
+    gold = next((dimension for dimension in dataset.golds if dimension.level == "turn"), None)
+    ratings: dict[tuple[str, int], list[float]] = {}
+    for row in (
+        dataset.ratings().where(dimension=gold.dimension, level="turn") if gold and dataset.rate else ()
+    ):
         if row.value is not None and row.turn is not None:
-            given.setdefault((row.dialogue_id, row.turn), []).append(row.value)
-    ends = [end for some in given.values() for end in (min(some), max(some))] or [0.0]
+            ratings.setdefault((row.dialogue_id, row.turn), []).append(row.value)
+    ends = [end for values in ratings.values() for end in (min(values), max(values))] or [0.0]
     low, extent = min(ends), (max(ends) - min(ends)) or 1.0
     for dialogue in splits.portion(name, role):  # type: ignore[arg-type]
         turns = [
-            msgspec.structs.replace(turn, meta={**turn.meta, "label": (sum(some) / len(some) - low) / extent})
-            if (some := given.get((dialogue.id, number)))
+            msgspec.structs.replace(
+                turn, meta={**turn.meta, "label": (sum(values) / len(values) - low) / extent}
+            )
+            if (values := ratings.get((dialogue.id, number)))
             else turn
             for number, turn in enumerate(dialogue.turns)
         ]
@@ -133,22 +137,22 @@ def _labelled(name: str, role: str) -> Iterator[Dialogue]:
 
 def _rated(name: str) -> Iterator[Dialogue]:
     """Yield the test portion with the mean rating of each dialogue, by dimension, as its feedback."""
-    found = public_set(name)
-    given: dict[str, dict[str, list[float]]] = {}
-    for row in found.ratings().where(level="dialogue") if found.rate else ():
+    dataset = public_set(name)
+    ratings: dict[str, dict[str, list[float]]] = {}
+    for row in dataset.ratings().where(level="dialogue") if dataset.rate else ():
         if row.value is not None:
-            given.setdefault(row.dialogue_id, {}).setdefault(row.dimension, []).append(row.value)
-    for one in splits.portion(name, "test"):
-        told = {key: sum(some) / len(some) for key, some in given.get(one.id, {}).items()}
-        yield msgspec.structs.replace(one, feedback={**one.feedback, **told})
+            ratings.setdefault(row.dialogue_id, {}).setdefault(row.dimension, []).append(row.value)
+    for dialogue in splits.portion(name, "test"):
+        feedback = {key: sum(values) / len(values) for key, values in ratings.get(dialogue.id, {}).items()}
+        yield msgspec.structs.replace(dialogue, feedback={**dialogue.feedback, **feedback})
 
 
 def _actdial(text: str, path: Path) -> DialogueSource:
-    """Read segments of ActDial, divided as the names of dialogues say; without a split, as training data."""
+    """Return ActDial's segments, divided by the ids of dialogues; training data where an id names no part."""
     parts: dict[str, list[Dialogue]] = {"train": [], "dev": [], "test": []}
     for dialogue in read_dialogues(path):
         parts[part_of(dialogue.id) or "train"].append(dialogue)
-    inside = [one for one in sorted(path.rglob("*.json")) if not one.name.startswith(".")]
+    inside = [file for file in sorted(path.rglob("*.json")) if not file.name.startswith(".")]
     return DialogueSource(
         text,
         path.resolve().name,
@@ -165,27 +169,29 @@ def read_split(
 ) -> TrainingSplit:
     """Read all sources; training dialogues whose text is in the dev set are left out."""
     _check(sources)
-    made = TrainingSplit()
+    result = TrainingSplit()
     for source in dev:
-        some = _read(source, source.dev or source.train, watch)
-        made.dev += some
-        made.rows.append((source.name, source.licence, f"{len(some):,} dev dialogues; {source.note}"))
-    own = {} if dev else {one.text: _own_dev(one, watch) for one in sources}
-    made.dev += [dialogue for some in own.values() for dialogue in some]
-    known = splits.Fingerprints.of(made.dev)
+        dialogues = _read(source, source.dev or source.train, watch)
+        result.dev += dialogues
+        result.rows.append((source.name, source.licence, f"{len(dialogues):,} dev dialogues; {source.note}"))
+    own_dev = {} if dev else {source.text: _own_dev(source, watch) for source in sources}
+    result.dev += [dialogue for dialogues in own_dev.values() for dialogue in dialogues]
+    dev_texts = splits.Fingerprints.of(result.dev)
     for source in sources:
-        some = _read(source, source.train, watch)
-        kept = [dialogue for dialogue in some if not known.match(dialogue)]
-        both, held = len(some) - len(kept), len(own.get(source.text, ()))
-        made.train += kept
-        made.in_dev_too += both
-        told = [f"{len(kept):,} training dialogues"]
-        told += [f"{both:,} left out, being in the dev set"] if both else []
-        told += [f"{held:,} dev dialogues"] if held else []
-        made.rows.append((source.name, source.licence, "; ".join([*told, source.note])))
-    if not made.train:
-        raise DataError(f"all {made.in_dev_too} training dialogues are in the dev set too", fix="give others")
-    return made
+        dialogues = _read(source, source.train, watch)
+        disjoint = [dialogue for dialogue in dialogues if not dev_texts.match(dialogue)]
+        n_both, n_dev = len(dialogues) - len(disjoint), len(own_dev.get(source.text, ()))
+        result.train += disjoint
+        result.in_dev_too += n_both
+        notes = [f"{len(disjoint):,} training dialogues"]
+        notes += [f"{n_both:,} left out because they are in the dev set"] if n_both else []
+        notes += [f"{n_dev:,} dev dialogues"] if n_dev else []
+        result.rows.append((source.name, source.licence, "; ".join([*notes, source.note])))
+    if not result.train:
+        raise DataError(
+            f"all {result.in_dev_too} training dialogues are in the dev set too", fix="give others"
+        )
+    return result
 
 
 def _check(sources: Sequence[DialogueSource]) -> None:
@@ -195,11 +201,11 @@ def _check(sources: Sequence[DialogueSource]) -> None:
             raise UsageError(f"{source.text} is given twice")
         if source.train is None:
             fix = f"{source.text}/dev" if source.public and source.dev else "another source"
-            raise UsageError(f"{source.text} has nothing to train on; take {fix}")
+            raise UsageError(f"{source.text} has no training data; use {fix}")
 
 
 def _own_dev(source: DialogueSource, watch: Watch) -> list[Dialogue]:
-    """Read the dev dialogues of a source; a published part whose file is not here is passed over."""
+    """Return the dev dialogues of a source; none if the file of its dev part is missing."""
     try:
         return _read(source, source.dev, watch) if source.dev else []
     except MissingPartError:
@@ -207,13 +213,13 @@ def _own_dev(source: DialogueSource, watch: Watch) -> list[Dialogue]:
 
 
 def _read(source: DialogueSource, stream: Dialogues | None, watch: Watch) -> list[Dialogue]:
-    found = []
+    dialogues = []
     for dialogue in stream() if stream else ():
-        found.append(dialogue)
+        dialogues.append(dialogue)
         watch("dialogues read", 1)
-    if not found:
-        raise DataError("no dialogue in it", file=source.text, fix="name a source that holds dialogues")
-    return found
+    if not dialogues:
+        raise DataError("no dialogues", file=source.text, fix="name a source with dialogues")
+    return dialogues
 
 
 def read_tests(name: str) -> Iterator[Dialogue]:
@@ -223,17 +229,17 @@ def read_tests(name: str) -> Iterator[Dialogue]:
         MissingPartError: If they are not on this machine.
     """
     if not (data_folder() / public_set(name).folder).is_dir():
-        raise MissingPartError(f"the set {name!r} is not there")
+        raise MissingPartError(f"the public set {name!r} was not found")
     yield from splits.portion(name, "test")
 
 
 class TestOverlap:
-    """The test dialogues on this machine, by their text: no dialogue that matches one is trained on.
+    """Fingerprints of the test dialogues on this machine: dialogues that match one are not trained on.
 
     `read` names the sets that were found, `absent` those that are not on this machine.
     """
 
-    __test__ = False  # for pytest, which takes the name for a test's
+    __test__ = False  # pytest: not a test
 
     def __init__(
         self, sources: Sequence[DialogueSource], watch: Watch, without: Sequence[DialogueSource] = ()
@@ -258,14 +264,14 @@ class TestOverlap:
 
 @functools.lru_cache(maxsize=1)
 def _public_tests(names: tuple[str, ...], _: Path) -> tuple[splits.Fingerprints, tuple[str, ...], int]:
-    """Read the test portions that are there, once in a process: a tuning run trains many times."""
-    made, read, count = splits.Fingerprints(), [], 0
+    """Read the available test portions, once in a process: a tuning run trains many times."""
+    fingerprints, read, count = splits.Fingerprints(), [], 0
     for name in names:
         try:
             for dialogue in read_tests(name):
-                made.add(dialogue)
+                fingerprints.add(dialogue)
                 count += 1
         except MissingPartError:
             continue
         read.append(name)
-    return made, tuple(read), count
+    return fingerprints, tuple(read), count

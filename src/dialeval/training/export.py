@@ -1,4 +1,4 @@
-"""From a trained network to an artefact that scores without torch, and a card written from the run."""
+"""Export of a trained network as an artefact that scores without torch, with a card of the run."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -18,7 +18,7 @@ from dialeval.training.checkpoint import Trained, readable_time
 
 
 class ArtefactParts(NamedTuple):
-    """What a network adds to its artefact: the class, fields of the configuration, weights, other files."""
+    """A network's part of its artefact: the class, fields of the configuration, weights, other files."""
 
     kind: str
     config: dict[str, Any]
@@ -27,7 +27,7 @@ class ArtefactParts(NamedTuple):
 
 
 class Exportable(Protocol):
-    """Whatever was trained, by the loop or by ridge regression."""
+    """A trained network, or heads fitted by ridge regression."""
 
     def parts(self, storage: Storage) -> ArtefactParts:
         """Return what its artefact is made of."""
@@ -44,18 +44,17 @@ def export(
     trained: Trained | None = None,
     fields: Mapping[str, Any] | None = None,
 ) -> Artefact:
-    """Write what was trained as an artefact that scores without torch.
+    """Write a trained network as an artefact that scores without torch.
 
     Args:
-        network: What was trained.
+        network: The trained network.
         target: The folder.
         card: Its README.
-        name: What the scorer is called.
+        name: The name of the scorer.
         kind: The class of the artefact; None: the network's own.
-        storage: How weights are kept on disk; only `fp32` scores exactly as the network does.
-        trained: The run, whose settings and dev figure are recorded with it.
-        fields: More to record, as the metric that will read it needs: which encoder and features a head
-            over vectors reads.
+        storage: The format of weights on disk; only `fp32` scores exactly as the network does.
+        trained: The run, whose settings and dev figure are recorded.
+        fields: More fields of the configuration that the metric needs, such as encoder and features.
     """
     parts = network.parts(storage)
     small = shrink(parts.weights, storage)
@@ -70,7 +69,7 @@ def export(
 def vector_parts(
     arrays: Mapping[str, Array], heads: Sequence[Head], hidden: Sequence[int] = (), activation: str = "relu"
 ) -> ArtefactParts:
-    """Return what the artefact of a head over feature vectors is made of."""
+    """Return the artefact parts of heads over feature vectors."""
     weights = {"input.mean": arrays["mean"], "input.scale": arrays["scale"]}
     weights |= {key: value for key, value in arrays.items() if key.startswith("layers.")}
     config = {
@@ -93,7 +92,7 @@ def encoder_parts(
 
 
 def head_arrays(arrays: Mapping[str, Array], heads: Sequence[Head]) -> dict[str, Array]:
-    """Return the heads' weights under the names of the heads; a network numbers them."""
+    """Return the heads' weights by the names of the heads; a network numbers them."""
     return {
         f"heads.{head.name}.{part}": np.asarray(arrays[f"heads.{number}.{part}"], np.float32)
         for number, head in enumerate(heads)
@@ -102,7 +101,7 @@ def head_arrays(arrays: Mapping[str, Array], heads: Sequence[Head]) -> dict[str,
 
 
 def run_fields(trained: Trained | None) -> dict[str, Any]:
-    """Record what the weights depend on: no times, so that the same run gives the same artefact."""
+    """Return the record of a run, without times, so that the same run gives the same artefact."""
     if trained is None:
         return {}
     return {
@@ -119,19 +118,19 @@ def run_fields(trained: Trained | None) -> dict[str, Any]:
 
 
 def card_of(
-    trained: Trained, title: str, what: str, *, extra: Sequence[tuple[str, str]] = (), **told: Any
+    trained: Trained, title: str, description: str, *, extra: Sequence[tuple[str, str]] = (), **more: Any
 ) -> Card:
-    """Write a card from a run: rows, settings, seed, dev figure, time, versions.
+    """Return the card of a run: rows, settings, seed, dev figure, time, versions.
 
     Args:
         trained: The run.
-        title: The name people read.
-        what: What it does, a sentence or two.
+        title: The displayed name.
+        description: What the scorer does, a sentence or two.
         extra: More facts.
-        **told: What a run does not know: licence, command, data, limits, see `Card`; `figures` that were
-            measured elsewhere are put after the dev figure.
+        **more: Other fields of the `Card`: licence, command, data, limits; `figures` are put after the dev
+            figure.
     """
-    found = {} if trained.best_figure is None else {f"dev {trained.figure}": trained.best_figure}
+    dev_figures = {} if trained.best_figure is None else {f"dev {trained.figure}": trained.best_figure}
     settings = trained.settings.deciding()
     seed = settings.pop("seed")
     facts = [
@@ -143,11 +142,11 @@ def card_of(
         ("time", readable_time(trained.seconds)),
         ("made with", _versions(trained.steps)),
     ]
-    figures = found | told.pop("figures", {})
-    return Card(title, what, figures=figures, extra=[*facts, *extra], **told)
+    figures = dev_figures | more.pop("figures", {})
+    return Card(title, description, figures=figures, extra=[*facts, *extra], **more)
 
 
 def _versions(steps: int) -> str:
-    """Return the versions of what was used; torch takes part only in runs with steps."""
+    """Return the versions of the libraries used; torch only for runs with steps."""
     names = ("torch", "transformers", "tokenizers", "numpy") if steps else ("tokenizers", "numpy")
     return ", ".join([f"dialeval {__version__}", *(f"{name} {version(name)}" for name in names)])

@@ -1,12 +1,12 @@
-"""The loss that is minimised, and the dev figure that decides which weights are kept.
+"""The training loss, and the dev figure that selects the best weights.
 
-A recipe names the figure: `spearman`, the mean over all heads it fits, or `spearman:quality`, that of one
-head. Any function from predictions and targets to a number does as well; higher is better. Predictions are
-numbers, probabilities, or one probability for each class; a target that is not there is NaN.
+A recipe names the figure: `spearman`, the mean over all heads it applies to, or `spearman:quality`, for one
+head. Any function from predictions and targets to a number can be used too; higher is better. Predictions are
+numbers, probabilities, or one probability for each class; a missing target is NaN.
 
-The loss of a step is, for each head, the weighted mean over the examples of the whole step that have a label;
-the totals behind the means are known before the first batch goes through the network. So the gradients of any
-number of batches add up to the gradient of all of them at once.
+The loss of a step is, for each head, the weighted mean over the labelled examples of the whole step; the sums
+of weights are computed before the first batch. So the gradients of any number of batches add up to the
+gradient of all of them at once.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -32,7 +32,7 @@ _FITS = {"pearson": _NUMBERS, "spearman": _NUMBERS, "accuracy": _LABELS, "macro_
 
 @dataclass(frozen=True)
 class DevFigure:
-    """A figure by name over some heads: the mean of those for which it is defined.
+    """A named figure over some heads: the mean over the heads for which it is defined.
 
     >>> figure = figure_named("accuracy", [Head("stop", "binary")])
     >>> figure({"stop": np.array([0.2, 0.9, 0.6])}, {"stop": np.array([0.0, 1.0, np.nan])})
@@ -46,28 +46,30 @@ class DevFigure:
         """Return the figure, or None where it is undefined: no label, or constant predictions."""
         if self.name == "negative_loss":
             losses = [(head, _loss(head, *_labelled(head, predictions, targets))) for head in self.heads]
-            known = [head.weight * loss for head, loss in losses if loss is not None]
-            return -float(sum(known)) if known else None
-        found = [_value(self.name, *_labelled(head, predictions, targets)) for head in self.heads]
-        defined = [value for value in found if value is not None]
+            weighted = [head.weight * loss for head, loss in losses if loss is not None]
+            return -float(sum(weighted)) if weighted else None
+        values = [_value(self.name, *_labelled(head, predictions, targets)) for head in self.heads]
+        defined = [value for value in values if value is not None]
         return float(np.mean(defined)) if defined else None
 
 
 def figure_named(spec: str, heads: Sequence[Head]) -> DevFigure:
-    """Make the figure that `name` or `name:head` asks for.
+    """Return the figure named `name` or `name:head`.
 
     >>> figure_named("macro_f1:stop", [Head("quality", "regression"), Head("stop", "binary")]).heads[0].name
     'stop'
     """
-    name, _, wanted = spec.partition(":")
+    name, _, head_name = spec.partition(":")
     if name not in NAMES:
-        raise UsageError(f"no dev figure {name!r}; known: {', '.join(NAMES)}")
-    if wanted and wanted not in [head.name for head in heads]:
-        raise UsageError(f"{spec}: no head {wanted!r}; there are: {', '.join(head.name for head in heads)}")
+        raise UsageError(f"unknown dev figure {name!r}; known: {', '.join(NAMES)}")
+    if head_name and head_name not in [head.name for head in heads]:
+        raise UsageError(
+            f"{spec}: no head {head_name!r}; there are: {', '.join(head.name for head in heads)}"
+        )
     chosen = tuple(
         head
         for head in heads
-        if (not wanted or head.name == wanted) and head.kind in _FITS.get(name, (head.kind,))
+        if (not head_name or head.name == head_name) and head.kind in _FITS.get(name, (head.kind,))
     )
     if not chosen:
         raise UsageError(f"{spec}: no head of the kind {' or '.join(_FITS[name])}")
@@ -75,12 +77,12 @@ def figure_named(spec: str, heads: Sequence[Head]) -> DevFigure:
 
 
 def resolve(figure: str | Figure | None, heads: Sequence[Head]) -> Figure | None:
-    """Take a figure as it is, or find it by its name."""
+    """Return a figure, given itself or its name."""
     return figure_named(figure, heads) if isinstance(figure, str) else figure
 
 
 def figure_name(figure: Figure | None) -> str:
-    """Name a figure for people and for fingerprints.
+    """Return the name of a figure, for records and fingerprints.
 
     >>> figure_name(DevFigure("spearman", (Head("quality", "regression"),)))
     'spearman:quality'
@@ -93,22 +95,22 @@ def figure_name(figure: Figure | None) -> str:
 def _labelled(
     head: Head, predictions: Mapping[str, Floats], targets: Mapping[str, Floats]
 ) -> tuple[Floats, Floats]:
-    known = ~np.isnan(targets[head.name])
-    return predictions[head.name][known], targets[head.name][known]
+    labelled = ~np.isnan(targets[head.name])
+    return predictions[head.name][labelled], targets[head.name][labelled]
 
 
-def _value(name: str, said: Floats, wanted: Floats) -> float | None:
-    if not wanted.size:
+def _value(name: str, predicted: Floats, target: Floats) -> float | None:
+    if not target.size:
         return None
     if name in ("pearson", "spearman"):
-        return correlate(said, wanted, name).value
-    chosen = said.argmax(axis=1) if said.ndim == 2 else (said >= 0.5).astype(np.intp)
-    truth = wanted.astype(np.intp) if said.ndim == 2 else (wanted >= 0.5).astype(np.intp)
+        return correlate(predicted, target, name).value
+    chosen = predicted.argmax(axis=1) if predicted.ndim == 2 else (predicted >= 0.5).astype(np.intp)
+    truth = target.astype(np.intp) if predicted.ndim == 2 else (target >= 0.5).astype(np.intp)
     return float((chosen == truth).mean()) if name == "accuracy" else _macro_f1(chosen, truth)
 
 
 def _macro_f1(chosen: npt.NDArray[np.intp], truth: npt.NDArray[np.intp]) -> float:
-    """Mean F1 of the classes that occur on either side."""
+    """Return the mean F1 of the classes that are predicted or true."""
     scores = []
     for label in np.union1d(chosen, truth):
         both = np.sum((chosen == label) & (truth == label))
@@ -116,19 +118,19 @@ def _macro_f1(chosen: npt.NDArray[np.intp], truth: npt.NDArray[np.intp]) -> floa
     return float(np.mean(scores))
 
 
-def _loss(head: Head, said: Floats, wanted: Floats) -> float | None:
-    if not wanted.size:
+def _loss(head: Head, predicted: Floats, target: Floats) -> float | None:
+    if not target.size:
         return None
     if head.kind == "regression":
-        return float(np.mean((said - wanted) ** 2))
-    sure = np.clip(said, 1e-12, 1 - 1e-12)
+        return float(np.mean((predicted - target) ** 2))
+    clipped = np.clip(predicted, 1e-12, 1 - 1e-12)
     if head.kind == "binary":
-        return float(-np.mean(wanted * np.log(sure) + (1 - wanted) * np.log(1 - sure)))
-    return float(-np.mean(np.log(sure[np.arange(len(wanted)), wanted.astype(np.intp)])))
+        return float(-np.mean(target * np.log(clipped) + (1 - target) * np.log(1 - clipped)))
+    return float(-np.mean(np.log(clipped[np.arange(len(target)), target.astype(np.intp)])))
 
 
 def totals(targets: Mapping[str, Floats], weights: Floats, places: Any) -> dict[str, float]:
-    """Return the weight of the labelled examples of a step, for each head.
+    """Return the sum of weights of the labelled examples of a step, for each head.
 
     >>> totals({"quality": np.array([1.0, np.nan, 3.0])}, np.array([1.0, 1.0, 0.5]), np.arange(3))
     {'quality': 1.5}
@@ -141,38 +143,40 @@ def batch_loss(
     targets: Mapping[str, Floats],
     weights: Floats,
     heads: Sequence[Head],
-    whole: Mapping[str, float],
+    step_totals: Mapping[str, float],
 ) -> "torch.Tensor | None":
-    """Return a batch's part of the loss of its step; None if no head has a label in it.
+    """Return a batch's share of the loss of its step; None if no head has a label in it.
 
     Args:
-        outputs: What the network says, by head: one number a row, or one for each class.
+        outputs: The network's outputs, by head: one number a row, or one for each class.
         targets: The labels of the same rows, NaN where there is none.
-        weights: What each row counts.
-        heads: The heads and their shares.
-        whole: The `totals` of the step.
+        weights: The weight of each row.
+        heads: The heads and their weights.
+        step_totals: The `totals` of the step.
     """
     import torch
 
     sums = []
     for head in heads:
         labelled = np.flatnonzero(~np.isnan(targets[head.name]))
-        if not labelled.size or not whole[head.name]:
+        if not labelled.size or not step_totals[head.name]:
             continue
-        said = outputs[head.name]
-        rows = torch.from_numpy(labelled).to(said.device)
-        wanted = torch.from_numpy(targets[head.name][labelled]).to(said.device)
-        counted = torch.from_numpy(weights[labelled]).to(said.device, said.dtype)
-        errors = _errors(head, said.index_select(0, rows), wanted)
-        sums.append((errors * counted).sum() * (head.weight / whole[head.name]))
+        predicted = outputs[head.name]
+        rows = torch.from_numpy(labelled).to(predicted.device)
+        target = torch.from_numpy(targets[head.name][labelled]).to(predicted.device)
+        row_weights = torch.from_numpy(weights[labelled]).to(predicted.device, predicted.dtype)
+        errors = _errors(head, predicted.index_select(0, rows), target)
+        sums.append((errors * row_weights).sum() * (head.weight / step_totals[head.name]))
     return torch.stack(sums).sum() if sums else None
 
 
-def _errors(head: Head, said: "torch.Tensor", wanted: "torch.Tensor") -> "torch.Tensor":
+def _errors(head: Head, predicted: "torch.Tensor", target: "torch.Tensor") -> "torch.Tensor":
     from torch.nn import functional
 
     if head.kind == "classes":
-        return functional.cross_entropy(said, wanted.long(), reduction="none")
+        return functional.cross_entropy(predicted, target.long(), reduction="none")
     if head.kind == "binary":
-        return functional.binary_cross_entropy_with_logits(said, wanted.to(said.dtype), reduction="none")
-    return (said - wanted.to(said.dtype)) ** 2
+        return functional.binary_cross_entropy_with_logits(
+            predicted, target.to(predicted.dtype), reduction="none"
+        )
+    return (predicted - target.to(predicted.dtype)) ** 2

@@ -1,7 +1,7 @@
-"""The training loop: one, plain, for every recipe that is trained in steps.
+"""The training loop of every recipe that is trained in steps.
 
-The same seed and data give the same weights, bit for bit on the same machine, whether the run was killed a
-dozen times or never: the examples of a step follow from seed and epoch, its dropout from seed and step.
+The same seed and data give the same weights, bit for bit on the same machine, however often the run was
+killed and resumed: the examples of a step depend on seed and epoch, its dropout on seed and step.
 """
 
 import contextlib
@@ -76,7 +76,7 @@ OnStep = Callable[[Step], object]
 
 @contextlib.contextmanager
 def shown(done: int, steps: int) -> Iterator[OnStep]:
-    """Draw a bar with the time left on a terminal's standard error, and nothing elsewhere."""
+    """Show a progress bar with the time left if standard error is a terminal."""
     if not is_terminal(sys.stderr):
         yield lambda _: None
         return
@@ -87,19 +87,19 @@ def shown(done: int, steps: int) -> Iterator[OnStep]:
         TextColumn("training"),
         BarColumn(),
         MofNCompleteColumn(),
-        TextColumn("{task.fields[told]}"),
+        TextColumn("{task.fields[status]}"),
     )
     best = ""
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("training", total=steps, completed=done, told="")
+        task = bar.add_task("training", total=steps, completed=done, status="")
 
-        def tell(step: Step) -> None:
+        def show(step: Step) -> None:
             nonlocal best
             best = best if step.figure is None else f", dev {step.figure:.4f}"
-            told = f"loss {step.loss:.4f}{best}, {readable_time(step.seconds_left)} left"
-            bar.update(task, completed=step.step, told=told)
+            status = f"loss {step.loss:.4f}{best}, {readable_time(step.seconds_left)} left"
+            bar.update(task, completed=step.step, status=status)
 
-        yield tell
+        yield show
 
 
 class TrainingRun:
@@ -112,15 +112,15 @@ class TrainingRun:
         dev: Sequence[TrainingExample],
         settings: TrainingSettings,
         figure: Figure | None,
-        kept: Checkpoints,
+        checkpoints: Checkpoints,
         device: str | None,
     ) -> None:
         import torch
 
-        self.network, self.settings, self.kept = network, settings, kept
+        self.network, self.settings, self.kept = network, settings, checkpoints
         self.figure = figure if dev else None
         self.device = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
-        self.targets, self.dev_targets = (target_arrays(some, network.heads) for some in (train, dev))
+        self.targets, self.dev_targets = (target_arrays(examples, network.heads) for examples in (train, dev))
         for name, values in self.targets.items():
             if np.isnan(values).all():
                 raise DataError(f"no training example has a label for the head {name!r}")
@@ -144,14 +144,14 @@ class TrainingRun:
         if not resume:
             self.kept.clear()
         differences = self.settings.differences
-        found = self.kept.load(self.network.module, self.optimiser, self.fingerprint, differences)
-        self.state = found or State(threads=torch.get_num_threads())
+        restored = self.kept.load(self.network.module, self.optimiser, self.fingerprint, differences)
+        self.state = restored or State(threads=torch.get_num_threads())
         self.state.threads = self.settings.threads or self.state.threads
         torch.set_num_threads(self.state.threads)
-        return None if found is None else found.step
+        return None if restored is None else restored.step
 
     def go(self) -> Iterator[Step]:
-        """Make the remaining steps; each is yielded when its checkpoint, if any, is on disk."""
+        """Run the remaining steps; each is yielded when its checkpoint, if any, is on disk."""
         state, before, began = self.state, self.state.step, time.monotonic()
         seconds = state.seconds
         if not self.steps and not state.finished:
@@ -173,7 +173,7 @@ class TrainingRun:
                     break
 
     def _move(self, places: Places, rate: float) -> float:
-        """Update the weights once by the examples at these places; return their loss."""
+        """Update the weights once with the examples at these places and return their loss."""
         import torch
 
         module = self.network.module
@@ -182,11 +182,11 @@ class TrainingRun:
         self.optimiser.zero_grad(set_to_none=True)
         for group in self.optimiser.param_groups:
             group["lr"] = rate
-        whole, total, norm = totals(self.targets, self.weights, places), 0.0, 0.0
+        step_totals, total, norm = totals(self.targets, self.weights, places), 0.0, 0.0
         for part in parts(places, self.settings):
             outputs = self._outputs(_on(self.train.tensors(part), self.device))
             targets = {name: values[part] for name, values in self.targets.items()}
-            loss = batch_loss(outputs, targets, self.weights[part], self.network.heads, whole)
+            loss = batch_loss(outputs, targets, self.weights[part], self.network.heads, step_totals)
             if loss is not None:
                 torch.autograd.backward(loss)
                 total += float(loss.detach())
@@ -201,14 +201,14 @@ class TrainingRun:
         return total
 
     def _outputs(self, batch: "Mapping[str, torch.Tensor]") -> "dict[str, torch.Tensor]":
-        """Run the network in the precision of the settings; what comes out is fp32."""
+        """Run the network in the precision of the settings; outputs are fp32."""
         import torch
 
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.settings.precision == "bf16"):
             return {name: values.float() for name, values in self.network.outputs(batch).items()}
 
     def _count(self, loss: float) -> DevResult | None:
-        """Count a step, and evaluate on the dev set if it is due."""
+        """Count a step; if an evaluation on the dev set is due, return its result."""
         state, settings = self.state, self.settings
         epoch = state.epoch
         state.step += 1
@@ -225,9 +225,9 @@ class TrainingRun:
 
     def _evaluate(self, epoch: int) -> DevResult:
         state = self.state
-        said = predictions(self.network, self.dev, self.settings.batch, self.device)
+        predicted = predictions(self.network, self.dev, self.settings.batch, self.device)
         self.network.module.train()
-        figure = self.figure(said, self.dev_targets) if self.figure else None
+        figure = self.figure(predicted, self.dev_targets) if self.figure else None
         figure = None if figure is None or not math.isfinite(figure) else float(figure)
         result = DevResult(state.step, epoch, state.sum / max(1, state.count), figure)
         state.history.append(result)
@@ -280,14 +280,14 @@ def _on(tensors: "Mapping[str, torch.Tensor]", device: "torch.device | str") -> 
 def _optimiser(module: "torch.nn.Module", settings: TrainingSettings) -> "torch.optim.AdamW":
     """Return AdamW; parameters with one axis (biases, normalisations) are not decayed.
 
-    Fused: one pass over the weights in place of a dozen, five times as fast on two cores for a BERT.
+    Fused: one pass over the weights instead of a dozen, five times as fast on two cores for a BERT.
     """
     import torch
 
     learned = [weight for weight in module.parameters() if weight.requires_grad]
     groups = [
-        {"params": [one for one in learned if one.ndim > 1], "weight_decay": settings.weight_decay},
-        {"params": [one for one in learned if one.ndim <= 1], "weight_decay": 0.0},
+        {"params": [weight for weight in learned if weight.ndim > 1], "weight_decay": settings.weight_decay},
+        {"params": [weight for weight in learned if weight.ndim <= 1], "weight_decay": 0.0},
     ]
     used = [group for group in groups if group["params"]]
     return torch.optim.AdamW(used, lr=settings.learning_rate, fused=True)
@@ -295,12 +295,12 @@ def _optimiser(module: "torch.nn.Module", settings: TrainingSettings) -> "torch.
 
 def network_hash(network: Trainable) -> str:
     """Return a hash of a network's weights and heads."""
-    made = hashlib.blake2b(digest_size=32)
+    digest = hashlib.blake2b(digest_size=32)
     for name, values in module_arrays(network.module).items():
-        made.update(f"{name}{values.dtype}{values.shape}".encode())
-        made.update(values.data)
-    made.update(repr(network.heads).encode())
-    return made.hexdigest()
+        digest.update(f"{name}{values.dtype}{values.shape}".encode())
+        digest.update(values.data)
+    digest.update(repr(network.heads).encode())
+    return digest.hexdigest()
 
 
 @contextlib.contextmanager
@@ -332,36 +332,36 @@ def fit(
 ) -> Trained:
     """Train a network and keep the weights with the best dev figure; the same call resumes after a kill.
 
-    Call it again with the same arguments and a freshly made network, and it goes on where the last checkpoint
-    in `folder` was written; a run that has ended is not trained again.
+    Called again with the same arguments and a new network, it resumes from the last checkpoint in `folder`; a
+    finished run is not trained again.
 
     Args:
-        network: What is trained; ends with the best weights, ready to predict.
+        network: The network to train; it ends with the best weights, ready to predict.
         train: Training examples.
         dev: Dev examples; without any, the last weights are kept.
-        settings: All numbers; the defaults suit fine-tuning.
-        folder: Where checkpoints go; None: a kill loses all.
+        settings: Hyperparameters; the defaults suit fine-tuning.
+        folder: Folder of checkpoints; None: no checkpoints.
         figure: A name (`figures`), or a function from predictions and targets; higher is better.
         on_step: Called after each step, when its checkpoint, if any, is on disk.
-        resume: False forgets what is in the folder.
-        device: A name that torch knows; None: a GPU if there is one.
+        resume: False deletes the checkpoints in the folder.
+        device: A torch device; None: a GPU if there is one.
     """
     settings = settings or TrainingSettings()
     if not train:
-        raise DataError("no examples to train on", fix="check what the recipe makes of the dialogues")
+        raise DataError("no training examples", fix="check that the recipe fits the dialogues")
     with contextlib.ExitStack() as stack:
-        kept = Checkpoints(folder)
-        stack.enter_context(kept.alone())
+        checkpoints = Checkpoints(folder)
+        stack.enter_context(checkpoints.alone())
         stack.enter_context(untouched_outside())
-        run = TrainingRun(network, train, dev, settings, resolve(figure, network.heads), kept, device)
+        run = TrainingRun(network, train, dev, settings, resolve(figure, network.heads), checkpoints, device)
         began = run.begin(resume)
-        tell = stack.enter_context(shown(run.state.step, run.steps))
+        show = stack.enter_context(shown(run.state.step, run.steps))
         for step in run.go():
-            tell(step)
+            show(step)
             if on_step:
                 on_step(step)
         state = run.state
-        kept.load_best(state, network.module)
+        checkpoints.load_best(state, network.module)
         network.module.eval().to("cpu")
         return Trained(
             settings=run.settings,

@@ -1,6 +1,6 @@
-"""Negatives for scorers of coherence: replies that do not belong where they are put.
+"""Negative sampling for coherence scorers: replies put where they do not belong.
 
-For the reply at some place, a negative is another reply that somebody really gave, of one of these kinds:
+A negative for a reply is another logged reply, of one of these kinds:
 
 - `session`: elsewhere in the same dialogue;
 - `domain`: at the same place in another dialogue about the same domains (`domains_of`);
@@ -8,8 +8,8 @@ For the reply at some place, a negative is another reply that somebody really ga
 - `topic`: in another dialogue that shares its rare words, or its `topic` in the meta;
 - `random`: anywhere in another dialogue.
 
-A reply that equals the true one without values is no negative. A draw depends on nothing but the seed, the
-dialogue's id, the turn, the kind and the dialogues to draw from.
+A reply that equals the true one after delexicalisation is not a negative. A draw depends only on the seed,
+the dialogue's id, the turn, the kind and the dialogues to draw from.
 """
 
 import functools
@@ -27,8 +27,8 @@ from dialeval.dialogues.splits import normalise
 from dialeval.errors import UsageError
 
 KINDS = ("session", "domain", "state", "topic", "random")
-_TRIES = 12  # draws before a kind is given up for a reply
-_TELLING = 6  # words of a dialogue that its topic is known by
+_TRIES = 12  # draws of a kind for one reply
+_TELLING = 6  # rare words that represent the topic of a dialogue
 _ALIKE = 8  # dialogues of the same topic to draw from
 _WORD = re.compile(r"[^\W\d_]{4,}")
 _VERSION = re.compile(r"_\d+\b")
@@ -60,7 +60,7 @@ _PATTERNS = {name: re.compile(rf"\b({words})\b", re.IGNORECASE) for name, words 
 def domains_of(dialogue: Dialogue) -> frozenset[str]:
     """Return the domains of a dialogue: those in the meta of its turns, or those its user mentions.
 
-    A service with a number (`Events_2`) is of the domain without it.
+    The number of a service (`Events_2`) is removed.
 
     >>> from dialeval.dialogues import Turn, dialogue
     >>> sorted(domains_of(dialogue([("user", "A hotel, please, and a taxi to it."), ("assistant", "Ok.")])))
@@ -69,15 +69,15 @@ def domains_of(dialogue: Dialogue) -> frozenset[str]:
     ['hotels']
     """
     named = {name for turn in dialogue.turns for name in _named(turn.meta.get("domain"))}
-    return frozenset(named or _heard(dialogue))
+    return frozenset(named or _mentioned(dialogue))
 
 
 def _named(value: object) -> list[str]:
-    given = [value] if isinstance(value, str) else value if isinstance(value, Sequence) else ()
-    return [_SERVICE_NUMBER.sub("", name.lower()) for name in given if isinstance(name, str) and name]
+    names = [value] if isinstance(value, str) else value if isinstance(value, Sequence) else ()
+    return [_SERVICE_NUMBER.sub("", name.lower()) for name in names if isinstance(name, str) and name]
 
 
-def _heard(dialogue: Dialogue) -> set[str]:
+def _mentioned(dialogue: Dialogue) -> set[str]:
     users = [turn.text for turn in dialogue.turns if takes_part(turn) and turn.speaker != "assistant"]
     return {name for name, words in _PATTERNS.items() if any(words.search(text) for text in users)}
 
@@ -94,22 +94,23 @@ class ReplyPlace(NamedTuple):
 
 
 class Negatives:
-    """Draws negatives for the replies of some dialogues, among the replies of all of them.
+    """Draws negatives for the replies of dialogues, among the replies of all of them.
 
     >>> from dialeval.dialogues import dialogue
     >>> chats = [dialogue([("user", "A taxi?"), ("assistant", where), ("user", "Home."), ("assistant", when)])
     ...     for where, when in (("To where?", "It comes at 9."), ("From where?", "It comes at 8."))]
-    >>> drawn = Negatives(chats)
-    >>> drawn.draw(ReplyPlace(0, 1), "session"), drawn.draw(ReplyPlace(0, 1), "domain")
+    >>> negatives = Negatives(chats)
+    >>> negatives.draw(ReplyPlace(0, 1), "session"), negatives.draw(ReplyPlace(0, 1), "domain")
     (ReplyPlace(dialogue=0, turn=3), ReplyPlace(dialogue=1, turn=1))
-    >>> drawn.draw(ReplyPlace(0, 3), "domain") is None  # without its time it is the same
+    >>> negatives.draw(ReplyPlace(0, 3), "domain") is None  # the same reply but for the time
     True
     """
 
-    def __init__(self, dialogues: Sequence[Dialogue], seed: int = 0, speaker: str | None = None) -> None:
+    def __init__(self, dialogues: Sequence[Dialogue], seed: int = 0) -> None:
         self.dialogues, self.seed = dialogues, seed
         self.replies = [
-            [turn for turn in scored_turns(one, speaker) if one.turns[turn].text.strip()] for one in dialogues
+            [turn for turn in scored_turns(dialogue) if dialogue.turns[turn].text.strip()]
+            for dialogue in dialogues
         ]
         self._bare: dict[ReplyPlace, str] = {}
         self._plain: dict[ReplyPlace, str] = {}
@@ -122,21 +123,21 @@ class Negatives:
         }
 
     def draw(self, place: ReplyPlace, kind: str, count: int = 0) -> ReplyPlace | None:
-        """Draw a negative for the reply at a place; None where there is none. `count` tells draws apart."""
+        """Return a negative for the reply at a place, or None; `count` numbers repeated draws."""
         if kind not in self._drawers:
-            raise UsageError(f"no negatives of the kind {kind!r}; known: {', '.join(KINDS)}")
+            raise UsageError(f"unknown kind of negatives {kind!r}; known: {', '.join(KINDS)}")
         name = self.dialogues[place.dialogue].id
         chance = draws_of(f"{self.seed}|{kind}|{name}|{place.turn}|{count}")
         for _ in range(_TRIES):
-            found = self._drawers[kind](place, chance)
-            if found is None:
+            drawn = self._drawers[kind](place, chance)
+            if drawn is None:
                 return None
-            if found != place and self.bare(found) != self.bare(place):
-                return found
+            if drawn != place and self.bare(drawn) != self.bare(place):
+                return drawn
         return None
 
     def bare(self, place: ReplyPlace) -> str:
-        """Return a reply without values, case and punctuation: what two replies are compared by."""
+        """Return a reply without values, case and punctuation, for comparison."""
         if place not in self._bare:
             self._bare[place] = normalise(self.plain(place))
         return self._bare[place]
@@ -149,13 +150,13 @@ class Negatives:
         return self._plain[place]
 
     def _session(self, place: ReplyPlace, chance: Chance) -> ReplyPlace | None:
-        others = [turn for turn in self.replies[place.dialogue] if turn != place.turn]
-        return ReplyPlace(place.dialogue, _one(others, chance)) if others else None
+        turns = [turn for turn in self.replies[place.dialogue] if turn != place.turn]
+        return ReplyPlace(place.dialogue, _one(turns, chance)) if turns else None
 
     def _domain(self, place: ReplyPlace, chance: Chance) -> ReplyPlace | None:
         order = self.replies[place.dialogue].index(place.turn)
-        known = self._by_domain[self._domains[place.dialogue], order]
-        return self._elsewhere(place, known, chance)
+        candidates = self._by_domain[self._domains[place.dialogue], order]
+        return self._elsewhere(place, candidates, chance)
 
     def _state(self, place: ReplyPlace, chance: Chance) -> ReplyPlace | None:
         key = self._keys.get(place)
@@ -165,17 +166,19 @@ class Negatives:
         alike = self._alike(place.dialogue)
         if not alike:
             return None
-        other = _one(alike, chance)
+        similar = _one(alike, chance)
         order = self.replies[place.dialogue].index(place.turn)
-        replies = self.replies[other]
-        return ReplyPlace(other, replies[order] if order < len(replies) else _one(replies, chance))
+        replies = self.replies[similar]
+        return ReplyPlace(similar, replies[order] if order < len(replies) else _one(replies, chance))
 
-    def _elsewhere(self, place: ReplyPlace, known: Sequence[ReplyPlace], chance: Chance) -> ReplyPlace | None:
-        """Draw a reply of another dialogue; `place` itself, to be drawn again, if the draw is of its own."""
-        if not known or known[0].dialogue == known[-1].dialogue == place.dialogue:
+    def _elsewhere(
+        self, place: ReplyPlace, candidates: Sequence[ReplyPlace], chance: Chance
+    ) -> ReplyPlace | None:
+        """Return a reply of another dialogue; `place` itself, to draw again, if it is of the same one."""
+        if not candidates or candidates[0].dialogue == candidates[-1].dialogue == place.dialogue:
             return None
-        found = _one(known, chance)
-        return found if found.dialogue != place.dialogue else place
+        drawn = _one(candidates, chance)
+        return drawn if drawn.dialogue != place.dialogue else place
 
     @functools.cached_property
     def _all(self) -> list[ReplyPlace]:
@@ -183,15 +186,15 @@ class Negatives:
 
     @functools.cached_property
     def _domains(self) -> list[frozenset[str]]:
-        return [domains_of(one) for one in self.dialogues]
+        return [domains_of(dialogue) for dialogue in self.dialogues]
 
     @functools.cached_property
     def _by_domain(self) -> dict[tuple[frozenset[str], int], list[ReplyPlace]]:
-        found: dict[tuple[frozenset[str], int], list[ReplyPlace]] = defaultdict(list)
+        places: dict[tuple[frozenset[str], int], list[ReplyPlace]] = defaultdict(list)
         for number, turns in enumerate(self.replies):
             for order, turn in enumerate(turns if self._domains[number] else ()):
-                found[self._domains[number], order].append(ReplyPlace(number, turn))
-        return found
+                places[self._domains[number], order].append(ReplyPlace(number, turn))
+        return places
 
     @functools.cached_property
     def _keys(self) -> dict[ReplyPlace, Hashable]:
@@ -199,44 +202,48 @@ class Negatives:
 
     @functools.cached_property
     def _by_state(self) -> dict[Hashable, list[ReplyPlace]]:
-        found: dict[Hashable, list[ReplyPlace]] = defaultdict(list)
+        places: dict[Hashable, list[ReplyPlace]] = defaultdict(list)
         for place, key in self._keys.items():
-            found[key].append(place)
-        return found
+            places[key].append(place)
+        return places
 
     @functools.cached_property
     def _telling(self) -> list[list[str]]:
-        """Find the words of each dialogue that few others share; a `topic` in the meta comes before all."""
-        words = [_words(one) for one in self.dialogues]
-        shared = Counter(word for some in words for word in some)
+        """Return the rare words of each dialogue, or the `topic` in its meta."""
+        words = [_words(dialogue) for dialogue in self.dialogues]
+        shared = Counter(word for vocabulary in words for word in vocabulary)
         most = max(2, len(words) // 50)
-        known = [
-            sorted((w for w in some if 1 < shared[w] <= most), key=lambda w: (shared[w], w)) for some in words
+        rare = [
+            sorted((w for w in vocabulary if 1 < shared[w] <= most), key=lambda w: (shared[w], w))
+            for vocabulary in words
         ]
-        topics = [one.meta.get("topic") for one in self.dialogues]
+        topics = [dialogue.meta.get("topic") for dialogue in self.dialogues]
         return [
-            [f"topic {topic}"] if isinstance(topic, str) and topic else some[:_TELLING]
-            for topic, some in zip(topics, known, strict=True)
+            [f"topic {topic}"] if isinstance(topic, str) and topic else vocabulary[:_TELLING]
+            for topic, vocabulary in zip(topics, rare, strict=True)
         ]
 
     @functools.cached_property
     def _by_word(self) -> dict[str, list[int]]:
-        found: dict[str, list[int]] = defaultdict(list)
-        for number, some in enumerate(self._telling):
-            for word in some if self.replies[number] else ():
-                found[word].append(number)
-        return found
+        numbers: dict[str, list[int]] = defaultdict(list)
+        for number, words in enumerate(self._telling):
+            for word in words if self.replies[number] else ():
+                numbers[word].append(number)
+        return numbers
 
     def _alike(self, number: int) -> list[int]:
-        counts = Counter(other for word in self._telling[number] for other in self._by_word[word])
+        counts = Counter(candidate for word in self._telling[number] for candidate in self._by_word[word])
         counts.pop(number, None)
         if self._telling[number][:1] and self._telling[number][0].startswith("topic "):
             return sorted(counts)
-        return [other for other, _ in sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:_ALIKE]]
+        return [
+            candidate
+            for candidate, _ in sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:_ALIKE]
+        ]
 
 
 def draws_of(name: str) -> Chance:
-    """Return a random generator that depends on nothing but a name.
+    """Return a random generator seeded by a name.
 
     >>> int(draws_of("any").integers(1000))
     706
@@ -255,23 +262,23 @@ def _words(dialogue: Dialogue) -> set[str]:
 
 
 def _state_key(dialogue: Dialogue, turn: int) -> Hashable:
-    """Write acts and known slots of a reply without their values; the state may stand at the turn before."""
+    """Return acts and slots of a reply without values; the state may be at the turn before."""
     acts = dialogue.turns[turn].meta.get("acts")
-    states = [one.meta.get("state") for one in (dialogue.turns[turn], dialogue.turns[turn - 1])]
-    state = next((one for one in states if one), None)
+    states = [place.meta.get("state") for place in (dialogue.turns[turn], dialogue.turns[turn - 1])]
+    state = next((state for state in states if state), None)
     if not isinstance(acts, Mapping | Sequence) or isinstance(acts, str) or not acts:
         return None
     return _VERSION.sub("", f"{_slots(acts, 2)}|{_slots(state, 9)}".lower())
 
 
 def _slots(value: Any, depth: int) -> str:
-    """Write what is in an annotation but not the values: names of mappings, all but the last of a list."""
+    """Return an annotation without values: keys of mappings, all but the last item of lists."""
     if isinstance(value, Mapping):
         return ",".join(
             sorted(f"{name}({_slots(value[name], depth)})" for name in value if name != "requested")
         )
     if isinstance(value, Sequence) and not isinstance(value, str):
-        if all(isinstance(one, Sequence) and not isinstance(one, str) for one in value):
-            return ",".join(sorted(":".join(map(str, one[:-1])) for one in value))
+        if all(isinstance(entry, Sequence) and not isinstance(entry, str) for entry in value):
+            return ",".join(sorted(":".join(map(str, entry[:-1])) for entry in value))
         return ",".join(sorted(map(str, value))) if depth == 2 else ""
     return ""

@@ -1,7 +1,7 @@
 """The two networks that the loop trains: a cross-encoder over pairs, and a small one over feature vectors.
 
-Neither is a subclass of anything: each holds a torch module and knows how to turn examples into its input
-and its input into one output for each head. The loop needs nothing else, so a recipe may bring its own.
+Each has a torch module and methods that turn examples into its input and its input into one output for each
+head (`Trainable`). The loop needs nothing else, so a recipe may define its own network.
 """
 
 import contextlib
@@ -42,7 +42,7 @@ _DROPOUTS = (
     "dropout",  # the names of DistilBERT
     "attention_dropout",
 )
-_SPREAD = 0.02  # of the heads' first weights, as the encoders themselves were begun
+_SPREAD = 0.02  # standard deviation of the heads' initial weights, as in the encoders
 HEAD_DROPOUT = 0.1
 
 
@@ -81,17 +81,17 @@ class PreparedVectors:
         return self._features[places]
 
     def tensors(self, places: Places) -> "dict[str, torch.Tensor]":
-        """Return the same for the network."""
+        """Return the same as tensors."""
         import torch
 
         return {"features": torch.from_numpy(self.features(places))}
 
 
 class VectorNetwork:
-    """Layers of a given size over standardised features, then one linear head each.
+    """A feed-forward network over standardised features, with linear heads.
 
-    Mean and scale of the features are part of the weights: `(x - mean) / scale` is the first thing it does.
-    `read` makes features of examples, given their size where it is known.
+    Mean and scale of the features are part of the weights: the first operation is `(x - mean) / scale`.
+    `read` returns the features of examples, given their size if it is known.
     """
 
     def __init__(
@@ -128,29 +128,29 @@ class VectorNetwork:
     def fitting(
         cls, examples: Sequence[Any], heads: Sequence[Head], settings: TrainingSettings, **shape: Any
     ) -> "VectorNetwork":
-        """Make a network whose sizes, mean and scale are those of the examples' features."""
+        """Return a network with the size, mean and scale of the examples' features."""
         import torch
 
         features = shape.get("read", PreparedVectors)(examples).features(slice(None))
-        made = cls(features.shape[1], heads, settings, **shape)
+        network = cls(features.shape[1], heads, settings, **shape)
         with torch.no_grad():
-            for place, values in zip((made.mean, made.scale), standardisation(features), strict=True):
+            for place, values in zip((network.mean, network.scale), standardisation(features), strict=True):
                 place.copy_(torch.from_numpy(values))
-        return made
+        return network
 
     @classmethod
     def of_ridge(cls, fitted: RidgeHeads, settings: TrainingSettings) -> "VectorNetwork":
-        """Make a network without hidden layers that begins with fitted weights."""
+        """Return a network without hidden layers that begins with fitted weights."""
         import torch
 
-        made = cls(len(fitted.mean), fitted.heads, settings, hidden=())
+        network = cls(len(fitted.mean), fitted.heads, settings, hidden=())
         with torch.no_grad():
-            for name, values in made.module.state_dict().items():
+            for name, values in network.module.state_dict().items():
                 values.copy_(torch.from_numpy(fitted.arrays()[name]))
-        return made
+        return network
 
     def parts(self, _: Storage) -> ArtefactParts:
-        """Return what its artefact is made of."""
+        """Return the parts of the artefact."""
         return vector_parts(module_arrays(self.module), self.heads, self.hidden, self.activation)
 
     @property
@@ -164,9 +164,9 @@ class VectorNetwork:
         return self.module.get_buffer("scale")
 
     def prepare(self, examples: Sequence[Any]) -> Prepared:
-        """Read the features; they must have the sizes of the network."""
-        made: Prepared = self.read(examples, len(self.mean))
-        return made
+        """Return the features of examples; they must have the size of the network."""
+        prepared: Prepared = self.read(examples, len(self.mean))
+        return prepared
 
     def outputs(self, batch: "Mapping[str, torch.Tensor]") -> "dict[str, torch.Tensor]":
         """Return for each head one number a row, or one for each class."""
@@ -180,19 +180,19 @@ class VectorNetwork:
 
 
 def head_outputs(heads: Sequence[Head], tops: Any, states: "torch.Tensor") -> "dict[str, torch.Tensor]":
-    """Run each head's linear layer; a head of one output gives one number a row."""
-    found = {}
+    """Return the output of each head's linear layer: one number a row, or one for each class."""
+    outputs = {}
     for head, top in zip(heads, tops, strict=True):
-        said = top(states)
-        found[head.name] = said if head.kind == "classes" else said.squeeze(-1)
-    return found
+        output = top(states)
+        outputs[head.name] = output if head.kind == "classes" else output.squeeze(-1)
+    return outputs
 
 
 class PairNetwork:
-    """Any encoder that `conversion` knows, from the Hub or a folder, with one linear head for each question.
+    """An encoder of a family that `conversion` supports, from the Hub or a folder, with linear heads.
 
-    A shipped or pulled encoder, and a cross-encoder that was trained before, begin with what they learned.
-    Weights are read from safetensors only, and no code that comes with a model is run.
+    A shipped or pulled encoder, or a trained cross-encoder, starts with its weights. Weights are read from
+    safetensors only, and code that comes with a model is never run.
     """
 
     def __init__(self, encoder: str | Path, heads: Sequence[Head], settings: TrainingSettings) -> None:
@@ -219,13 +219,13 @@ class PairNetwork:
         self._first_position = _first_position(model)
 
     def _shape(self, model: Any) -> EncoderShape:
-        """Convert the weights once before training, so that an unknown encoder is refused at once."""
+        """Return the encoder's shape; converting the weights first makes an unknown family fail early."""
         place = Path(self.encoder) / "config.json" if Path(self.encoder).is_dir() else self.encoder
         weights = {name: value.numpy() for name, value in model.state_dict().items()}
         return canonical(self.config, weights, place)[0]
 
     def parts(self, storage: Storage) -> ArtefactParts:
-        """Return what its artefact is made of: the encoder and a linear head for each question."""
+        """Return the parts of the artefact: the encoder and its linear heads."""
         shape, weights = encoder_parts(self.config, module_arrays(self.module), self.heads)
         config = {
             "shape": shape,
@@ -238,7 +238,7 @@ class PairNetwork:
         return ArtefactParts("pair-scorer.v1", config, weights, {"tokenizer.json": self.tokenizer_json})
 
     def prepare(self, examples: Sequence[PairExample]) -> "Pairs":
-        """Tokenise every different text once."""
+        """Return the pairs as tokens; each distinct text is tokenised once."""
         return Pairs(examples, self.tokenizer, self.layout, self.limit)
 
     def outputs(self, batch: "Mapping[str, torch.Tensor]") -> "dict[str, torch.Tensor]":
@@ -247,20 +247,20 @@ class PairNetwork:
         from torch.nn import functional
 
         places = torch.arange(batch["ids"].shape[1], device=batch["ids"].device) + self._first_position
-        given = {
+        inputs = {
             "input_ids": batch["ids"],
             "attention_mask": batch["mask"],
             "position_ids": places.expand_as(batch["ids"]),
         }
         if self.layout.segments:
-            given["token_type_ids"] = batch["segments"]
-        first = self.model(**given).last_hidden_state[:, 0]
+            inputs["token_type_ids"] = batch["segments"]
+        first = self.model(**inputs).last_hidden_state[:, 0]
         first = functional.dropout(first, self.dropout, self.module.training)
         return head_outputs(self.heads, self.tops, first)
 
 
 class Pairs:
-    """Pairs as tokens. A turn is kept once, however many histories it is part of."""
+    """Pairs as tokens. A turn is stored once, however many histories it is part of."""
 
     def __init__(
         self, examples: Sequence[PairExample], tokenizer: Tokenizer, layout: PairLayout, limit: int
@@ -272,11 +272,13 @@ class Pairs:
                 numbers.setdefault(text, len(numbers))
         self._texts = [array("i", ids) for ids in tokenizer.bare(list(numbers))]
         self._rows = [self._row(example, numbers) for example in examples]
-        sizes = [layout.special - 2 + sum(len(self._texts[one]) + 1 for one in row) for row in self._rows]
+        sizes = [
+            layout.special - 2 + sum(len(self._texts[number]) + 1 for number in row) for row in self._rows
+        ]
         self.lengths: Lengths = np.minimum(np.array(sizes, np.int64), limit)
 
     def _row(self, example: PairExample, numbers: Mapping[str, int]) -> "array[int]":
-        """Number the texts of a pair, response last; of the history only what can matter."""
+        """Return the numbers of a pair's texts, response last; turns beyond the limit are left out."""
         row, used = [numbers[example.response]], 0
         for text in reversed(example.history):
             if used >= self.limit:
@@ -289,22 +291,22 @@ class Pairs:
         """Return token numbers, segments and mask of the pairs at these places, padded to the longest."""
         import torch
 
-        made = []
+        inputs = []
         for place in places:
-            *history, response = (self._texts[one] for one in self._rows[place])
-            made.append(pair_input(history, response, self.limit, self.layout))
-        width = max((len(one.ids) for one in made), default=0)
-        batch = np.zeros((3, len(made), width), np.int64)
-        for number, one in enumerate(made):
-            batch[0, number, : len(one.ids)] = one.ids
-            batch[1, number, : len(one.ids)] = one.segments
-            batch[2, number, : len(one.ids)] = 1
+            *history, response = (self._texts[text] for text in self._rows[place])
+            inputs.append(pair_input(history, response, self.limit, self.layout))
+        width = max((len(pair.ids) for pair in inputs), default=0)
+        batch = np.zeros((3, len(inputs), width), np.int64)
+        for number, pair in enumerate(inputs):
+            batch[0, number, : len(pair.ids)] = pair.ids
+            batch[1, number, : len(pair.ids)] = pair.segments
+            batch[2, number, : len(pair.ids)] = 1
         ids, segments, mask = torch.from_numpy(batch)
         return {"ids": ids, "segments": segments, "mask": mask}
 
 
 def _load_artefact(encoder: str, settings: TrainingSettings) -> tuple[Any, bytes] | None:
-    """Load an artefact with an encoder as a BERT; None if this is none."""
+    """Return an artefact's encoder as a BERT model, and its tokenizer; None if it is not an artefact."""
     named = {called: place for called, _, place in artefact.names()}
     folder = Path(encoder) if (Path(encoder) / SUMS).is_file() else named.get(encoder)
     if folder is None:
@@ -312,19 +314,19 @@ def _load_artefact(encoder: str, settings: TrainingSettings) -> tuple[Any, bytes
     import torch
     from transformers import BertConfig, BertModel
 
-    found = artefact.load(folder)
-    shape = EncoderShape.of(found.config, folder / "config.json")
-    config, weights = as_bert(shape, read_weights(found.path("model.safetensors"), shape))
+    loaded = artefact.load(folder)
+    shape = EncoderShape.of(loaded.config, folder / "config.json")
+    config, weights = as_bert(shape, read_weights(loaded.path("model.safetensors"), shape))
     dropouts = {} if settings.dropout is None else dict.fromkeys(_DROPOUTS[:2], settings.dropout)
     with torch.random.fork_rng(devices=[]):
         model = BertModel(BertConfig(**(config | dropouts)), add_pooling_layer=False)
     tensors = {name: torch.tensor(value) for name, value in weights.items()}
     model.load_state_dict(tensors)
-    return model, found.path("tokenizer.json").read_bytes()
+    return model, loaded.path("tokenizer.json").read_bytes()
 
 
 def _load(encoder: str, settings: TrainingSettings) -> tuple[Any, bytes]:
-    """Load model and tokenizer as transformers does, in fp32, quietly; all weights must be there."""
+    """Return model and tokenizer by transformers, in fp32; all weights must be there."""
     import torch
     from transformers import AutoConfig, AutoModel, AutoTokenizer
 
@@ -335,7 +337,7 @@ def _load(encoder: str, settings: TrainingSettings) -> tuple[Any, bytes]:
                 setattr(config, name, settings.dropout)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(settings.seed)
-            model, found = AutoModel.from_pretrained(
+            model, info = AutoModel.from_pretrained(
                 encoder,
                 config=config,
                 dtype=torch.float32,
@@ -346,9 +348,9 @@ def _load(encoder: str, settings: TrainingSettings) -> tuple[Any, bytes]:
         tokenizer = AutoTokenizer.from_pretrained(encoder, trust_remote_code=False)
     if getattr(model, "pooler", None) is not None:
         model.pooler = None  # the heads read the first state itself
-    missing = sorted(name for name in found["missing_keys"] if not name.startswith("pooler."))
+    missing = sorted(name for name in info["missing_keys"] if not name.startswith("pooler."))
     if missing:
-        raise DataError(f"weights are missing, {missing[0]} first of {len(missing)}", file=encoder)
+        raise DataError(f"{len(missing)} weights are missing, such as {missing[0]}", file=encoder)
     backend = getattr(tokenizer, "backend_tokenizer", None)
     if backend is None:
         raise DataError("its tokenizer has no tokenizer.json", file=encoder, fix="use a fast tokenizer")
@@ -363,7 +365,7 @@ def _readable(encoder: str) -> Iterator[None]:
     except (OSError, ValueError) as error:
         first = str(error).strip().partition("\n")[0]
         raise DataError(
-            f"no encoder there: {first}",
+            f"not an encoder: {first}",
             file=encoder,
             fix="name a folder with config.json, *.safetensors and tokenizer.json, or an encoder of the Hub",
         ) from None
@@ -371,23 +373,23 @@ def _readable(encoder: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Keep transformers from writing bars and reports to standard error; what matters is raised."""
-    from transformers.utils import logging as theirs
+    """Turn off progress bars and reports of transformers; errors are raised anyway."""
+    from transformers.utils import logging as untyped
 
-    logging: Any = theirs
-    loud, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging: Any = untyped
+    verbosity, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
     logging.set_verbosity_error()
     logging.disable_progress_bar()
     try:
         yield
     finally:
-        logging.set_verbosity(loud)
+        logging.set_verbosity(verbosity)
         if bars:
             logging.enable_progress_bar()
 
 
 def _tokenizer(content: bytes, limit: int) -> Tokenizer:
-    """Read the tokenizer as the runtime will, from the file that will be exported."""
+    """Return the tokenizer as the runtime reads it from the exported file."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "tokenizer.json"
         path.write_bytes(content)
@@ -400,5 +402,5 @@ def _first_position(model: Any) -> int:
         return 0
     first = int(model.embeddings.padding_idx) + 1
     if first != 2:
-        raise DataError(f"counts positions from {first}; only 0 and 2 are known", field="pad_token_id")
+        raise DataError(f"positions start at {first}; only 0 and 2 are supported", field="pad_token_id")
     return first

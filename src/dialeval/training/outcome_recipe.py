@@ -80,24 +80,26 @@ def outcome_of(dialogue: Dialogue) -> float | None:
     >>> outcome_of(Dialogue("d", (), feedback={"resolved": 1.0})), outcome_of(Dialogue("d", ()))
     (1.0, None)
     """
-    told = next((dialogue.feedback[name] for name in LABELS if name in dialogue.feedback), None)
-    reward = dialogue.meta.get("reward") if told is None else told
+    feedback = next((dialogue.feedback[name] for name in LABELS if name in dialogue.feedback), None)
+    reward = dialogue.meta.get("reward") if feedback is None else feedback
     return float(reward >= 1 - 1e-6) if isinstance(reward, int | float) else None
 
 
 def _examples(dialogues: Iterable[Dialogue]) -> Iterator[OutcomeExample]:
     for block in in_blocks(dialogues):
-        known = [(one, outcome) for one in block if (outcome := outcome_of(one)) is not None]
-        rows = stacked(rows_of([one for one, _ in known]), FEATURES)
-        for row, (one, outcome) in zip(rows, known, strict=True):
-            yield OutcomeExample(row, {HEAD.name: outcome}, agent=one.system or "")
+        labelled = [
+            (dialogue, outcome) for dialogue in block if (outcome := outcome_of(dialogue)) is not None
+        ]
+        rows = stacked(rows_of([dialogue for dialogue, _ in labelled]), FEATURES)
+        for row, (dialogue, outcome) in zip(rows, labelled, strict=True):
+            yield OutcomeExample(row, {HEAD.name: outcome}, agent=dialogue.system or "")
 
 
 def fit_outcome(examples: Sequence[OutcomeExample], penalty: float) -> OutcomeHeads:
     """Fit weights within agents, then the line that makes probabilities of what they say."""
     features = stack(examples)
-    outcomes = np.array([one.targets[HEAD.name] for one in examples], np.float64)
-    agents = np.unique([one.agent for one in examples], return_inverse=True)[1]
+    outcomes = np.array([example.targets[HEAD.name] for example in examples], np.float64)
+    agents = np.unique([example.agent for example in examples], return_inverse=True)[1]
     if len(np.unique(outcomes)) < 2:
         raise DataError("all outcomes are the same: there is nothing to learn from")
     mean, scale = standardisation(features)
@@ -106,8 +108,10 @@ def fit_outcome(examples: Sequence[OutcomeExample], penalty: float) -> OutcomeHe
     folds = agents if agents.max() >= 2 else np.arange(len(rows)) % _FOLDS
     sums = np.empty(len(rows))
     for fold in np.unique(folds):
-        held = folds == fold
-        sums[held] = rows[held] @ within_weights(rows[~held], outcomes[~held], agents[~held], penalty)
+        held_out = folds == fold
+        sums[held_out] = rows[held_out] @ within_weights(
+            rows[~held_out], outcomes[~held_out], agents[~held_out], penalty
+        )
     slope, level = _line(sums, outcomes)
     fitted = (slope * weights).astype(np.float32)
     return OutcomeHeads((HEAD,), mean, scale, {HEAD.name: fitted}, {HEAD.name: level})
@@ -151,5 +155,5 @@ def _minimum(
         return float(value), design.T @ gap / len(outcomes) + penalty * weights
 
     start = np.array([low or 0.0 for low, _ in bounds])
-    found = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": 2000})
-    return np.asarray(found.x, np.float64)
+    result = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": 2000})
+    return np.asarray(result.x, np.float64)

@@ -1,4 +1,4 @@
-"""A recipe: how examples are made from dialogues, which network learns from them, which dev figure decides.
+"""Recipes: how examples are made from dialogues, the network, and the dev figure that selects weights.
 
 A recipe is data and two functions. `train` does the rest: it leaves out dialogues whose text is in test data,
 makes examples, trains, resumes and exports.
@@ -38,23 +38,23 @@ Label = Callable[[Dialogue, int], Targets | None]
 
 @dataclass(frozen=True)
 class Recipe:
-    """How one model is trained; `pair_recipe`, `vector_recipe` and `turn_recipe` make the usual kinds.
+    """How one model is trained; `pair_recipe`, `vector_recipe` and `turn_recipe` return the usual kinds.
 
     `network` makes an untrained network for examples: one that the loop trains (`networks.Trainable`), or
-    heads that are fitted already (`RidgeHeads`). Both know how to export themselves.
+    fitted heads (`RidgeHeads`). Both have `parts` for the export.
     """
 
     name: str
     examples: Callable[[Iterable[Dialogue]], Iterable[Any]]
     network: Callable[[Sequence[Any], TrainingSettings], Any]
     dev_figure: str | Figure
-    """The figure on the dev set by which weights are kept."""
+    """The figure on the dev set that selects weights."""
     settings: TrainingSettings
-    """The numbers to train with, usually those of a paper."""
+    """Hyperparameters, usually those of a paper."""
     about: str = ""
     """Description of the scorer, for its card."""
     fields: Mapping[str, Any] = field(default_factory=dict)
-    """Written to the artefact, for the metric that will read it."""
+    """Fields of the artefact's configuration, for the metric that reads it."""
     kind: str | None = None
     """The class of the artefact; None: the network's own."""
     ridge: bool = False
@@ -62,7 +62,7 @@ class Recipe:
     sets: tuple[str, ...] = ()
     """Public sets behind the targets, such as those that a teacher was trained on."""
     dev_examples: Callable[[Iterable[Dialogue]], Iterable[Any]] | None = None
-    """How the examples of the dev set are made, where it is otherwise."""
+    """How the examples of the dev set are made, if differently."""
 
 
 def pair_recipe(
@@ -74,9 +74,9 @@ def pair_recipe(
     encoder: str | Path = "bert-base-uncased",
     **more: Any,
 ) -> Recipe:
-    """Make the recipe of a cross-encoder that judges a response after its history.
+    """Return the recipe of a cross-encoder that scores a response after its history.
 
-    The losses follow from the kinds of the heads. What else a `Recipe` has is given by name.
+    The losses follow from the kinds of the heads. `more` are other fields of the `Recipe`.
     """
 
     def network(_: Sequence[PairExample], settings: TrainingSettings) -> PairNetwork:
@@ -98,22 +98,22 @@ def vector_recipe(
     ridge: bool = False,
     **more: Any,
 ) -> Recipe:
-    """Make the recipe of a small network over features that were made of a frozen encoder's vectors.
+    """Return the recipe of a small network over features from a frozen encoder's vectors.
 
-    With `ridge` the heads are linear and fitted by ridge regression, the settings' `weight_decay` being the
+    With `ridge` the heads are linear and fitted by ridge regression, with the settings' `weight_decay` as
     penalty; that needs no torch unless `epochs` is above 0. `emphasis` is a factor for each standardised
-    feature: a penalty spares what is large. What else a `Recipe` has is given by name; its `fields` say which
-    encoder and which features, so that scoring makes the same ones.
+    feature; features with a large one are penalised less. `more` are other fields of the `Recipe`; its
+    `fields` must name encoder and features, so that scoring computes the same ones.
     """
 
     def network(examples: Sequence[VectorExample], settings: TrainingSettings) -> VectorNetwork | RidgeHeads:
         if ridge:
             fitted = fit_ridge(examples, heads, settings.weight_decay, emphasis)
             return VectorNetwork.of_ridge(fitted, settings) if settings.epochs else fitted
-        made = VectorNetwork.fitting(examples, heads, settings, hidden=hidden, activation=activation)
+        layers = VectorNetwork.fitting(examples, heads, settings, hidden=hidden, activation=activation)
         if emphasis:
-            made.scale.div_(made.scale.new_tensor(emphasis))
-        return made
+            layers.scale.div_(layers.scale.new_tensor(emphasis))
+        return layers
 
     if ridge and hidden:
         raise UsageError(f"{name}: ridge regression has no hidden layers")
@@ -132,7 +132,7 @@ def encoder_recipe(
     about: str,
     encoder: str | None = None,
 ) -> Recipe:
-    """Make the recipe of an `EncoderHead`: one hidden layer over what a frozen encoder says of texts."""
+    """Return the recipe of an `EncoderHead`: one hidden layer over a frozen encoder's features of texts."""
     frozen = Encoder.load(encoder or DEFAULT)
     return vector_recipe(
         name,
@@ -150,10 +150,10 @@ def encoder_recipe(
 
 @dataclass(frozen=True)
 class Provenance:
-    """Facts for the card that a run does not know.
+    """Facts for the card that are not part of the run.
 
-    `data` is name, licence and a note for each set; `command` is what makes the artefact again; `sets` are
-    the public sets among the data (`NAME/portion`; None: not known), for `dialeval benchmark`.
+    `data` is name, licence and a note for each set; `command` reproduces the artefact; `sets` are the public
+    sets among the data (`NAME/portion`; None: unknown), for `dialeval benchmark`.
     """
 
     licence: str
@@ -190,43 +190,42 @@ def train(
 ) -> Result:
     """Train by a recipe and write an artefact; the same call resumes after a kill.
 
-    Checkpoints are kept in `<target>.training`, also when all is done: delete it when you are done.
+    Checkpoints stay in `<target>.training` after the run; delete the folder when it is no longer needed.
 
     Args:
         recipe: The recipe.
         dialogues: The training set.
         target: The artefact's folder.
-        provenance: What the card says about licence and data.
+        provenance: Licence and data, for the card.
         dev: The dev set; None: a tenth of `dialogues` is held out, by a hash of their ids.
-        unseen: Test dialogues: what shares their text is left out of the training and the dev set.
-        settings: In place of the recipe's.
-        storage: How the artefact keeps its weights.
+        unseen: Test dialogues; dialogues that share their text are left out of the training and the dev set.
+        settings: Hyperparameters instead of the recipe's.
+        storage: The format of the artefact's weights.
         on_step: Called after each step.
-        resume: False begins afresh.
-        device: A name that torch knows; None: a GPU if there is one.
+        resume: False starts again.
+        device: A torch device; None: a GPU if there is one.
         watch: Called with a stage and a number of dialogues while examples are made, which may take longer
             than training; an empty stage ends it.
     """
     settings, target = settings or recipe.settings, Path(target)
     _check_target(target)
-    learned, chosen, dropped = _parts(dialogues, dev, unseen)
-    makers = recipe.examples, recipe.dev_examples or recipe.examples
-    examples, held = (
-        _examples_of(make, some, watch) for make, some in zip(makers, (learned, chosen), strict=True)
-    )
-    for some, made, what in ((learned, examples, "training"), (chosen, held, "dev")):
-        _check_examples(recipe.name, what, some, made, len(learned) + len(chosen) + dropped)
+    train_set, dev_set, dropped = _parts(dialogues, dev, unseen)
+    n_read = len(train_set) + len(dev_set) + dropped
+    examples = _examples_of(recipe.examples, train_set, watch)
+    dev_examples = _examples_of(recipe.dev_examples or recipe.examples, dev_set, watch)
+    _check_examples(recipe.name, "training", train_set, examples, n_read)
+    _check_examples(recipe.name, "dev", dev_set, dev_examples, n_read)
     _check_varies(recipe.name, examples)
     if watch:
         watch("", 0)
     network = recipe.network(examples, settings)
     if isinstance(network, RidgeHeads):
-        trained = evaluate_ridge(network, examples, held, settings, recipe.dev_figure)
+        trained = evaluate_ridge(network, examples, dev_examples, settings, recipe.dev_figure)
     else:
         trained = fit(
             network,
             examples,
-            held,
+            dev_examples,
             settings,
             folder=target.with_name(f"{target.name}.training"),
             figure=recipe.dev_figure,
@@ -236,7 +235,7 @@ def train(
         )
     sets = None if provenance.sets is None else tuple(provenance.sets)
     trained = replace(trained, sets=sets, filtered=tuple(provenance.filtered))
-    counts = {"dialogues": len(learned), "dev dialogues": len(chosen), "left out as test data": dropped}
+    counts = {"dialogues": len(train_set), "dev dialogues": len(dev_set), "left out as test data": dropped}
     card = card_of(
         trained,
         recipe.name,
@@ -245,7 +244,7 @@ def train(
         command=provenance.command,
         data=provenance.data,
         limits=provenance.limits,
-        extra=[(what, f"{count:,}") for what, count in counts.items()],
+        extra=[(part, f"{count:,}") for part, count in counts.items()],
     )
     written = export(
         network,
@@ -261,12 +260,12 @@ def train(
 
 
 def _check_target(target: Path) -> None:
-    """Refuse a folder that the artefact could not be written to, before anything is trained."""
-    held = target.exists() and not all((target / name).is_file() for name in ("SHA256SUMS", "config.json"))
-    if held and (not target.is_dir() or any(target.iterdir())):
-        raise DataError(
-            "there is something here, and it is no artefact", file=target, fix="choose another folder"
-        )
+    """Raise a DataError if the target is neither free nor an artefact, before anything is trained."""
+    occupied = target.exists() and not all(
+        (target / name).is_file() for name in ("SHA256SUMS", "config.json")
+    )
+    if occupied and (not target.is_dir() or any(target.iterdir())):
+        raise DataError("the target exists and is not an artefact", file=target, fix="choose another folder")
 
 
 def _examples_of(
@@ -282,28 +281,30 @@ def _examples_of(
 
 
 def _check_examples(
-    name: str, what: str, dialogues: Sequence[Dialogue], examples: Sequence[object], read: int
+    name: str, part: str, dialogues: Sequence[Dialogue], examples: Sequence[object], read: int
 ) -> None:
     if not dialogues:
         raise DataError(
-            f"of {read} dialogues none is left for the {what} set: what shares its text with test data is "
-            "left out, and without a dev set one in ten is held out",
-            fix="give more dialogues, or others",
+            f"of {read} dialogues none is left for the {part} set: dialogues that share text with test data "
+            "are left out, and without a dev set one in ten is held out",
+            fix="use more dialogues, or others",
         )
     if not examples:
         raise DataError(
-            f"{name} makes no examples of the {what} dialogues", fix="give more dialogues, or others"
+            f"{name} finds no examples in the {part} dialogues", fix="use more dialogues, or others"
         )
 
 
 def _check_varies(name: str, examples: Sequence[TrainingExample]) -> None:
-    """Refuse examples that all have the same target."""
-    given = {(head, value) for one in examples for head, value in one.targets.items() if value is not None}
-    if len(given) == len({head for head, _ in given}):
-        told = ", ".join(f"{head} {value:g}" for head, value in sorted(given)) or "no target"
+    """Raise a DataError if all examples have the same target."""
+    targets = {
+        (head, value) for example in examples for head, value in example.targets.items() if value is not None
+    }
+    if len(targets) == len({head for head, _ in targets}):
+        values = ", ".join(f"{head} {value:g}" for head, value in sorted(targets)) or "no target"
         raise DataError(
-            f"{name}: all {len(examples):,} training examples have {told}: there is nothing to learn from",
-            fix="give dialogues in which it varies",
+            f"{name}: all {len(examples):,} training examples have {values}: there is nothing to learn from",
+            fix="use dialogues in which it varies",
         )
 
 
@@ -311,19 +312,19 @@ def _parts(
     dialogues: Iterable[Dialogue], dev: Iterable[Dialogue] | None, unseen: Iterable[Dialogue] | Fingerprints
 ) -> tuple[list[Dialogue], list[Dialogue], int]:
     """Return the training set, the dev set, and how many dialogues were left out as test data."""
-    known, dropped = unseen if isinstance(unseen, Fingerprints) else Fingerprints.of(unseen), 0
-    learned: list[Dialogue] = []
-    chosen: list[Dialogue] = []
-    streams = [(dialogues, dev is None, learned), (dev or (), False, chosen)]
-    for stream, divided, kept in streams:
+    test_texts, dropped = unseen if isinstance(unseen, Fingerprints) else Fingerprints.of(unseen), 0
+    train_set: list[Dialogue] = []
+    dev_set: list[Dialogue] = []
+    streams = [(dialogues, dev is None, train_set), (dev or (), False, dev_set)]
+    for stream, divided, part in streams:
         for dialogue in stream:
-            if known.match(dialogue):
+            if test_texts.match(dialogue):
                 dropped += 1
             elif divided and bucket(dialogue.id) == DEV_BUCKET:
-                chosen.append(dialogue)
+                dev_set.append(dialogue)
             else:
-                kept.append(dialogue)
-    return learned, chosen, dropped
+                part.append(dialogue)
+    return train_set, dev_set, dropped
 
 
 def in_blocks(dialogues: Iterable[Dialogue], size: int = AT_ONCE) -> Iterator[list[Dialogue]]:
@@ -347,44 +348,44 @@ def turn_recipe(
     judges: Literal["turns", "dialogues"] = "turns",
     **more: Any,
 ) -> Recipe:
-    """Make the recipe of a dialogue scorer.
+    """Return the recipe of a dialogue scorer.
 
     Args:
         name: Name of the scorer.
         heads: Its outputs for a turn.
-        label: The targets of a turn, by its number; None leaves the turn out.
-        features: Blocks by name, see `dialogue_scorer.FEATURES`; scoring will make the same ones.
-        dev_figure: The figure on the dev set by which weights are kept.
-        settings: The numbers to train with.
-        encoder: A shipped or pulled encoder; the artefact remembers its name and hash.
-        speaker: Whose turns; None: those that metrics score.
+        label: Returns the targets of a turn, by its number; None leaves the turn out.
+        features: Blocks by name, see `dialogue_scorer.FEATURES`; scoring computes the same ones.
+        dev_figure: The figure on the dev set that selects weights.
+        settings: Hyperparameters.
+        encoder: A shipped or pulled encoder; the artefact records its name and hash.
+        speaker: The speaker whose turns are used; None: the turns that metrics score.
         emphasis: A factor for a block of standardised features, where it is not 1.
         judges: Whether labels rate turns, or dialogues up to them.
-        **more: As for `vector_recipe`: layers, ridge regression, and what else a `Recipe` has.
+        **more: As for `vector_recipe`: layers, ridge regression, and other fields of the `Recipe`.
     """
-    found = Encoder.load(encoder)
-    aids = AuxiliaryModels.shipped(features)
-    sizes = feature_sizes(found.width, features)
-    loud = [emphasis.get(name, 1.0) for name in features for _ in range(sizes[name])] if emphasis else []
+    frozen = Encoder.load(encoder)
+    auxiliary = AuxiliaryModels.shipped(features)
+    sizes = feature_sizes(frozen.width, features)
+    factors = [emphasis.get(name, 1.0) for name in features for _ in range(sizes[name])] if emphasis else []
 
     def examples(dialogues: Iterable[Dialogue]) -> Iterator[VectorExample]:
         for block in in_blocks(dialogues):
-            pairs = zip(turn_vectors(found, block), aids.read(block, speaker), strict=True)
+            pairs = zip(turn_vectors(frozen, block), auxiliary.read(block, speaker), strict=True)
             for vectors, aided in pairs:
                 chat = vectors.dialogue
-                given = {turn: label(chat, turn) for turn in scored_turns(chat, speaker)}
-                wanted = {turn: targets for turn, targets in given.items() if targets is not None}
-                rows = turn_features(vectors, list(wanted), features, aided)
-                for row, targets in zip(rows, wanted.values(), strict=True):
+                labels = {turn: label(chat, turn) for turn in scored_turns(chat, speaker)}
+                labelled = {turn: targets for turn, targets in labels.items() if targets is not None}
+                rows = turn_features(vectors, list(labelled), features, aided)
+                for row, targets in zip(rows, labelled.values(), strict=True):
                     yield VectorExample(row, targets)
 
     fields: dict[str, Any] = {
         "features": list(features),
-        "encoder": found.origin,
-        **aids.fields(),
+        "encoder": frozen.origin,
+        **auxiliary.fields(),
         **({"judges": judges} if judges != "turns" else {}),
     }
-    return vector_recipe(name, heads, examples, dev_figure, settings, emphasis=loud, fields=fields, **more)
+    return vector_recipe(name, heads, examples, dev_figure, settings, emphasis=factors, fields=fields, **more)
 
 
 Signals = dict[tuple[str, int], float]
@@ -401,33 +402,33 @@ def signal_recipe(
     at_once: int = AT_ONCE,
     **more: Any,
 ) -> Recipe:
-    """Make the recipe of a dialogue scorer whose targets are computed for many dialogues together.
+    """Return the recipe of a dialogue scorer whose targets are computed for many dialogues together.
 
-    The head is linear and fitted by ridge regression; a binary one is trained as any other.
+    The head is linear and fitted by ridge regression; a binary one is trained by the loop.
 
     Args:
         name: Name of the scorer.
         head: Its output.
         signals: Returns, for a block of dialogues, those to read and the targets of their replies.
         features: As for `turn_recipe`.
-        settings: The numbers to train with.
-        at_once: Dialogues of a block.
+        settings: Hyperparameters.
+        at_once: Dialogues per block.
         **more: As for `turn_recipe`.
     """
-    known = Signals()
+    current = Signals()
 
     def label(dialogue: Dialogue, turn: int) -> Targets | None:
-        value = known.get((dialogue.id, turn))
+        value = current.get((dialogue.id, turn))
         return None if value is None else {head.name: value}
 
     def examples(dialogues: Iterable[Dialogue]) -> Iterator[VectorExample]:
         for block in in_blocks(dialogues, at_once):
-            shown, found = signals(block)
-            known.clear()
-            known.update(found)
-            yield from made.examples(shown)
+            augmented, targets = signals(block)
+            current.clear()
+            current.update(targets)
+            yield from base.examples(augmented)
 
     ridge = head.kind == "regression"
     figure = "spearman" if ridge else "accuracy"
-    made = turn_recipe(name, (head,), label, features, figure, settings, hidden=(), ridge=ridge, **more)
-    return replace(made, examples=examples)
+    base = turn_recipe(name, (head,), label, features, figure, settings, hidden=(), ridge=ridge, **more)
+    return replace(base, examples=examples)

@@ -1,9 +1,9 @@
 """Recipes by name.
 
-A recipe is made by a function of the encoder's name: None is the recipe's own choice, any other may change
-the kind of network, from a head on a frozen encoder to an encoder that is trained itself. Further arguments
-are the recipe's own options, given as a metric's fields are: `name:option=value`. Other packages add
-theirs through the entry point `dialeval.recipes`, whose value names such a function.
+A recipe is made by a function of the encoder's name: None is the recipe's default; another encoder may change
+the kind of network, from a head on a frozen encoder to a fine-tuned encoder. Further arguments are the
+recipe's options, given like a metric's fields: `name:option=value`. Plugins register such a function under
+the entry point `dialeval.recipes`.
 """
 
 import importlib
@@ -18,7 +18,7 @@ from dialeval.plugins import load_plugin, plugins
 if TYPE_CHECKING:
     from dialeval.training.recipe import Recipe
 
-# Built-in recipes by the function that makes them, so that asking for one does not import the others.
+# Functions of the built-in recipes, by name, so that one is imported without the others.
 _MAKERS = {
     "actbert": "dialeval.training.actbert_recipe:recipe",
     "bert-ruber": "dialeval.training.baseline_recipes:bert_ruber",
@@ -42,7 +42,7 @@ Maker = Callable[..., "Recipe"]
 
 
 def recipe_names() -> list[str]:
-    """Names of all recipes that can be asked for, those of other packages too.
+    """Return the names of all recipes, including those of plugins.
 
     >>> {"actbert", "segment-act"} <= set(recipe_names())
     True
@@ -51,7 +51,7 @@ def recipe_names() -> list[str]:
 
 
 def recipe(name: str, encoder: str | None = None) -> "Recipe":
-    """Make a recipe by its name.
+    """Return the recipe of this name.
 
     Args:
         name: One of `recipe_names()`, with its options: `name:option=value`.
@@ -59,11 +59,11 @@ def recipe(name: str, encoder: str | None = None) -> "Recipe":
     """
     _, short, options = parse_spec(name)
     maker = _maker(short)
-    known = [one for one in inspect.signature(maker).parameters if one != "encoder"]
+    option_names = [key for key in inspect.signature(maker).parameters if key != "encoder"]
     for key in options:
-        if key not in known:
+        if key not in option_names:
             raise UsageError(
-                f"the recipe {short} has no option {key!r}; it has: {', '.join(known) or 'none'}"
+                f"the recipe {short} has no option {key!r}; it has: {', '.join(option_names) or 'none'}"
             )
     return maker(encoder, **options)
 
@@ -79,16 +79,16 @@ def describe_recipe(name: str) -> dict[str, str]:
 
 
 def _maker(name: str) -> Maker:
-    """Find the function that makes a recipe; a built-in name is never taken by another package."""
+    """Return the function that makes a recipe; a plugin cannot replace a built-in one."""
     if name in _MAKERS:
         module, _, function = _MAKERS[name].partition(":")
         built_in: Maker = getattr(importlib.import_module(module), function)
         return built_in
-    others = plugins("recipes")
-    if name not in others:
-        raise UsageError(f"no recipe called {name!r}; known: {', '.join(recipe_names())}")
-    found: Any = load_plugin(others[name], object)
-    if not callable(found):
-        raise UsageError(f"the recipe {name!r} is {others[name].value}, which is no function of an encoder")
-    maker: Maker = found
+    plugin_recipes = plugins("recipes")
+    if name not in plugin_recipes:
+        raise UsageError(f"unknown recipe {name!r}; known: {', '.join(recipe_names())}")
+    loaded: Any = load_plugin(plugin_recipes[name], object)
+    if not callable(loaded):
+        raise UsageError(f"the recipe {name!r} is {plugin_recipes[name].value}, which is not a function")
+    maker: Maker = loaded
     return maker

@@ -1,7 +1,7 @@
-"""Linear heads by ridge regression, in closed form: numpy alone, no torch.
+"""Linear heads by ridge regression, in closed form, with numpy alone.
 
-Where labels are mostly noise, as signals from a user's next turn are, a strong penalty on a linear head does
-better than a network with hidden layers.
+With noisy labels, such as signals from a user's next turn, a linear head with a strong penalty does better
+than a network with hidden layers.
 """
 
 import time
@@ -43,15 +43,15 @@ class RidgeHeads:
         }
 
     def arrays(self) -> dict[str, Array]:
-        """Return the parameters under the names that `VectorNetwork` gives to its own."""
-        found: dict[str, Array] = {"mean": self.mean, "scale": self.scale}
+        """Return the parameters by the names of those of `VectorNetwork`."""
+        arrays: dict[str, Array] = {"mean": self.mean, "scale": self.scale}
         for number, head in enumerate(self.heads):
-            found[f"heads.{number}.weight"] = self.weights[head.name][None]
-            found[f"heads.{number}.bias"] = np.array([self.intercepts[head.name]], np.float32)
-        return found
+            arrays[f"heads.{number}.weight"] = self.weights[head.name][None]
+            arrays[f"heads.{number}.bias"] = np.array([self.intercepts[head.name]], np.float32)
+        return arrays
 
     def parts(self, _: Storage) -> ArtefactParts:
-        """Return what its artefact is made of."""
+        """Return the parts of the artefact."""
         return vector_parts(self.arrays(), self.heads)
 
 
@@ -67,55 +67,55 @@ def fit_ridge(
         examples: Features, targets and weights.
         heads: The targets; each must be a number.
         penalty: The weight of the squared norm of the coefficients.
-        emphasis: A factor for each standardised feature: the penalty spares what is large.
+        emphasis: A factor for each standardised feature; features with a large one are penalised less.
 
     >>> rows = [VectorExample(np.array([float(x)]), {"quality": 2.0 * x}) for x in range(5)]
-    >>> made = fit_ridge(rows, [Head("quality", "regression")], penalty=1.0)
-    >>> made.weights["quality"].round(3), made.intercepts
+    >>> fitted = fit_ridge(rows, [Head("quality", "regression")], penalty=1.0)
+    >>> fitted.weights["quality"].round(3), fitted.intercepts
     (array([1.414], dtype=float32), {'quality': 4.0})
     """
     if any(head.kind != "regression" for head in heads):
-        raise UsageError("ridge regression is for heads that give a number")
+        raise UsageError("ridge regression is for regression heads only")
     features = stack(examples)
     mean, scale = standardisation(features)
     if emphasis:
         scale = np.divide(scale, np.asarray(emphasis, np.float32), dtype=np.float32)
-    counted = np.array([example.weight for example in examples], np.float64)
+    example_weights = np.array([example.weight for example in examples], np.float64)
     weights, intercepts = dict[str, Vector](), dict[str, float]()
-    for names, known, targets in _by_rows(target_arrays(examples, heads), counted):
-        share = counted[known] / counted[known].sum()
-        middle = share @ targets
+    for names, labelled, targets in _by_rows(target_arrays(examples, heads), example_weights):
+        share = example_weights[labelled] / example_weights[labelled].sum()
+        means = share @ targets
         gram, moments = np.zeros((len(mean), len(mean))), np.zeros((len(mean), len(names)))
-        for start in range(0, len(known), _ROWS):
-            some = slice(start, start + _ROWS)
-            rows = (features[known[some]] - mean.astype(np.float64)) / scale.astype(np.float64)
-            gram += (rows * share[some, None]).T @ rows
-            moments += rows.T @ (share[some, None] * (targets[some] - middle))
+        for start in range(0, len(labelled), _ROWS):
+            block = slice(start, start + _ROWS)
+            rows = (features[labelled[block]] - mean.astype(np.float64)) / scale.astype(np.float64)
+            gram += (rows * share[block, None]).T @ rows
+            moments += rows.T @ (share[block, None] * (targets[block] - means))
         solved = np.linalg.solve(gram + penalty * np.eye(len(mean)), moments)
         for number, name in enumerate(names):
-            weights[name], intercepts[name] = solved[:, number].astype(np.float32), float(middle[number])
+            weights[name], intercepts[name] = solved[:, number].astype(np.float32), float(means[number])
     return RidgeHeads(tuple(heads), mean, scale, weights, intercepts)
 
 
 def _by_rows(
-    targets: Mapping[str, Floats], counted: npt.NDArray[np.float64]
+    targets: Mapping[str, Floats], example_weights: npt.NDArray[np.float64]
 ) -> Iterator[tuple[list[str], npt.NDArray[np.intp], npt.NDArray[np.float64]]]:
-    """Put heads together that are labelled in the same examples: names, rows, and their targets."""
+    """Yield names, rows and targets of heads that are labelled in the same examples."""
     groups: dict[bytes, list[str]] = {}
     for name, values in targets.items():
-        rows = ~np.isnan(values) & (counted > 0)
+        rows = ~np.isnan(values) & (example_weights > 0)
         if not rows.any():
             raise DataError(f"no training example has a label for the head {name!r}")
         groups.setdefault(rows.tobytes(), []).append(name)
     for mask, names in groups.items():
-        known = np.flatnonzero(np.frombuffer(mask, bool))
-        yield names, known, np.stack([targets[name][known] for name in names], axis=1)
+        labelled = np.flatnonzero(np.frombuffer(mask, bool))
+        yield names, labelled, np.stack([targets[name][labelled] for name in names], axis=1)
 
 
 def standardisation(features: npt.NDArray[np.float32]) -> tuple[Vector, Vector]:
     """Return mean and standard deviation of each feature; 1 for a feature that never varies."""
     scale = features.std(axis=0, dtype=np.float64)
-    scale[scale < 1e-6] = 1.0  # otherwise its first variation would be blown up
+    scale[scale < 1e-6] = 1.0  # a near-constant feature must not be scaled up
     return features.mean(axis=0, dtype=np.float64).astype(np.float32), scale.astype(np.float32)
 
 

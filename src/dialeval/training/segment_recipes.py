@@ -124,7 +124,7 @@ def _pair_examples(dialogues: Iterable[Dialogue]) -> Iterator[PairExample]:
 
 def choose(dialogues: Iterable[Dialogue]) -> list[Chosen]:
     """Draw training segments as `draw` does, without their dialogues."""
-    return [one[1:] for one in draw(dialogues)]
+    return [drawn[1:] for drawn in draw(dialogues)]
 
 
 def draw(dialogues: Iterable[Dialogue]) -> list[tuple[Dialogue, Sequence[Segment], int, str, float]]:
@@ -134,19 +134,21 @@ def draw(dialogues: Iterable[Dialogue]) -> list[tuple[Dialogue, Sequence[Segment
     ones somewhat more (their counts to the power of `SHARES`), on average 1. Segments annotated with our acts
     keep their own shares, and each counts as much as ten mapped ones.
     """
-    found: dict[tuple[str, str], list[tuple[bytes, Dialogue, Sequence[Segment], int]]] = defaultdict(list)
+    labelled: dict[tuple[str, str], list[tuple[bytes, Dialogue, Sequence[Segment], int]]] = defaultdict(list)
     for dialogue in dialogues:
         corpus = _corpus(dialogue)
         segments: Sequence[Segment] = segments_of(mapped(dialogue))
-        for number, one in enumerate(segments):
-            if one.act is not None:
-                key = hashlib.blake2b(f"{dialogue.id}|{number}|{one.text}".encode(), digest_size=8).digest()
-                found[corpus, one.act].append((key, dialogue, segments, number))
+        for number, segment in enumerate(segments):
+            if segment.act is not None:
+                key = hashlib.blake2b(
+                    f"{dialogue.id}|{number}|{segment.text}".encode(), digest_size=8
+                ).digest()
+                labelled[corpus, segment.act].append((key, dialogue, segments, number))
     chosen: dict[tuple[str, str], list[tuple[Dialogue, Sequence[Segment], int]]] = {}
-    for (corpus, act), places in found.items():
+    for (corpus, act), places in labelled.items():
         most = MOST_ANNOTATED if corpus == ANNOTATED else MOST_MAPPED.get(act, MOST_OF_OTHERS)
         chosen[corpus, act] = [place[1:] for place in sorted(places, key=lambda place: place[0])[:most]]
-    counted = {key: len(places) for key, places in found.items() if key[0] != ANNOTATED}
+    counted = {key: len(places) for key, places in labelled.items() if key[0] != ANNOTATED}
     factor = sum(len(chosen[key]) for key in counted) / max(1.0, sum(n**SHARES for n in counted.values()))
     return [
         (dialogue, segments, number, act, factor * counted[corpus, act] ** SHARES / len(places))
@@ -235,13 +237,13 @@ def mapped(dialogue: Dialogue) -> Dialogue:
     """
     if any("segments" in turn.meta for turn in dialogue.turns):
         return dialogue
-    found = [
+    segments = [
         segment
         for number, turn in enumerate(dialogue.turns)
         if takes_part(turn)
         for segment in _mapped_turn(number, turn)
     ]
-    return with_acts(dialogue, found)
+    return with_acts(dialogue, segments)
 
 
 def _mapped_turn(number: int, turn: Turn) -> Iterator[Segment]:
@@ -253,7 +255,9 @@ def _mapped_turn(number: int, turn: Turn) -> Iterator[Segment]:
     ]
     corpus, label = _label(turn)
     for place, piece in enumerate(pieces):
-        act = next((one.act for one in rules() if one.fits(corpus, label, piece, [place] == telling)), None)
+        act = next(
+            (rule.act for rule in rules() if rule.fits(corpus, label, piece, [place] == telling)), None
+        )
         yield Segment(number, turn.speaker, piece, act)
 
 
@@ -270,14 +274,19 @@ def _label(turn: Turn) -> tuple[str, str | None]:
 
 def _gaps(dialogues: Iterable[Dialogue], encoder: Encoder) -> Iterator[VectorExample]:
     """Make an example of each gap between two words, of a fixed sample of turns."""
-    turns = {turn.text for one in dialogues for turn in one.turns if takes_part(turn) and turn.text.strip()}
+    turns = {
+        turn.text
+        for dialogue in dialogues
+        for turn in dialogue.turns
+        if takes_part(turn) and turn.text.strip()
+    }
     chosen = sorted(turns, key=lambda text: _chance(f"turn|{text}"))[:MOST_TURNS]
     for start in range(0, len(chosen), 512):
-        made = [damaged(text) for text in chosen[start : start + 512]]
-        features, gaps = gap_features([text for text, _ in made], encoder)
+        damaged_turns = [damaged(text) for text in chosen[start : start + 512]]
+        features, gaps = gap_features([text for text, _ in damaged_turns], encoder)
         for row, (number, end) in zip(features, gaps, strict=True):
-            if made[number][0][end:].strip():  # every turn ends at its end
-                yield VectorExample(row.copy(), {CUT.name: float(end in made[number][1])})
+            if damaged_turns[number][0][end:].strip():  # every turn ends at its end
+                yield VectorExample(row.copy(), {CUT.name: float(end in damaged_turns[number][1])})
 
 
 def damaged(text: str) -> tuple[str, set[int]]:
@@ -289,44 +298,44 @@ def damaged(text: str) -> tuple[str, set[int]]:
     """
     pieces, loss = [piece.strip() for piece in split(text)], _loss(text)
     if loss == "nothing":
-        whole, cursor, ends = f" {text.strip()}", 0, set[int]()
+        padded, cursor, ends = f" {text.strip()}", 0, set[int]()
         for piece in pieces:
-            cursor = whole.find(piece, cursor) + len(piece)
-            ends |= {cursor, cursor + 1} if whole[cursor : cursor + 1] == "," else {cursor}
-        return whole, ends
-    kept = [piece.rstrip(_MARKS) if loss == "marks" else piece for piece in pieces]
-    lengths = np.cumsum([1 + len(piece) for piece in kept if piece])
-    return "".join(f" {piece}" for piece in kept if piece), set(lengths.tolist())
+            cursor = padded.find(piece, cursor) + len(piece)
+            ends |= {cursor, cursor + 1} if padded[cursor : cursor + 1] == "," else {cursor}
+        return padded, ends
+    kept_pieces = [piece.rstrip(_MARKS) if loss == "marks" else piece for piece in pieces]
+    lengths = np.cumsum([1 + len(piece) for piece in kept_pieces if piece])
+    return "".join(f" {piece}" for piece in kept_pieces if piece), set(lengths.tolist())
 
 
 def _acts(dialogues: Iterable[Dialogue], encoder: Encoder) -> Iterator[VectorExample]:
     drawn = draw(dialogues)
     for start in range(0, len(drawn), _TOGETHER):
-        some = drawn[start : start + _TOGETHER]
-        pairs = [_lost(dialogue, segments, number) for dialogue, segments, number, _, _ in some]
+        block = drawn[start : start + _TOGETHER]
+        pairs = [_lost(dialogue, segments, number) for dialogue, segments, number, _, _ in block]
         rows = span_features([place for pair in pairs for place in pair], encoder)
         last = np.cumsum([len(pair) for pair in pairs]) - 1
-        for place, (_, _, _, act, weight) in zip(last.tolist(), some, strict=True):
+        for place, (_, _, _, act, weight) in zip(last.tolist(), block, strict=True):
             yield VectorExample(rows[place].copy(), {HEAD.name: ACTS.index(act)}, weight)
 
 
 def _lost(dialogue: Dialogue, segments: Sequence[Segment], number: int) -> list[SegmentSpan]:
     """Return a segment after the one before it, in turns that have perhaps lost marks."""
     near = range(max(0, number - 1), number + 1)
-    numbers = {segments[one].turn for one in near}
+    numbers = {segments[place].turn for place in near}
     loss = _loss(f"{dialogue.id}|{number}")
-    said: Sequence[Segment] = segments
+    shown: Sequence[Segment] = segments
     if loss == "marks":
-        said = [replace(one, text=one.text.rstrip(_MARKS) or one.text) for one in segments]
+        shown = [replace(segment, text=segment.text.rstrip(_MARKS) or segment.text) for segment in segments]
     if loss != "nothing":
         turns = list(dialogue.turns)
         for turn in numbers:
-            joined = " ".join(one.text.strip() for one in said if one.turn == turn)
+            joined = " ".join(segment.text.strip() for segment in shown if segment.turn == turn)
             turns[turn] = msgspec.structs.replace(turns[turn], text=joined)
         dialogue = msgspec.structs.replace(dialogue, turns=tuple(turns))
-    first = next(place for place, one in enumerate(said) if one.turn == segments[near[0]].turn)
-    found = places_of(dialogue, said[first : number + 1])
-    return [found[one - first]._replace(segments=said, number=one) for one in near]
+    first = next(place for place, segment in enumerate(shown) if segment.turn == segments[near[0]].turn)
+    spans = places_of(dialogue, shown[first : number + 1])
+    return [spans[place - first]._replace(segments=shown, number=place) for place in near]
 
 
 def _loss(text: str) -> str:

@@ -1,4 +1,4 @@
-"""How to train: every number that a recipe may set, with defaults that suit fine-tuning an encoder."""
+"""Hyperparameters of training, with defaults that suit fine-tuning an encoder."""
 
 import math
 from collections.abc import Mapping
@@ -7,12 +7,12 @@ from typing import Any, Literal
 
 from dialeval.errors import UsageError
 
-_FREE = frozenset({"save_every", "threads"})  # what may change between a kill and a resume
+_FREE = frozenset({"save_every", "threads"})  # may change when a run is resumed
 
 
 @dataclass(frozen=True)
 class TrainingSettings:
-    """The numbers of a training run.
+    """The hyperparameters of a training run.
 
     >>> TrainingSettings(batch=8, accumulate=4).step_size
     32
@@ -21,10 +21,10 @@ class TrainingSettings:
     batch: int = 16
     """Examples that go through the network at once."""
     accumulate: int = 1
-    """Batches whose gradients are summed before an update; memory of one, effect of all."""
+    """Batches whose gradients are summed before an update."""
     learning_rate: float = 2e-5
     epochs: int = 3
-    """0: the weights a recipe begins with are those it ends with, as for ridge regression."""
+    """0: no steps, as for ridge regression."""
     schedule: Literal["constant", "linear"] = "linear"
     """After the warm-up the rate stays, or falls to zero at the last step."""
     warmup: float = 0.0
@@ -34,7 +34,7 @@ class TrainingSettings:
     clip: float = 1.0
     """Largest norm of the gradient; 0 leaves it as it is."""
     dropout: float | None = None
-    """None: what the encoder was published with, and 0.1 before the heads."""
+    """None: the encoder's own, and 0.1 before the heads."""
     max_length: int = 512
     """Tokens of a pair; never more than the encoder can take."""
     evaluate_every: int = 0
@@ -42,21 +42,21 @@ class TrainingSettings:
     patience: int = 0
     """Evaluations without a better figure before the run ends early; 0: never."""
     group: int = 50
-    """Batches of how many steps are sorted by length together; 1: all lengths mixed."""
+    """Number of steps whose batches are sorted by length together; 1: no sorting."""
     precision: Literal["fp32", "bf16"] = "fp32"
-    """Of products of matrices; bf16 is faster on processors that have it, and its weights are fp32 still."""
+    """Precision of matrix products; weights are always fp32."""
     seed: int = 0
     save_every: int = 200
     """Steps between two checkpoints; one is also written at each evaluation and at the end."""
     threads: int = 0
-    """0: as many as torch takes. A resumed run keeps the number it began with."""
+    """0: torch's default. A resumed run keeps the number it began with."""
 
     def __post_init__(self) -> None:
-        whole = ("batch", "accumulate", "max_length", "group", "save_every")
-        for name in (*whole, "epochs", "evaluate_every", "patience", "seed", "threads"):
-            value, least = getattr(self, name), 1 if name in whole else 0
+        positive = ("batch", "accumulate", "max_length", "group", "save_every")
+        for name in (*positive, "epochs", "evaluate_every", "patience", "seed", "threads"):
+            value, least = getattr(self, name), 1 if name in positive else 0
             if type(value) is not int or value < least:
-                raise UsageError(f"{name} must be a whole number from {least} on, not {value!r}")
+                raise UsageError(f"{name} must be an integer of at least {least}, not {value!r}")
         for name, fine in (
             ("learning_rate", 0 < self.learning_rate < math.inf),
             ("warmup", 0 <= self.warmup <= 1),
@@ -88,19 +88,19 @@ class TrainingSettings:
         return self.learning_rate * (steps - step) / max(1, steps - rising)
 
     def deciding(self) -> dict[str, Any]:
-        """Return what the result depends on; the rest may differ when a run is resumed."""
+        """Return the settings that the result depends on; the others may change when a run is resumed."""
         return {name: value for name, value in asdict(self).items() if name not in _FREE}
 
-    def differences(self, other: Mapping[str, Any]) -> list[str]:
+    def differences(self, stored: Mapping[str, Any]) -> list[str]:
         """Return the differences to stored settings, for a message.
 
         >>> TrainingSettings(batch=8).differences(TrainingSettings(seed=3).deciding())
         ['batch was 16, is 8', 'seed was 3, is 0']
         """
         mine = self.deciding()
-        names = [one.name for one in fields(self) if one.name in mine]
+        names = [field.name for field in fields(self) if field.name in mine]
         return [
-            f"{name} was {other.get(name)!r}, is {mine[name]!r}"
+            f"{name} was {stored.get(name)!r}, is {mine[name]!r}"
             for name in names
-            if name not in other or other[name] != mine[name]
+            if name not in stored or stored[name] != mine[name]
         ]

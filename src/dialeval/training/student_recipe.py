@@ -57,20 +57,20 @@ class _Pool:
     vectors: Mapping[str, npt.NDArray[np.float32]]
 
     @classmethod
-    def of(cls, said: Mapping[str, Sequence[Turn]]) -> "_Pool":
+    def of(cls, dialogues: Mapping[str, Sequence[Turn]]) -> "_Pool":
         pairs = [
             (turns[place - 1].text, turns[place].text, owner)
-            for owner, turns in said.items()
+            for owner, turns in dialogues.items()
             for place in range(1, len(turns))
             if turns[place].speaker != turns[place - 1].speaker
         ]
-        texts = list(dict.fromkeys(heard for heard, _, _ in pairs))
-        known = dict(zip(texts, unit(Encoder.load().vectors(texts)), strict=True))
+        texts = list(dict.fromkeys(turn for turn, _, _ in pairs))
+        vectors = dict(zip(texts, unit(Encoder.load().vectors(texts)), strict=True))
         replies = [reply for _, reply, _ in pairs]
         curt = [reply for reply in replies if len(reply.split()) <= _CURT]
         owners = np.array([owner for _, _, owner in pairs], object)
-        rows = [known[heard] for heard, _, _ in pairs]
-        return cls(replies, owners, curt or replies, np.array(rows, np.float32), known)
+        rows = [vectors[turn] for turn, _, _ in pairs]
+        return cls(replies, owners, curt or replies, np.array(rows, np.float32), vectors)
 
 
 @dataclass
@@ -88,12 +88,12 @@ class _Draft:
 
 
 def _retrieved_reply(draft: _Draft, place: int) -> str:
-    heard = draft.pool.vectors.get(draft.texts[place - 1])
-    others = np.flatnonzero(draft.pool.owners != draft.id)
-    if heard is None or not len(others):
+    vector = draft.pool.vectors.get(draft.texts[place - 1])
+    candidates = np.flatnonzero(draft.pool.owners != draft.id)
+    if vector is None or not len(candidates):
         return draft.texts[place]
-    alike = (draft.pool.heard[others] @ heard).round(4)
-    nearest = others[np.argsort(-alike, kind="stable")[:_NEAREST]]
+    similarities = (draft.pool.heard[candidates] @ vector).round(4)
+    nearest = candidates[np.argsort(-similarities, kind="stable")[:_NEAREST]]
     return draft.one([draft.pool.replies[row] for row in nearest])
 
 
@@ -134,13 +134,13 @@ def augment(dialogues: Sequence[Dialogue], longest: int = LONGEST) -> list[Dialo
     >>> [turn.text for turn in found[0].turns], found[0].meta["scored"]
     (['Hi!', 'Hello, how are you?', 'Well?', 'Hello, how are you?'], [1, 3])
     """
-    every = {one.id: _said(one) for one in dialogues}
-    said = {name: turns for name, turns in every.items() if len({turn.speaker for turn in turns}) == 2}
-    if not said:
+    spoken = {dialogue.id: _said(dialogue) for dialogue in dialogues}
+    two_sided = {name: turns for name, turns in spoken.items() if len({turn.speaker for turn in turns}) == 2}
+    if not two_sided:
         return []
-    pool = _Pool.of(said)
-    made = (_augmented(name, turns[:longest], pool) for name, turns in said.items())
-    return [one for one in made if one is not None]
+    pool = _Pool.of(two_sided)
+    drafts = (_augmented(name, turns[:longest], pool) for name, turns in two_sided.items())
+    return [dialogue for dialogue in drafts if dialogue is not None]
 
 
 def _said(dialogue: Dialogue) -> list[Turn]:
@@ -159,13 +159,13 @@ def _augmented(name: str, turns: Sequence[Turn], pool: _Pool) -> Dialogue | None
     if not replies:
         return None
     draft = _Draft(name, [turn.text for turn in turns], replies, pool, chance)
-    asked = sorted(chance.choice(replies, min(_ASKED, len(replies)), replace=False).tolist())
+    scored = sorted(chance.choice(replies, min(_ASKED, len(replies)), replace=False).tolist())
     if not is_system and chance.random() >= _UNTOUCHED:
-        _add_faults(draft, asked[-1])
-    texts = draft.texts[: asked[-1] + 1]
+        _add_faults(draft, scored[-1])
+    texts = draft.texts[: scored[-1] + 1]
     sides = ("assistant" if turn.speaker == bot else "user" for turn in turns)
     spoken = tuple(Turn(side, text) for side, text in zip(sides, texts, strict=False))
-    return Dialogue(name, spoken, meta={"scored": asked})
+    return Dialogue(name, spoken, meta={"scored": scored})
 
 
 def _add_faults(draft: _Draft, last: int) -> None:
@@ -191,13 +191,13 @@ def _reactions() -> dict[str, list[str]]:
     """Read the bundled sentences of pleased and displeased users."""
     from dialeval.dialogues.formats import read
 
-    found: dict[str, list[str]] = {}
+    by_reaction: dict[str, list[str]] = {}
     with as_file(files("dialeval.dialogues") / "examples" / "reactions.jsonl") as path:
-        for one in read(path):
-            for turn in one.turns:
+        for dialogue in read(path):
+            for turn in dialogue.turns:
                 if reaction := turn.meta.get("reaction"):
-                    found.setdefault(reaction, []).append(turn.text)
-    return found
+                    by_reaction.setdefault(reaction, []).append(turn.text)
+    return by_reaction
 
 
 def recipe(encoder: str | None = None, teacher: str = "followup", longest: str = str(LONGEST)) -> Recipe:
@@ -214,14 +214,15 @@ def recipe(encoder: str | None = None, teacher: str = "followup", longest: str =
     if not longest.isascii() or not longest.isdecimal() or not 2 <= int(longest) <= _MOST_TURNS:
         raise UsageError(f"longest={longest}: expected a number of turns, 2 to {_MOST_TURNS}")
     name, _, fields = teacher.partition(";")
-    asked = build(f"{name}:{fields.replace(';', ',')}" if fields else name)
-    of_turns = judges_turns(asked)
+    metric = build(f"{name}:{fields.replace(';', ',')}" if fields else name)
+    of_turns = judges_turns(metric)
 
     def signals(dialogues: list[Dialogue]) -> tuple[list[Dialogue], Signals]:
-        shown = augment(dialogues, int(longest))
-        return [Dialogue(one.id, one.turns) for one in shown], teacher_scores(asked, shown, of_turns)
+        augmented = augment(dialogues, int(longest))
+        inputs = [Dialogue(dialogue.id, dialogue.turns) for dialogue in augmented]
+        return inputs, teacher_scores(metric, augmented, of_turns)
 
-    what = "a reply" if of_turns else "a dialogue, up to a reply,"
+    scored = "a reply" if of_turns else "a dialogue, up to a reply,"
     return signal_recipe(
         "student",
         Head(QUALITY, "regression"),
@@ -229,7 +230,7 @@ def recipe(encoder: str | None = None, teacher: str = "followup", longest: str =
         REPLY if of_turns else WHOLE,
         RIDGE if of_turns else replace(RIDGE, weight_decay=0.1),
         at_once=_AT_ONCE,
-        about=f"Predicts the score that `{teacher}` would give {what} from its scores of other dialogues.",
+        about=f"Predicts the score that `{teacher}` would give {scored} from its scores of other dialogues.",
         emphasis=dict.fromkeys(_FEW, 3.0) if of_turns else None,
         judges="turns" if of_turns else "dialogues",
         sets=tuple(teacher_sets(teacher)),
@@ -242,25 +243,32 @@ def judges_turns(teacher: Any) -> bool:
     >>> judges_turns(build("length")), judges_turns(build("turns"))
     (True, False)
     """
-    said = (Turn("user", "Hello, how are you?"), Turn("assistant", "Fine, and how are you today?"))
+    turns = (Turn("user", "Hello, how are you?"), Turn("assistant", "Fine, and how are you today?"))
     first = teacher.dimensions[0]
     return any(
-        row.turn is not None for row in teacher.score([Dialogue("chat", said)]) if row.dimension == first
+        row.turn is not None for row in teacher.score([Dialogue("chat", turns)]) if row.dimension == first
     )
 
 
 def teacher_scores(teacher: Any, augmented: Sequence[Dialogue], of_turns: bool) -> Signals:
     """Return a teacher's scores of the turns in `scored`, or of each dialogue up to them."""
-    places = [(one, place) for one in augmented for place in one.meta["scored"]]
+    places = [(dialogue, place) for dialogue in augmented for place in dialogue.meta["scored"]]
     if of_turns:
-        shown, found = list(augmented), {f"{one.id}/{place}": (one.id, place) for one, place in places}
+        inputs, targets = (
+            list(augmented),
+            {f"{dialogue.id}/{place}": (dialogue.id, place) for dialogue, place in places},
+        )
     else:
-        shown = [Dialogue(f"{one.id}/{place}", one.turns[: place + 1]) for one, place in places]
-        found = {made.id: (one.id, place) for made, (one, place) in zip(shown, places, strict=True)}
+        inputs = [
+            Dialogue(f"{dialogue.id}/{place}", dialogue.turns[: place + 1]) for dialogue, place in places
+        ]
+        targets = {
+            part.id: (dialogue.id, place) for part, (dialogue, place) in zip(inputs, places, strict=True)
+        }
     answers = Signals()
-    for row in teacher.score(shown):
-        place = found.get(f"{row.dialogue_id}/{row.turn}" if of_turns else row.dialogue_id)
-        told = (row.turn is not None) == of_turns and row.dimension == teacher.dimensions[0]
-        if place is not None and told and row.value is not None:
+    for row in teacher.score(inputs):
+        place = targets.get(f"{row.dialogue_id}/{row.turn}" if of_turns else row.dialogue_id)
+        relevant = (row.turn is not None) == of_turns and row.dimension == teacher.dimensions[0]
+        if place is not None and relevant and row.value is not None:
             answers[place] = row.value
     return answers

@@ -1,9 +1,9 @@
-"""Trials of a metric's settings: how well each agrees with people, and which are equal up to noise.
+"""Trials of a metric's fields: their correlation with ratings, and which are equal up to noise.
 
 Noise is measured on the difference, not on the two figures: two settings of one metric score the same
-dialogues, so that most of the uncertainty of either figure is common to both. The largest of many uncertain
-figures is partly luck, and at the edge of a good region a small error of measurement costs most. So of
-numbers the middle of the flat region around the best trial is chosen, and of words that tie the first.
+dialogues, so most of the uncertainty of either figure is common to both. The largest of many uncertain
+figures is partly chance, and at the edge of a good region a small error of measurement costs most. So for
+numbers the middle of the flat region around the best trial is chosen, and for words that tie the first.
 """
 
 from collections.abc import Mapping, Sequence
@@ -42,7 +42,7 @@ class TuningSettings:
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """One combination of fields, its correlation with people, and how far below the best one that is."""
+    """One combination of fields, its correlation with ratings, and its difference to the best one."""
 
     fields: dict[str, Any]
     spec: str
@@ -73,7 +73,7 @@ def compare_trials(
     level: Level,
     settings: TuningSettings,
 ) -> Trials:
-    """Correlate every trial with the gold, on the units that all of them scored.
+    """Return the correlation of every trial with the gold, on the units that all of them scored.
 
     Args:
         scored: The scores of each trial, by its spec: one dimension, rows of one level.
@@ -90,18 +90,18 @@ def compare_trials(
     target = mean_over(units, human_columns(units, gold.dimensions[0]))
     nothing = np.full(len(units), np.nan)
     data = np.vstack([units.columns.get(Column(spec, of), nothing) for spec in scored])
-    alive = ~np.isnan(data).all(axis=1)  # a trial that scored nothing has no say
-    some, every = ~np.isnan(data).all(axis=0), ~np.isnan(data[alive]).any(axis=0) & alive.any()
-    kept, lost = ~np.isnan(target) & every, int((~np.isnan(target) & some & ~every).sum())
-    dialogues = np.unique(units.clusters[kept]).size
+    alive = ~np.isnan(data).all(axis=1)  # trials that scored nothing are ignored
+    partial, complete = ~np.isnan(data).all(axis=0), ~np.isnan(data[alive]).any(axis=0) & alive.any()
+    compared, lost = ~np.isnan(target) & complete, int((~np.isnan(target) & partial & ~complete).sum())
+    dialogues = np.unique(units.clusters[compared]).size
     if dialogues < FEWEST_CLUSTERS:
         raise DataError(
-            f"{dialogues} dialogues are rated and scored in every trial, too few to choose by",
+            f"only {dialogues} dialogues are rated and scored in every trial",
             fix=f"rate at least {FEWEST_CLUSTERS}, or try other values; do the ids of the ratings match?",
         )
     signatures = {spec: str(scores.signatures[spec]) for spec, scores in scored.items()}
     sign = -1 if better(signatures, next(iter(scored)), of) == "lower" else 1
-    figures, below = _figures(sign * data[:, kept], target[kept], units.clusters[kept], settings)
+    figures, below = _figures(sign * data[:, compared], target[compared], units.clusters[compared], settings)
     rows = [
         Trial(
             fields[spec],
@@ -114,7 +114,7 @@ def compare_trials(
         )
         for spec, figure, gap in zip(scored, figures, below, strict=True)
     ]
-    return Trials(rows, int(kept.sum()), int(dialogues), lost)
+    return Trials(rows, int(compared.sum()), int(dialogues), lost)
 
 
 def _figures(
@@ -124,7 +124,7 @@ def _figures(
     figures = statistics.bootstrap_correlations(
         data, target, clusters, methods=[settings.method], confidence=settings.confidence, **draw
     )[settings.method]
-    defined = [place for place, one in enumerate(figures) if one.value is not None]
+    defined = [place for place, figure in enumerate(figures) if figure.value is not None]
     if not defined:
         raise DataError(f"no trial has a correlation with the ratings: {figures[0].reason}")
     best = max(defined, key=lambda place: figures[place].value or 0.0)
@@ -137,7 +137,7 @@ def _figures(
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    """Of one field: what was tried, what of it is flat around the best, and what was chosen."""
+    """The tried values of one field, those in the flat region around the best, and the chosen one."""
 
     field: str
     tried: tuple[Any, ...]
@@ -150,17 +150,17 @@ def flat_regions(trials: Sequence[Trial]) -> tuple[list[Region], Trial]:
     """Return a region for each field, and the best trial, which is in all of them.
 
     Fields with words come first: of the values whose best trial is flat, the one listed first is chosen. Then
-    each number varies with the others as in the best trial that is left; what is flat on either side of that
-    one, without a gap, is its region, and what is chosen lies half way between the ends: it need not be a
-    value that was tried.
+    each number varies with the others as in the best remaining trial; its region is the values that are flat
+    on either side of that trial without a gap, and the middle between the ends is chosen: it need not be a
+    tried value.
     """
     left, regions = list(trials), {}
     fields = list(trials[0].fields)
-    numbers = [field for field in fields if all(is_number(one.fields[field]) for one in trials)]
+    numbers = [field for field in fields if all(is_number(trial.fields[field]) for trial in trials)]
     for field in fields:
         if field not in numbers:
             regions[field] = _among_words(field, left)
-            left = [one for one in left if one.fields[field] == regions[field].chosen]
+            left = [trial for trial in left if trial.fields[field] == regions[field].chosen]
     best = _best(left)
     for field in numbers:
         regions[field] = _among_numbers(field, best, left)
@@ -168,12 +168,12 @@ def flat_regions(trials: Sequence[Trial]) -> tuple[list[Region], Trial]:
 
 
 def is_number(value: object) -> bool:
-    """Whether a value is a number with a middle between it and another; a truth value is not."""
+    """Return whether a value is a number and not a boolean."""
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def middle(low: float, high: float) -> float:
-    """Return what lies half way; between whole numbers a whole number.
+    """Return the middle of two numbers; an integer between integers.
 
     >>> middle(0.05, 0.3), middle(10, 45), middle(0.1, 0.1)
     (0.175, 28, 0.1)
@@ -184,29 +184,31 @@ def middle(low: float, high: float) -> float:
 
 
 def _best(trials: Sequence[Trial]) -> Trial:
-    """Return the trial least below the best of all; of equals the first."""
-    return min(trials, key=lambda one: float("inf") if one.below.value is None else one.below.value)
+    """Return the trial closest to the best of all; the first of equal ones."""
+    return min(trials, key=lambda trial: float("inf") if trial.below.value is None else trial.below.value)
 
 
 def _among_words(field: str, trials: Sequence[Trial]) -> Region:
-    tried = tuple(dict.fromkeys(one.fields[field] for one in trials))
+    tried = tuple(dict.fromkeys(trial.fields[field] for trial in trials))
     flat = tuple(
-        value for value in tried if _best([one for one in trials if one.fields[field] == value]).flat
+        value for value in tried if _best([trial for trial in trials if trial.fields[field] == value]).flat
     )
     note = "ties: the one listed first" if len(flat) > 1 else None
     return Region(field, tried, flat, flat[0], note)
 
 
 def _among_numbers(field: str, best: Trial, trials: Sequence[Trial]) -> Region:
-    others = [name for name in best.fields if name != field]
-    line = [one for one in trials if all(one.fields[name] == best.fields[name] for name in others)]
-    line.sort(key=lambda one: one.fields[field])
+    other_fields = [name for name in best.fields if name != field]
+    line = [
+        trial for trial in trials if all(trial.fields[name] == best.fields[name] for name in other_fields)
+    ]
+    line.sort(key=lambda trial: trial.fields[field])
     low = high = line.index(best)
     while low > 0 and line[low - 1].flat:
         low -= 1
     while high < len(line) - 1 and line[high + 1].flat:
         high += 1
-    tried = tuple(one.fields[field] for one in line)
+    tried = tuple(trial.fields[field] for trial in line)
     return Region(
         field, tried, tried[low : high + 1], middle(tried[low], tried[high]), _ends(low, high, len(line))
     )

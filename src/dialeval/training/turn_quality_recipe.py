@@ -58,12 +58,12 @@ def turn_targets(dialogues: list[Dialogue], target: str) -> Signals:
     taken_up = _uptake(dialogues) if "uptake" in target else {}
     going_on = {"sentiment": 0.0, "sentiment+stop": 1.0}.get(target, GOING_ON)
     moved = 1.0 if "sentiment" in target else 0.0
-    found = UserReaction(field="sentiment").signals(dialogues)
+    reactions = UserReaction(field="sentiment").signals(dialogues)
     return {
         (dialogue.id, turn): moved * sentiment
         + going_on * goes_on
         + TAKING_UP * taken_up.get((dialogue.id, turn), 0.0)
-        for dialogue, signals in zip(dialogues, found, strict=True)
+        for dialogue, signals in zip(dialogues, reactions, strict=True)
         for turn, (sentiment, goes_on) in signals.items()
         if sentiment is not None and dialogue.turns[turn].text.strip()
     }
@@ -80,22 +80,22 @@ def _labels(dialogues: list[Dialogue]) -> Signals:
 
 def _uptake(dialogues: list[Dialogue]) -> Signals:
     """Return the cosine similarity of every turn and the other speaker's next one."""
-    found: Signals = {}
-    for seen in turn_vectors(Encoder.load(), dialogues):
-        for turn, following in enumerate(next_turns(seen.dialogue)):
+    similarities: Signals = {}
+    for encoded in turn_vectors(Encoder.load(), dialogues):
+        for turn, following in enumerate(next_turns(encoded.dialogue)):
             if following.turn is not None:
-                cosine = float(seen.vectors[turn] @ seen.vectors[following.turn])
-                found[seen.dialogue.id, turn] = cosine
-    return found
+                cosine = float(encoded.vectors[turn] @ encoded.vectors[following.turn])
+                similarities[encoded.dialogue.id, turn] = cosine
+    return similarities
 
 
 def _pairs(dialogues: Iterable[Dialogue], target: str) -> Iterator[PairExample]:
     """Make examples for a cross-encoder."""
-    for some in in_blocks(dialogues):
-        known = turn_targets(some, target)
-        for dialogue in some:
+    for block in in_blocks(dialogues):
+        targets = turn_targets(block, target)
+        for dialogue in block:
             for turn in scored_turns(dialogue):
-                if (value := known.get((dialogue.id, turn))) is not None:
+                if (value := targets.get((dialogue.id, turn))) is not None:
                     text = dialogue.turns[turn].text
                     yield PairExample(said_before(dialogue, turn), text, {QUALITY: value})
 
@@ -117,8 +117,10 @@ def recipe(encoder: str | None = None, target: str = "stop+uptake", dev: str = "
     if dev not in ("target", "label"):
         raise UsageError(f"turn-quality: dev={dev} is neither target nor label")
     about = f"Says how good a reply is; learned from {target}."
-    made, held = _made(encoder, target, about), _made(encoder, "label", about)
-    return replace(made, dev_examples=held.examples) if dev == "label" and target != "appropriate" else made
+    result = _made(encoder, target, about)
+    if dev == "target" or target == "appropriate":
+        return result
+    return replace(result, dev_examples=_made(encoder, "label", about).examples)
 
 
 def _made(encoder: str | None, target: str, about: str) -> Recipe:
@@ -130,7 +132,7 @@ def _made(encoder: str | None, target: str, about: str) -> Recipe:
     return signal_recipe(
         "turn-quality",
         head,
-        lambda some: (some, turn_targets(some, target)),
+        lambda block: (block, turn_targets(block, target)),
         FEATURES,
         CLASSIFIER if binary else SMALL,
         about=about,
@@ -166,7 +168,7 @@ def _reactions(dialogues: Iterable[Dialogue], encoder: Encoder) -> Iterator[Vect
     """Take every turn whose meta has a `reaction`, with what it answers."""
     chosen: list[tuple[Exchange, str]] = []
     for dialogue in dialogues:
-        every = exchanges(dialogue, range(len(dialogue.turns)))
+        by_reply = exchanges(dialogue, range(len(dialogue.turns)))
         labels = {
             following.turn: number
             for number, following in enumerate(next_turns(dialogue))
@@ -177,7 +179,7 @@ def _reactions(dialogues: Iterable[Dialogue], encoder: Encoder) -> Iterator[Vect
             if label is not None:
                 if label not in REACTIONS:
                     raise UsageError(f"{dialogue.id}: no reaction {label!r}; known: {', '.join(REACTIONS)}")
-                chosen.append((every[reply], str(label)))
-    rows = reaction_features([one for one, _ in chosen], encoder) if chosen else ()
+                chosen.append((by_reply[reply], str(label)))
+    rows = reaction_features([exchange for exchange, _ in chosen], encoder) if chosen else ()
     for row, (_, label) in zip(rows, chosen, strict=True):
         yield VectorExample(row, {REACTION.name: REACTIONS.index(label)})

@@ -248,7 +248,7 @@ def test_list_download_means_a_set_without_saying_so(monkeypatch, tmp_path, caps
     monkeypatch.setenv("DIALEVAL_DATA", str(tmp_path))
     with pytest.raises(UsageError, match=r"get it from github.com/Shikib/fed and put its files into .*/fed "):
         catalogue.list_(None, "fed", json=False)
-    with pytest.raises(UsageError, match="no public set called 'nothing'"):
+    with pytest.raises(UsageError, match="unknown public set 'nothing'"):
         catalogue.list_(None, "nothing", json=False)
     with pytest.raises(UsageError, match="list formats --download fed: only sets can be downloaded"):
         catalogue.list_("formats", "fed", json=False)

@@ -88,7 +88,7 @@ def test_empathetic_carries_the_feeling(put):
 def test_all_passes_over_a_part_that_is_not_there_but_asking_for_it_is_an_error(put):
     put("chitchat/blended_skill_talk/test.json", [{"dialogue": ["a", "b"]}])
     assert [made.id for made in dialogues("blended-skill-talk")] == ["blended-skill-talk-test-0"]
-    with pytest.raises(DataError, match=r"val\.json.*missing.*get it"):
+    with pytest.raises(DataError, match=r"val\.json.*missing.*download it"):
         dialogues("blended-skill-talk", "val")
 
 
@@ -106,7 +106,7 @@ def test_a_broken_json_file_is_named_with_the_field_and_a_fix(put, content, comp
     with pytest.raises(DataError, match=complaint) as caught:
         dialogues("personachat")
     assert caught.value.file == path
-    assert "get it afresh" in str(caught.value)
+    assert "download it again" in str(caught.value)
 
 
 # DailyDialog
@@ -144,7 +144,7 @@ def test_dailydialog_leaves_labels_out_where_one_is_missing(put):
     [
         ({"text": "a __eou__ b\n", "acts": "1\n", "emotions": "0\n"}, r"validation\.txt:1: .*__eou__"),
         ({"text": "a __eou__\n", "acts": "1\n1\n", "emotions": "0\n"}, r"act_validation.*2 lines for 1"),
-        ({"text": "a __eou__\n", "acts": "1\n", "emotions": "9\n"}, r"emotion_validation.*number '9'"),
+        ({"text": "a __eou__\n", "acts": "1\n", "emotions": "9\n"}, r"emotion_validation.*unknown label '9'"),
     ],
 )
 def test_dailydialog_refuses_files_that_do_not_fit(put, files, complaint):
@@ -329,7 +329,7 @@ def test_swda_makes_a_turn_of_every_line(put):
 
 def test_swda_names_the_line_without_three_fields(put):
     put("swda/val/2347.txt", "A|fine|sd\nA|no tag\n")
-    with pytest.raises(DataError, match=r"2347\.txt:2: three fields"):
+    with pytest.raises(DataError, match=r"2347\.txt:2: expected three fields"):
         dialogues("swda", "val")
 
 
@@ -394,7 +394,7 @@ def test_topicalchat_refuses_a_word_it_does_not_know_and_a_folder_without_files(
 def test_an_absent_set_says_where_to_get_it(tmp_path, monkeypatch, name):
     monkeypatch.setenv("DIALEVAL_DATA", str(tmp_path))
     how = r"\((get it from https://github.com/|dialeval list --download )"
-    with pytest.raises(DataError, match=f"is not there {how}.* or set DIALEVAL_DATA"):
+    with pytest.raises(DataError, match=f"was not found {how}.* or set DIALEVAL_DATA"):
         dialogues(name)
 
 

@@ -117,7 +117,7 @@ def test_the_same_dialogue_twice_gets_two_ids_and_keeps_its_ratings_apart(shelf)
 
 def test_a_transcript_that_begins_with_nobody_is_refused(shelf):
     shelf.put("fed/fed_data.json", [{**FED[1], "context": "\nUser: Hi!"}])
-    with pytest.raises(DataError, match=r"fed_data\.json: fed-d-\w{12}: nobody says the first line"):
+    with pytest.raises(DataError, match=r"fed_data\.json: fed-d-\w{12}: no speaker before"):
         list(public_set("fed").dialogues())
 
 
@@ -236,7 +236,7 @@ def test_controllable_joins_segments_and_finds_the_speakers(controllable):
 def test_controllable_says_where_the_speakers_are_not_known(controllable):
     (dev,) = public_set("controllable").dialogues("dev")
     assert spoken(dev) == [("speaker1", ""), ("speaker2", "Why??")]
-    assert dev.meta["note"] == "not known who of the two is the system"
+    assert dev.meta["note"] == "unknown which speaker is the system"
     assert dev.turns[0].meta["note"] == "no text"
     (controllable.root / "controllable_dialogue/first_speaker.json").unlink()
     made = list(public_set("controllable").dialogues())
@@ -333,7 +333,7 @@ def test_convai2_reads_one_view_of_the_same_dialogues_and_only_parts_that_are_th
 
 def test_convai2_without_any_file_or_with_a_bad_line_is_an_error(shelf):
     shelf.put("convai2/valid_self_original.txt", "1 a\tb\n\nno number\n")
-    with pytest.raises(DataError, match=r"valid_self_original\.txt:3: a line begins with its number"):
+    with pytest.raises(DataError, match=r"valid_self_original\.txt:3: expected a line number"):
         list(public_set("convai2").dialogues())
     (shelf.root / "convai2/valid_self_original.txt").unlink()
     with pytest.raises(MissingPartError, match="no file of the part 'train'"):
@@ -487,7 +487,7 @@ def test_a_broken_file_is_named(shelf, name, content):
 
 @pytest.mark.parametrize("name", [*FILES, "convai2", "uss"])
 def test_a_missing_file_and_a_missing_set_are_named(shelf, name):
-    with pytest.raises(DataError, match=r"is not there.*DIALEVAL_DATA"):
+    with pytest.raises(DataError, match=r"was not found.*DIALEVAL_DATA"):
         list(public_set(name).dialogues())
     folder = shelf.root / public_set(name).folder
     folder.mkdir()

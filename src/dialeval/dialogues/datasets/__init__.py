@@ -1,6 +1,6 @@
 """Public sets by name: `public_set("fed").dialogues()`, `.ratings()`, `.peer_scores()`.
 
-The reader of each set is imported when it is asked for.
+The reader of a set is imported on first use.
 """
 
 from dialeval.dialogues.datasets.publicset import Download, GoldDimension, PublicSet, data_folder
@@ -41,7 +41,7 @@ NAMES = tuple(_HOMES)
 
 
 def set_names() -> tuple[str, ...]:
-    """Names of all public sets that can be asked for, those of other packages too.
+    """Return the names of all public sets, including those of plugins.
 
     >>> set_names()[:2]
     ('abceval', 'actdial')
@@ -50,7 +50,7 @@ def set_names() -> tuple[str, ...]:
 
 
 def public_set(name: str) -> PublicSet:
-    """Return a public set by its name.
+    """Return the public set of this name.
 
     >>> public_set("fed").golds[0]
     GoldDimension(dimension='overall', level='dialogue')
@@ -58,12 +58,12 @@ def public_set(name: str) -> PublicSet:
     import importlib
 
     if name not in _HOMES:
-        if name in (others := plugins("sets")):
-            return load_plugin(others[name], PublicSet)
-        raise UsageError(f"no public set called {name!r}; known: {', '.join(set_names())}")
+        if name in (plugin_sets := plugins("sets")):
+            return load_plugin(plugin_sets[name], PublicSet)
+        raise UsageError(f"unknown public set {name!r}; known: {', '.join(set_names())}")
     module = importlib.import_module(f"dialeval.dialogues.datasets.{_HOMES[name]}")
-    found: PublicSet = module.SETS[name]
-    return found
+    named: PublicSet = module.SETS[name]
+    return named
 
 
 __all__ = ["NAMES", "Download", "GoldDimension", "PublicSet", "data_folder", "public_set", "set_names"]

@@ -1,40 +1,37 @@
-"""Dialogues whose turns or segments were labelled with what they do, and replies that were labelled as good.
+"""Dialogues with labelled acts, and replies labelled as good or bad: ActDial, DailyDialog(++), Switchboard.
 
-**ActDial**, DailyDialog and ConvAI2 cut into segments with acts, is read by `formats.actdial`.
+**ActDial**, DailyDialog and ConvAI2 in segments with acts, is read by `formats.actdial`.
 
-DailyDialog, with acts and emotions, and DailyDialog++, with good and bad replies to its contexts.
-
-**DailyDialog**: one dialogue a line, every utterance followed by `__eou__`; two more files hold a number
+**DailyDialog**: one dialogue a line, every utterance followed by `__eou__`; two more files have a number
 per utterance. A dialogue's id is its part and line, from 1: `dailydialog-train-17`. Each turn's `meta`
-holds `act` and `emotion` by name. One training line has twelve utterances and eleven labels; since nobody
-can say which one is missing, its turns get none and the dialogue's `meta["note"]` says so. Topics are
-published for the joint file only, in an order that cannot be found from the parts, and are not read.
+has `act` and `emotion` by name. One training line has twelve utterances and eleven labels; its turns get
+none, and the dialogue's `meta["note"]` says so. Topics are published for the joint file only, whose order
+cannot be matched with the parts, and are not read.
 
 The parts overlap: of 1000 validation dialogues 122 are in the training part too, compared without case and
-punctuation, and 206 share a telling run of turns with one. The test part, which is not read, is no better.
-Drop them with `splits.leave_out` before anything is held out.
+punctuation, and 206 share a long run of turns with one. The test part, which is not read, overlaps as much.
+Drop them with `splits.leave_out` before holding out data.
 
-**DailyDialog++**: a context and five good, five adversarial and five random replies. It is made to
-measure scorers of replies, so each reply becomes a dialogue of its own, the context and the reply as its
-last turn: `dailydialog++-<id>-pos0` … `adv0` … `rnd4`. The rating at that turn is 1 for a good reply and
-0 for the others. `references` at that turn are the good replies other than the one to be judged.
-Its contexts come from DailyDialog, nine in ten from the *training* part.
+**DailyDialog++**: a context and five good, five adversarial and five random replies. Each reply becomes a
+dialogue, with the reply as its last turn: `dailydialog++-<id>-pos0` … `adv0` … `rnd4`. The rating at that
+turn is 1 for a good reply and 0 for the others; its `references` are the other good replies.
+Nine in ten contexts come from the *training* part of DailyDialog.
 
-**Switchboard** with dialogue acts: telephone calls between strangers, utterance by utterance.
-
-One file a call, `<part>/<call>.txt`, and one utterance a line, `speaker|text|tag`. **Each line is a
-turn**, so the same speaker, `A` or `B`, often has several turns in a row; that is how the corpus is
-tagged. `meta["tag"]` is the tag as it stands in the file, including merged ones such as
-`fo_o_fw_"_by_bc`. A dialogue's id is the number of the call: `swda-2121`; no call is in two parts.
+**Switchboard** with dialogue acts: telephone calls between strangers. One file a call, `<part>/<call>.txt`,
+and one utterance a line, `speaker|text|tag`. **Each line is a turn**, as the corpus is tagged, so the same
+speaker, `A` or `B`, often has several turns in a row. `meta["tag"]` is the tag as in the file, including
+merged ones such as `fo_o_fw_"_by_bc`. A dialogue's id is the number of the call: `swda-2121`; no call is in
+two parts.
 """
 
 from collections.abc import Iterator
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from dialeval.dialogues.datasets.publicset import GoldDimension, MissingPartError, Part, PublicSet
+from dialeval.dialogues.datasets.publicset import GoldDimension, MissingPartError, Part, PublicSet, part_files
 from dialeval.dialogues.datasets.rawfiles import load_lines, original, text_lines
 from dialeval.dialogues.dialogue import Dialogue, Turn, clean_turn, dialogue
 from dialeval.dialogues.formats import actdial
@@ -65,8 +62,7 @@ def _read_dailydialog(folder: Path, part: Part) -> Iterator[Dialogue]:
     labels = [_labels(acts, ACTS, len(lines)), _labels(emotions, EMOTIONS, len(lines))]
     for number, line in enumerate(lines, 1):
         utterances = _utterances(texts, number, line)
-        found = [column[number - 1] for column in labels]
-        metas, meta = _metas(len(utterances), *found)
+        metas, meta = _metas(len(utterances), *(column[number - 1] for column in labels))
         turns = [
             clean_turn(_SPEAKERS[place % 2], text, metas[place]) for place, text in enumerate(utterances)
         ]
@@ -76,8 +72,10 @@ def _read_dailydialog(folder: Path, part: Part) -> Iterator[Dialogue]:
 def _utterances(path: Path, number: int, line: str) -> list[str]:
     *utterances, rest = line.split(_END)
     if rest.strip() or not utterances:
-        raise DataError(f"the line does not end in {_END}", file=path, line=number, fix="get the file afresh")
-    # the blanks that separate the mark from the text, one on each side
+        raise DataError(
+            f"the line does not end in {_END}", file=path, line=number, fix="download the file again"
+        )
+    # one blank on each side separates text and mark
     return [text.removeprefix(" ").removesuffix(" ") for text in utterances]
 
 
@@ -92,9 +90,7 @@ def _labels(path: Path, names: dict[str, str], expected: int) -> list[list[str]]
     try:
         return [[names[code] for code in line.split()] for line in lines]
     except KeyError as error:
-        raise DataError(
-            f"no label has the number {error}", file=path, fix=f"expected {', '.join(names)}"
-        ) from None
+        raise DataError(f"unknown label {error}", file=path, fix=f"expected {', '.join(names)}") from None
 
 
 def _metas(size: int, acts: list[str], emotions: list[str]) -> tuple[list[dict[str, Any]], dict[str, Any]]:
@@ -126,11 +122,10 @@ def _read_plus(folder: Path, part: Part) -> Iterator[Dialogue]:
         last = len(record.context)
         for name, kind, reply in record.candidates():
             texts = [*record.context, reply]
-            others = [text for text in record.positive if text != reply]
             yield dialogue(
-                [clean_turn(_SPEAKERS[place % 2], text) for place, text in enumerate(texts)],
+                zip(cycle(_SPEAKERS), texts, strict=False),
                 name,
-                references={last: others},
+                references={last: [text for text in record.positive if text != reply]},
                 meta={"context": record.id, "reply": kind},
             )
 
@@ -146,12 +141,7 @@ def _rate_plus(folder: Path) -> Iterator[Score]:
 
 
 def _read_swda(folder: Path, part: Part) -> Iterator[Dialogue]:
-    paths = sorted((folder / part).glob("*.txt"))
-    if not paths:
-        raise MissingPartError(
-            "no file of this part", file=folder / part, fix="expected one .txt file a call"
-        )
-    for path in paths:
+    for path in part_files(folder / part, "*.txt", "one .txt file per call"):
         turns = [_turn(path, number, line) for number, line in enumerate(text_lines(path), 1)]
         yield dialogue(turns, f"swda-{path.stem}")
 
@@ -162,7 +152,7 @@ def _turn(path: Path, number: int, line: str) -> Turn:
     text, last, tag = rest.rpartition("|")
     if not first or not last:
         raise DataError(
-            "three fields are needed", file=path, line=number, fix="speaker|text|tag, one utterance a line"
+            "expected three fields", file=path, line=number, fix="speaker|text|tag, one utterance a line"
         )
     return clean_turn(speaker, text, {"tag": tag})
 

@@ -1,15 +1,15 @@
-"""Pairs of texts of which people said that the second contradicts, repeats or is supported by the first.
+"""Pairs of texts with human labels: whether the second contradicts, repeats or is supported by the first.
 
-Thirteen published collections, each in its own format, become dialogues of one earlier turn (or passage) and
-one reply. The dialogue's `meta` has `pair`, what the earlier text is to the reply (`own`: said by the same
-speaker; `user`: said by the other; `evidence`; `none`: the earlier text is empty), and `targets`, what is
-known of the reply, 0 to 1: `contradicts`, `repeats`, `supported`, `nonsense`, `unkind`.
+Twelve published collections, each in its own format, become dialogues of one earlier turn (or passage) and
+one reply. The dialogue's `meta` has `pair`, the role of the earlier text (`own`: of the same speaker; `user`:
+of the other one; `evidence`; `none`: the earlier text is empty), and `targets`, the labels of the reply, 0 to
+1: `contradicts`, `repeats`, `supported`, `nonsense`, `unkind`.
 
-What is odd about them: DECODE's pairs all contradict, and `decode_rct` has dialogues without contradiction,
-of which neighbouring turns of one speaker are taken. The numbers of SNLI's labels differ between its two
-files. CI-ToD joins words by underscores, and its reply can contradict the query, the history or the table.
-BEGIN and the audit of FaithDial also call a reply generic: it states nothing, and is passed over. SICK gives
-how related two sentences are: those that entail each other and are at least 4.5 say the same.
+Peculiarities: DECODE's pairs all contradict, and `decode_rct` has dialogues without contradiction, of which
+neighbouring turns of one speaker are taken. The numbers of SNLI's labels differ between its two files. CI-ToD
+joins words by underscores, and its reply can contradict the query, the history or the table. BEGIN and the
+audit of FaithDial also have generic replies, which state nothing and are left out. SICK rates relatedness:
+sentences that entail each other and are rated at least 4.5 count as repetitions.
 """
 
 import csv
@@ -18,23 +18,27 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from dialeval import files
 from dialeval.dialogues.datasets.publicset import MissingPartError, Part, PublicSet
 from dialeval.dialogues.datasets.rawfiles import load, load_lines, original, text_lines
-from dialeval.dialogues.dialogue import Dialogue, clean_turn
+from dialeval.dialogues.dialogue import Dialogue, dialogue
 from dialeval.errors import DataError
 
 Targets = dict[str, float]
-Found = tuple[str, str, str, Targets]  # what the first text is to the reply, the two texts, what is known
+Pair = tuple[str, str, str, Targets]  # role of the first text, the two texts, the labels of the second
 _SPEAKERS = {"own": "assistant", "user": "user", "evidence": "tool", "none": "user"}
 _ENTAILED: Targets = {"contradicts": 0.0, "supported": 1.0}
 _NEUTRAL: Targets = {"contradicts": 0.0, "supported": 0.0}
 _DENIED: Targets = {"contradicts": 1.0, "supported": 0.0}
 
 
-def _table(path: Path, delimiter: str, quoted: bool = False) -> Iterator[dict[str, str]]:
-    text = path.read_text(encoding="utf-8", errors="replace")
-    quoting: Any = csv.QUOTE_MINIMAL if quoted else csv.QUOTE_NONE
-    for row in csv.DictReader(io.StringIO(text), delimiter=delimiter, quoting=quoting):
+def _table(path: Path) -> Iterator[dict[str, str]]:
+    """Yield the rows of a table: comma-separated and quoted in a .csv file, else tab-separated."""
+    is_csv = path.name.removesuffix(".gz").endswith(".csv")
+    options: Any = {} if is_csv else {"delimiter": "\t", "quoting": csv.QUOTE_NONE}
+    with files.open_binary(path) as file:
+        text = file.read().decode("utf-8", "replace")
+    for row in csv.DictReader(io.StringIO(text, newline=None), **options):
         yield {
             key: value or ""
             for key, value in row.items()
@@ -42,40 +46,48 @@ def _table(path: Path, delimiter: str, quoted: bool = False) -> Iterator[dict[st
         }
 
 
-def _decode(folder: Path) -> Iterator[Found]:
-    for row in _table(original(folder, "decode_contradiction_pairs.tsv", MissingPartError), "\t"):
+def _rows(folder: Path, name: str) -> Iterator[dict[str, str]]:
+    return _table(original(folder, name, MissingPartError))
+
+
+def _records(folder: Path, name: str) -> Iterator[dict[str, Any]]:
+    return (record for _, record in load_lines(original(folder, name, MissingPartError), dict[str, Any]))
+
+
+def _decode(folder: Path) -> Iterator[Pair]:
+    for row in _rows(folder, "decode_contradiction_pairs.tsv"):
         yield "own", row["seg1"], row["seg2"], {"contradicts": 1.0, "repeats": 0.0}
-    for _, chat in load_lines(original(folder, "decode_rct.jsonl", MissingPartError), dict[str, Any]):
+    for chat in _records(folder, "decode_rct.jsonl"):
         turns = chat["turns"]
-        own = [one["text"] for one in turns if one["agent_id"] == turns[-1]["agent_id"]]
+        own = [turn["text"] for turn in turns if turn["agent_id"] == turns[-1]["agent_id"]]
         for earlier in own[-4:-1]:
             yield "own", earlier, own[-1], {"contradicts": 0.0, "repeats": 0.0}
 
 
-def _prosecco(folder: Path) -> Iterator[Found]:
-    for row in _table(original(folder, "prosecco/ProSeCCo_final.csv", MissingPartError), ",", quoted=True):
+def _prosecco(folder: Path) -> Iterator[Pair]:
+    for row in _rows(folder, "prosecco/ProSeCCo_final.csv"):
         denied = float(row["label"] == "self-contradiction")
         yield "own", row["proposition_1"], row["proposition_2"], {"contradicts": denied}
 
 
-def _snli(folder: Path) -> Iterator[Found]:
-    known = {"1": _NEUTRAL, "2": _DENIED, "3": _ENTAILED}
+def _snli(folder: Path) -> Iterator[Pair]:
+    cat_labels = {"1": _NEUTRAL, "2": _DENIED, "3": _ENTAILED}
     for line in text_lines(original(folder, "snli/cat_train.csv", MissingPartError)):
         parts = line.split("\t")
-        if len(parts) == 4 and parts[1] in known:
-            yield "evidence", parts[2], parts[3], known[parts[1]]
+        if len(parts) == 4 and parts[1] in cat_labels:
+            yield "evidence", parts[2], parts[3], cat_labels[parts[1]]
     labels = {"0": _ENTAILED, "1": _NEUTRAL, "2": _DENIED}
-    for row in _table(original(folder, "snli/becel_validation.tsv", MissingPartError), "\t"):
+    for row in _rows(folder, "snli/becel_validation.tsv"):
         if row["label"] in labels:
             yield "evidence", row["premise"], row["hypothesis"], labels[row["label"]]
-    for row in _table(original(folder, "snli/becel_semantic.tsv", MissingPartError), "\t"):
+    for row in _rows(folder, "snli/becel_semantic.tsv"):
         same = {"contradicts": 0.0, "repeats": 1.0}
         yield "own", row["hypothesis"], row["hypothesis_paraphrase"], same
 
 
-def _sick(folder: Path) -> Iterator[Found]:
+def _sick(folder: Path) -> Iterator[Pair]:
     labels = {"ENTAILMENT": _ENTAILED, "NEUTRAL": _NEUTRAL, "CONTRADICTION": _DENIED}
-    for row in _table(original(folder, "sick/SICK.txt", MissingPartError), "\t"):
+    for row in _rows(folder, "sick/SICK.txt"):
         label, score = row["entailment_label"], float(row["relatedness_score"])
         yield "evidence", row["sentence_A"], row["sentence_B"], labels[label]
         repeated = float(label == "ENTAILMENT" and score >= 4.5)
@@ -84,42 +96,36 @@ def _sick(folder: Path) -> Iterator[Found]:
             yield "own", row["sentence_A"], row["sentence_B"], {"repeats": repeated, "contradicts": denied}
 
 
-def _rte(folder: Path) -> Iterator[Found]:
-    for row in _table(original(folder, "rte/train.tsv", MissingPartError), "\t"):
+def _rte(folder: Path) -> Iterator[Pair]:
+    for row in _rows(folder, "rte/train.tsv"):
         if row["label"]:
-            yield (
-                "evidence",
-                row["sentence1"],
-                row["sentence2"],
-                {"supported": float(row["label"] == "entailment")},
-            )
+            supported = float(row["label"] == "entailment")
+            yield "evidence", row["sentence1"], row["sentence2"], {"supported": supported}
 
 
-def _anli(folder: Path) -> Iterator[Found]:
+def _anli(folder: Path) -> Iterator[Pair]:
     labels = {"e": _ENTAILED, "n": _NEUTRAL, "c": _DENIED}
     for number in "123":
         for part in ("dev", "test"):
-            for _, row in load_lines(
-                original(folder, f"anli/R{number}_{part}.jsonl", MissingPartError), dict[str, Any]
-            ):
+            for row in _records(folder, f"anli/R{number}_{part}.jsonl"):
                 yield "evidence", row["context"], row["hypothesis"], labels[row["label"]]
 
 
-def _ci_tod(folder: Path) -> Iterator[Found]:
+def _ci_tod(folder: Path) -> Iterator[Pair]:
     for path in sorted((folder / "ci_tod").glob("*.json")):
         for record in load(path, list[dict[str, Any]]):
             yield from _inconsistencies(record)
 
 
-def _inconsistencies(record: dict[str, Any]) -> Iterator[Found]:
-    said = [(one["turn"], one["utterance"].replace("_", " ")) for one in record["dialogue"]]
-    facts, reply = record["scenario"], said[-1][1]
-    asked = [text for who, text in said[:-1] if who != "assistant"]
-    told = [text for who, text in said[:-1] if who == "assistant"]
-    if asked:
-        yield "user", asked[-1], reply, {"contradicts": float(facts["qi"] == "1")}
-    if told:
-        yield "own", told[-1], reply, {"contradicts": float(facts["hi"] == "1")}
+def _inconsistencies(record: dict[str, Any]) -> Iterator[Pair]:
+    turns = [(turn["turn"], turn["utterance"].replace("_", " ")) for turn in record["dialogue"]]
+    facts, reply = record["scenario"], turns[-1][1]
+    user_texts = [text for speaker, text in turns[:-1] if speaker != "assistant"]
+    own_texts = [text for speaker, text in turns[:-1] if speaker == "assistant"]
+    if user_texts:
+        yield "user", user_texts[-1], reply, {"contradicts": float(facts["qi"] == "1")}
+    if own_texts:
+        yield "own", own_texts[-1], reply, {"contradicts": float(facts["hi"] == "1")}
     rows = [
         ", ".join(
             f"{key.replace('_', ' ')}: {str(value).replace('_', ' ')}"
@@ -135,17 +141,17 @@ def _inconsistencies(record: dict[str, Any]) -> Iterator[Found]:
         yield "evidence", "; ".join(best), reply, {"contradicts": denied, "supported": 1.0 - denied}
 
 
-def _begin(folder: Path) -> Iterator[Found]:
+def _begin(folder: Path) -> Iterator[Pair]:
     for path in sorted((folder / "begin").glob("*.tsv")):
-        for row in _table(path, "\t"):
+        for row in _table(path):
             if row["begin_label"] != "Generic":
                 supported = float(row["begin_label"] == "Fully attributable")
                 yield "evidence", row["knowledge"], row["response"], {"supported": supported}
 
 
-def _faithdial(folder: Path) -> Iterator[Found]:
+def _faithdial(folder: Path) -> Iterator[Pair]:
     for path in sorted((folder / "faithdial_audit").glob("*.csv")):
-        for row in _table(path, ",", quoted=True):
+        for row in _table(path):
             names = list(row)
             label = (row.get("begin_label") or row.get("BEGIN") or "").lower()
             if not label or "generic" in label or len(names) < 3:
@@ -154,23 +160,23 @@ def _faithdial(folder: Path) -> Iterator[Found]:
             yield "evidence", row[names[0]], row[names[2]], {"supported": supported}
 
 
-def _chatprotect(folder: Path) -> Iterator[Found]:
+def _chatprotect(folder: Path) -> Iterator[Pair]:
     for path in sorted((folder / "chatprotect").rglob("*.json")):
         for row in load(path, list[dict[str, Any]]):
-            one, mark, other = str(row.get("text", "")).partition("---;;;")
+            first, mark, second = str(row.get("text", "")).partition("---;;;")
             if mark:
                 denied = float(row.get("label") == ["strong"])  # an empty list: both can be true
-                yield "own", one.strip(), other.strip(), {"contradicts": denied}
+                yield "own", first.strip(), second.strip(), {"contradicts": denied}
 
 
-def _comve(folder: Path) -> Iterator[Found]:
+def _comve(folder: Path) -> Iterator[Pair]:
     for part in ("train", "dev", "test"):
-        for row in _table(original(folder, f"comve/{part}.csv", MissingPartError), ",", quoted=True):
+        for row in _rows(folder, f"comve/{part}.csv"):
             yield "none", "", row["Correct Statement"], {"nonsense": 0.0}
             yield "none", "", row["Incorrect Statement"], {"nonsense": 1.0}
 
 
-def _gu_dnli(folder: Path) -> Iterator[Found]:
+def _gu_dnli(folder: Path) -> Iterator[Pair]:
     labels = {"Entailment": _ENTAILED, "Neutral": _NEUTRAL, "Contradiction": _DENIED}
     for line in text_lines(original(folder, "gu_dnli/data.csv", MissingPartError)):
         parts = line.split("\t")
@@ -195,22 +201,21 @@ _SOURCES = {
 
 
 def _read(folder: Path, part: Part) -> Iterator[Dialogue]:
-    """Read the collections that are there."""
+    """Yield the pairs of all collections whose files are there."""
     missing: MissingPartError | None = MissingPartError("no collection of pairs", file=folder)
     for name, pairs in _SOURCES.items():
         try:
             for number, (kind, earlier, reply, targets) in enumerate(pairs(folder)):
                 missing = None
                 if reply.strip():
-                    said = ((_SPEAKERS[kind], earlier.strip()), ("assistant", reply.strip()))
-                    turns = tuple(clean_turn(*one) for one in said)
+                    turns = [(_SPEAKERS[kind], earlier.strip()), ("assistant", reply.strip())]
                     meta = {"pair": kind, "targets": targets}
-                    yield Dialogue(f"fault-pairs-{name}-{number}", turns, meta=meta)
+                    yield dialogue(turns, f"fault-pairs-{name}-{number}", meta=meta)
         except MissingPartError:
             continue
         except (LookupError, TypeError, ValueError, AttributeError, csv.Error) as error:
             raise DataError(
-                f"{name} is not as published: {error!r}", file=folder, fix="get it again"
+                f"{name} is not as published: {error!r}", file=folder, fix="download it again"
             ) from None
     if missing:
         raise missing

@@ -1,31 +1,32 @@
-"""Dialogues of systems of today, and what people (or a verified outcome) said of them.
+"""Dialogues of recent systems with human ratings or verified outcomes.
 
-**ABC-Eval**: four chatbots of 2022; two people say of every reply which of nine behaviours it shows. Here
+**ABC-Eval**: four chatbots of 2022; two people labelled every reply with the nine behaviours it shows. Here
 higher is better, so a fault becomes `no-<behaviour>`, 1 where the rater does not see it, and `few-faults` is
-minus the number of faults. What ChatGPT and specialised models said is in `peer_scores`, by behaviour.
+minus the number of faults. Labels of ChatGPT and specialised models are in `peer_scores`, by behaviour.
 
 **CRSArena-Eval**: people talking to nine conversational recommenders. Crowd workers' ratings are published
-as aggregates, so the one source is `human:crowd`. The system is the id without its last part.
+as aggregates, so the only source is `human:crowd`. The system is the id without its last part.
 
 **mtRAG**, human evaluation: the last reply of a conversation, by two models and by the authors, written from
 passages, which are the dialogue's evidence. Raters are known; each gave five ratings.
 
 **STC-3**: customers and helpdesks on Weibo, translated, rated by nineteen people: accomplishment (A),
-satisfaction (S) and effectiveness (E), from -2 to 2. `human:2` is whoever comes second for this dialogue.
-What a sender says in a row is one turn.
+satisfaction (S) and effectiveness (E), from -2 to 2. `human:2` is the second rater of a dialogue.
+Consecutive messages of a sender are one turn.
 
 **MRBench**: replies of seven language models and of people to a student's mistake, four labels each: Yes 1,
 To some extent 0.5, No 0. `overall` is their mean. Only the last turn, the reply, is scored.
 
 **tau-bench**, retail: eleven agents with tools, 115 tasks each, talking to a simulated user. `success` is the
-verified outcome (the state of the data base), so its source, `human:outcome`, is no person. What GPT-4o said
-of replies, three dimensions from 1 to 5, is in `peer_scores`, for six agents.
+verified outcome (the state of the database), so its source, `human:outcome`, is not a person. GPT-4o's
+ratings of replies, three dimensions from 1 to 5, are in `peer_scores`, for six agents.
 
 **DiaHalu**: dialogues between two sides that ChatGPT or GPT-4 wrote, labelled as a whole for hallucination.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from itertools import cycle
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -63,7 +64,8 @@ def _abceval(folder: Path) -> dict[str, list[_RatedExchange]]:
 
 def _read_abceval(folder: Path, part: Part) -> Iterator[Dialogue]:
     for name, exchanges in _abceval(folder).items():
-        turns = [pair for one in exchanges for pair in (("user", one.user), ("assistant", one.system))]
+        texts = (text for exchange in exchanges for text in (exchange.user, exchange.system))
+        turns = zip(cycle(("user", "assistant")), texts, strict=False)
         yield dialogue(turns, f"abceval-{name}", system=name.partition("_")[2])
 
 
@@ -87,8 +89,8 @@ def _peers_abceval(folder: Path) -> Iterator[Score]:
             for behaviour, labels in exchange.behaviors.items():
                 for source, label in (("chatgpt", labels.gpt), ("specialised", labels.specialized)):
                     if label is not None:
-                        told = _avoided(behaviour, label)
-                        yield Score(f"abceval-{name}", 2 * place + 1, None, source, *told)
+                        row = _avoided(behaviour, label)
+                        yield Score(f"abceval-{name}", 2 * place + 1, None, source, *row)
 
 
 def _avoided(behaviour: str, label: int) -> tuple[str, float]:
@@ -174,45 +176,47 @@ _MTRAG_RATED = ("naturalness", "appropriateness", "completeness", "faithfulness"
 
 
 def _mtrag(folder: Path) -> tuple[_Mtrag, dict[str, _Task]]:
-    found = load(original(folder, "reference_subset_with_human_evaluations.json"), _Mtrag)
-    return found, {task.task_id: task for task in found.tasks}
+    data = load(original(folder, "reference_subset_with_human_evaluations.json"), _Mtrag)
+    return data, {task.task_id: task for task in data.tasks}
 
 
 def _read_mtrag(folder: Path, part: Part) -> Iterator[Dialogue]:
-    found, tasks = _mtrag(folder)
-    passages = {one.document_id: one.text.strip() for one in found.documents}
-    for evaluation in found.evaluations:
+    data, tasks = _mtrag(folder)
+    passages = {document.document_id: document.text.strip() for document in data.documents}
+    for evaluation in data.evaluations:
         task = tasks[evaluation.task_id]
-        turns = [("user" if one["speaker"] == "user" else "assistant", one["text"]) for one in task.input]
+        turns = [("user" if turn["speaker"] == "user" else "assistant", turn["text"]) for turn in task.input]
         last = len(turns)
-        written = [] if evaluation.model_id == "reference" else [one["text"] for one in task.targets]
+        written = [] if evaluation.model_id == "reference" else [target["text"] for target in task.targets]
         yield dialogue(
             [*turns, ("assistant", evaluation.model_response)],
             evaluation.id,
             system=evaluation.model_id,
             references={last: written} if written else {},
-            evidence=[passages[one.document_id] for one in task.contexts if one.document_id in passages],
+            evidence=[passages[key] for context in task.contexts if (key := context.document_id) in passages],
             meta={"scored": [last], "conversation": evaluation.task_id.partition("<::>")[0]},
         )
 
 
 def _rate_mtrag(folder: Path) -> Iterator[Score]:
-    found, tasks = _mtrag(folder)
-    for one in found.evaluations:
-        turn = len(tasks[one.task_id].input)
+    data, tasks = _mtrag(folder)
+    for evaluation in data.evaluations:
+        turn = len(tasks[evaluation.task_id].input)
         for dimension in _MTRAG_RATED:
-            for rater, given in one.annotations.get(dimension, {}).items():
-                yield Score(one.id, turn, one.model_id, f"human:{rater}", dimension, *rating(given["value"]))
+            for rater, annotation in evaluation.annotations.get(dimension, {}).items():
+                cell = rating(annotation["value"])
+                yield Score(evaluation.id, turn, evaluation.model_id, f"human:{rater}", dimension, *cell)
 
 
 def _peers_mtrag(folder: Path) -> Iterator[Score]:
-    found, tasks = _mtrag(folder)
-    for one in found.evaluations:
-        turn = len(tasks[one.task_id].input)
-        for source, given in one.annotations.items():
+    data, tasks = _mtrag(folder)
+    for evaluation in data.evaluations:
+        turn = len(tasks[evaluation.task_id].input)
+        for source, annotations in evaluation.annotations.items():
             if source not in _MTRAG_RATED:
-                for cell in given.values():
-                    yield Score(one.id, turn, one.model_id, source.lower(), "peer", *rating(cell["value"]))
+                for annotation in annotations.values():
+                    cell = rating(annotation["value"])
+                    yield Score(evaluation.id, turn, evaluation.model_id, source.lower(), "peer", *cell)
 
 
 # STC-3
@@ -250,8 +254,10 @@ def _read_stc3(folder: Path, part: Part) -> Iterator[Dialogue]:
 
 def _rate_stc3(folder: Path) -> Iterator[Score]:
     for chat in _stc3(folder):
-        given = {name: [one.quality.get(key) for one in chat.annotations] for key, name in _STC3.items()}
-        yield from by_position(f"stc3-{chat.id}", None, None, given)
+        ratings = {
+            name: [labels.quality.get(key) for labels in chat.annotations] for key, name in _STC3.items()
+        }
+        yield from by_position(f"stc3-{chat.id}", None, None, ratings)
 
 
 # MRBench
@@ -272,29 +278,34 @@ _MRBENCH = {"Yes": 1.0, "To some extent": 0.5, "No": 0.0}
 _TUTOR_OR_STUDENT = re.compile(r"(?:\A|\n)\s*(Tutor|Student):\s*")
 
 
+def _split_turns(text: str, prefix: re.Pattern[str], roles: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Return the turns of a transcript, each after a prefix whose first group is a key of `roles`."""
+    _, *pieces = prefix.split(text)
+    return [(roles[name], words.strip()) for name, words in zip(pieces[::2], pieces[1::2], strict=True)]
+
+
 def _tutorings(folder: Path) -> Iterator[tuple[str, str, list[tuple[str, str]], _TutorReply]]:
     """Yield id, tutor, the turns before the reply, and the reply."""
     roles = {"Tutor": "assistant", "Student": "user"}
-    for one in load(original(folder, "mrbench_v3_devset.json"), list[_Tutoring]):
-        _, *pieces = _TUTOR_OR_STUDENT.split(one.conversation_history)
-        said = [(roles[who], text.strip()) for who, text in zip(pieces[::2], pieces[1::2], strict=True)]
-        for tutor, reply in one.tutor_responses.items():
-            yield f"mrbench-{one.conversation_id}-{tutor}", tutor, said, reply
+    for tutoring in load(original(folder, "mrbench_v3_devset.json"), list[_Tutoring]):
+        turns = _split_turns(tutoring.conversation_history, _TUTOR_OR_STUDENT, roles)
+        for tutor, reply in tutoring.tutor_responses.items():
+            yield f"mrbench-{tutoring.conversation_id}-{tutor}", tutor, turns, reply
 
 
 def _read_mrbench(folder: Path, part: Part) -> Iterator[Dialogue]:
-    for id, tutor, said, reply in _tutorings(folder):
+    for id, tutor, turns, reply in _tutorings(folder):
         conversation = id.removeprefix("mrbench-").removesuffix(f"-{tutor}")
-        meta = {"scored": [len(said)], "conversation": conversation}
-        yield dialogue([*said, ("assistant", reply.response)], id, system=tutor, meta=meta)
+        meta = {"scored": [len(turns)], "conversation": conversation}
+        yield dialogue([*turns, ("assistant", reply.response)], id, system=tutor, meta=meta)
 
 
 def _rate_mrbench(folder: Path) -> Iterator[Score]:
-    for id, tutor, said, reply in _tutorings(folder):
+    for id, tutor, turns, reply in _tutorings(folder):
         values = {name: _MRBENCH[word] for name, word in reply.annotation.items()}
         for name, value in [*values.items(), ("overall", fmean(values.values()))]:
             dimension = name.replace("_", "-").lower()
-            yield Score(id, len(said), tutor, "human:gold", dimension, value)
+            yield Score(id, len(turns), tutor, "human:gold", dimension, value)
 
 
 # tau-bench
@@ -321,7 +332,7 @@ def _trajectories(folder: Path) -> Iterator[tuple[str, str, dict[str, Any]]]:
     """Yield id, agent and record of each run."""
     paths = sorted(path for path in folder.iterdir() if re.search(r"retail\.json(\.gz)?$", path.name))
     if not paths:
-        raise DataError("no results of agents", file=folder, fix="the files *-retail.json go here")
+        raise DataError("no agents' results", file=folder, fix="put the files *-retail.json here")
     for path in paths:
         for record in load(path, list[dict[str, Any]]):
             agent = _agent(path.name)
@@ -331,9 +342,9 @@ def _trajectories(folder: Path) -> Iterator[tuple[str, str, dict[str, Any]]]:
 def _read_tau(folder: Path, part: Part) -> Iterator[Dialogue]:
     for id, agent, record in _trajectories(folder):
         chosen = {key: record[key] for key in ("traj", "task_id", "reward")}
-        (made,), _ = parse_record(chosen, None, folder, 0)
-        meta = {key: value for key, value in made.meta.items() if key != "reward"}
-        yield msgspec.structs.replace(made, id=id, system=agent, meta=meta)
+        (parsed,), _ = parse_record(chosen, None, folder, 0)
+        meta = {key: value for key, value in parsed.meta.items() if key != "reward"}
+        yield msgspec.structs.replace(parsed, id=id, system=agent, meta=meta)
 
 
 def _rate_tau(folder: Path) -> Iterator[Score]:
@@ -342,10 +353,10 @@ def _rate_tau(folder: Path) -> Iterator[Score]:
 
 
 def _peers_tau(folder: Path) -> Iterator[Score]:
-    for _, one in load_lines(original(folder, "judge_gpt4o.jsonl"), _Judged):
-        agent = _agent(one.file)
-        id = f"tau-retail-{agent}-{one.task_id}"
-        yield Score(id, one.turn, agent, "gpt-4o", one.dimension.replace("_", "-"), one.value)
+    for _, judged in load_lines(original(folder, "judge_gpt4o.jsonl"), _Judged):
+        agent = _agent(judged.file)
+        id = f"tau-retail-{agent}-{judged.task_id}"
+        yield Score(id, judged.turn, agent, "gpt-4o", judged.dimension.replace("_", "-"), judged.value)
 
 
 # DiaHalu
@@ -370,17 +381,16 @@ def _diahalu(folder: Path) -> list[_DiaHalu]:
 
 def _read_diahalu(folder: Path, part: Part) -> Iterator[Dialogue]:
     roles = {"A": "user", "B": "assistant"}
-    for one in _diahalu(folder):
-        _, *pieces = _SIDE.split(one.text)
-        turns = [(roles[who], text.strip()) for who, text in zip(pieces[::2], pieces[1::2], strict=True)]
-        meta = {"domain": one.domain, "hallucination": one.kind, "explanation": one.why}
-        yield dialogue(turns, f"diahalu-{one.id}", system=one.model, meta=meta)
+    for record in _diahalu(folder):
+        turns = _split_turns(record.text, _SIDE, roles)
+        meta = {"domain": record.domain, "hallucination": record.kind, "explanation": record.why}
+        yield dialogue(turns, f"diahalu-{record.id}", system=record.model, meta=meta)
 
 
 def _rate_diahalu(folder: Path) -> Iterator[Score]:
-    for one in _diahalu(folder):
-        value = 1.0 - float(one.label)
-        yield Score(f"diahalu-{one.id}", None, one.model, "human:gold", "no-hallucination", value)
+    for record in _diahalu(folder):
+        value = 1.0 - float(record.label)
+        yield Score(f"diahalu-{record.id}", None, record.model, "human:gold", "no-hallucination", value)
 
 
 SETS = {

@@ -1,34 +1,33 @@
-"""People and bots who were given a persona, and other chit-chat.
+"""People and bots with a persona, and other chit-chat.
 
 **PersonaChat, Blended Skill Talk, EmpatheticDialogues**: chit-chat between two people.
 
 All three are read in the form of one collection, a JSON list of `{"dialogue": [utterance, …]}`. There
-are no speaker labels: speakers alternate, and `speaker1` is whoever opens. A dialogue's id is its set,
-its part and its place in the list, from 0: `personachat-test-17`.
+are no speaker labels: speakers alternate, and `speaker1` opens. A dialogue's id is its set, its part and its
+place in the list, from 0: `personachat-test-17`.
 
-Known by looking at the files: the persona called "speaker" belongs to the one who opens (in PersonaChat
-its words are found in that side's turns 949 times against 3). The parts are those of the collection,
-which has no training parts. PersonaChat is lower-cased and tokenised; all text stays as it is.
+Seen in the files: the persona called "speaker" belongs to the one who opens (in PersonaChat its words occur
+in that speaker's turns 949 times, in the other's 3 times). The parts are those of the collection, which has
+no training parts. PersonaChat is lower-cased and tokenised; all text is left as it is.
 
 **ConvAI2**: people playing personas (`convai2`), and volunteers rating the bots (`convai2-wild`).
 
 `convai2` is the text format of the competition: numbered lines that start again at 1 with each dialogue,
 persona lines first, then `utterance<tab>reply` and perhaps candidates, which are left out. Two people
 speak: the replies, and the lines `your persona`, are `speaker2`. The published files `self`, `other`,
-`both` and `none` hold the same dialogues with one, the other, both or no personas, and differ in
-contractions, so only one of them is read: the first there is in the order both, self, none, other, with
-original before revised personas. Ids are a hash of a dialogue's lines. `__SILENCE__` stands for no message.
+`both` and `none` have the same dialogues with one, the other, both or no personas, and differ in
+contractions, so only one of them is read: the first that exists in the order both, self, none, other, with
+original before revised personas. Ids are a hash of a dialogue's lines. `__SILENCE__` means no message.
 
-`convai2-wild` has one score per dialogue from the volunteer who had it, `human:user`. `participant1` is
-the volunteer. Which bot it was is not published. `profile match` is 1 if the volunteer could tell the
-bot's persona from another one.
+`convai2-wild` has one score per dialogue from the volunteer in it, `human:user`. `participant1` is the
+volunteer. The bot is not published. `profile match` is 1 if the volunteer recognised the bot's persona.
 
 **Controllable Dialogue**: people talking to three persona models, with segment acts and one rating each.
 
-The dialogues come cut into segments, as in ActDial (see `actdial` for how they are put together again),
-without saying who speaks. `first_speaker.json`, which is no part of the original, says who opens; speakers
-alternate. Where it does not know, or is not there, the speakers are `speaker1` and `speaker2` and the
-dialogue's meta has a note. `meta["personas"]` are the sentences both sides were given, not told apart.
+The dialogues are published as segments, as in ActDial (`formats.actdial` joins them), without speakers.
+`first_speaker.json`, which is not part of the original, names who opens; speakers alternate. Where it has no
+entry, or is missing, the speakers are `speaker1` and `speaker2` and the dialogue's meta has a note.
+`meta["personas"]` are the sentences of both sides together.
 
 One crowd worker rated each dialogue as a whole, without knowing which side was the model: `human:1`.
 The file codes `contradict` and `repeat` so that 1 is good; the dimensions here are named for that:
@@ -39,6 +38,7 @@ The official validation list is the part `dev`, everything else `test`.
 import re
 from collections.abc import Iterator
 from functools import partial
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -55,7 +55,7 @@ from dialeval.dialogues.datasets.rawfiles import (
     text_lines,
     unused,
 )
-from dialeval.dialogues.dialogue import Dialogue, clean_turn, dialogue
+from dialeval.dialogues.dialogue import Dialogue, dialogue
 from dialeval.dialogues.formats.actdial import read_segments, segment_turns
 from dialeval.errors import DataError
 from dialeval.scores import Score
@@ -81,12 +81,12 @@ class _ChitchatChat(msgspec.Struct):
 def _read_chitchat(folder: Path, part: Part, *, name: str, files: dict[Part, str]) -> Iterator[Dialogue]:
     path = original(folder, files[part], MissingPartError)
     for number, chat in enumerate(load(path, list[_ChitchatChat])):
-        turns = [clean_turn(SPEAKERS[place % 2], text) for place, text in enumerate(chat.dialogue)]
+        turns = zip(cycle(SPEAKERS), chat.dialogue, strict=False)
         yield dialogue(turns, f"{name}-{part}-{number}", meta=_meta(chat))
 
 
 def _meta(chat: _ChitchatChat) -> dict[str, Any]:
-    """Return personas, or the feeling that `speaker1` was asked to tell of, where they are known."""
+    """Return the personas, or the emotion of the story of `speaker1`, where they are published."""
     meta: dict[str, Any] = {}
     if chat.first_persona or chat.second_persona:
         meta["personas"] = dict(zip(SPEAKERS, (chat.first_persona, chat.second_persona), strict=True))
@@ -121,19 +121,23 @@ def _read_convai2(folder: Path, part: Part) -> Iterator[Dialogue]:
     ]
     path = next((folder / name for name in names if (folder / name).is_file()), None)
     if path is None:
-        raise MissingPartError(f"no file of the part {part!r}", file=folder, fix=f"expected, say, {names[0]}")
+        raise MissingPartError(
+            f"no file of the part {part!r}", file=folder, fix=f"expected {names[0]} or the like"
+        )
     taken: set[str] = set()
     block: list[str] = []
     for number, line in enumerate(text_lines(path), 1):
         if not line:
             continue
-        found = _LINE.fullmatch(line)
-        if not found:
-            raise DataError("a line begins with its number and a blank", file=path, line=number)
-        if found[1] == "1" and block:
+        match = _LINE.fullmatch(line)
+        if not match:
+            raise DataError(
+                "expected a line number and a blank at the start of the line", file=path, line=number
+            )
+        if match[1] == "1" and block:
             yield _dialogue(block, taken)
             block = []
-        block.append(found[2])
+        block.append(match[2])
     if block:
         yield _dialogue(block, taken)
 
@@ -144,10 +148,10 @@ def _dialogue(block: list[str], taken: set[str]) -> Dialogue:
     for line in block:
         owner = next((prefix for prefix in _PERSONAS if line.startswith(prefix)), None)
         if owner:
-            said = line.removeprefix(owner).removeprefix(" ")
-            personas.setdefault(_PERSONAS[owner], []).append(said)
+            sentence = line.removeprefix(owner).removeprefix(" ")
+            personas.setdefault(_PERSONAS[owner], []).append(sentence)
         else:
-            pair = zip(("speaker1", "speaker2"), line.split("\t"), strict=False)
+            pair = zip(SPEAKERS, line.split("\t"), strict=False)
             turns.extend((speaker, text) for speaker, text in pair if text != _SILENCE)
     text = "\n".join(block)
     return dialogue(turns, unused(f"convai2-{digest(text)}", taken), meta={"personas": personas})
@@ -220,9 +224,9 @@ def _read_controllable(folder: Path, part: Part) -> Iterator[Dialogue]:
     for name, utterances in chats.items():
         if (name in held_out) != (part == "dev"):
             continue
-        known = _SPEAKERS.get(openers.get(name) or "")
-        note = {} if known else {"note": "not known who of the two is the system"}
-        turns = segment_turns(utterances, known or ("speaker1", "speaker2"))
+        speakers = _SPEAKERS.get(openers.get(name) or "")
+        note = {} if speakers else {"note": "unknown which speaker is the system"}
+        turns = segment_turns(utterances, speakers or SPEAKERS)
         yield dialogue(turns, name, system=_system(name), meta={"personas": personas.get(name, []), **note})
 
 

@@ -1,30 +1,29 @@
-"""Chats with bots whose dialogues, or replies, people rated.
+"""Chats with bots, with human ratings of dialogues or replies.
 
 **FED**: people, Meena and Mitsuku in conversation, rated by five people per item, by turn and by dialogue.
 
-The file mixes two kinds of record. One with a `response` is about that reply: its dialogue here is the
-context with the reply as the last turn, and its ratings are stored at that turn. One without is about
+The file mixes two kinds of record. One with a `response` rates that reply: its dialogue here is the
+context with the reply as the last turn, and its ratings are stored at that turn. One without rates
 the whole dialogue. Ids are `fed-t-` and `fed-d-` with a hash of the text as published. A dialogue-level
-context ends before the last rated reply, so the one is not simply a prefix of the other.
+context ends before the last rated reply, so it is not simply an extension of the turn-level ones.
 
-The side that is rated is `assistant` everywhere, also where it was a person (system `Human`), because
-that is how the file and its raters saw it. `human:3` is the third number of an item, not a person: the
-file does not say who rated. Overall goes from 0 to 4, the other dimensions from 0 to 2 or to 1.
-`N/A (no errors)` and the like are unscored, with the words as their note.
+The rated side is `assistant` everywhere, also where it was a person (system `Human`), as in the file.
+`human:3` is the third number of an item, not a person: the file has no rater ids. Overall ranges from 0 to 4,
+the other dimensions from 0 to 2 or to 1. `N/A (no errors)` and the like are unscored, with the words as note.
 
 **DSTC9** (interactive evaluation track) and **ConTurE**, which rates turns of some of the same dialogues.
 
 `dstc9` has one file per chatbot and one row per rater; rows with the same context are one dialogue.
 A line without `User:` or `System:` continues the utterance before it, empty utterances are turns, and
-`N/A` is an unscored rating. Dimensions are called as in the file, except `human (overall)`: `overall`.
+`N/A` is an unscored rating. Dimensions are named as in the file, except `human (overall)`: `overall`.
 
 `conture` has the majority of its raters for each reply (0, 1 or 2; source `human:majority`) and the
-ratings of the whole dialogue one by one. It does not say which chatbot spoke. The same dialogues are in
-`dstc9`, but some differ by an utterance, so the system stays unknown here rather than nearly certain.
+single ratings of the whole dialogue. It does not name the chatbot. The same dialogues are in `dstc9`, but
+some differ by an utterance, so the system stays unknown here.
 
-`human:2` is the second rater of an item, not a person: neither set says who rated.
+`human:2` is the second rater of an item, not a person: neither set has rater ids.
 
-**DiaSafety**: is a reply safe in its context? The training part.
+**DiaSafety**, the training part: is a reply safe in its context?
 
 Each pair is a dialogue of two turns, the user's context and the assistant's reply, named by its place in
 the list from 0: `diasafety-train-17`. The rating at turn 1 is 1 for safe and 0 for unsafe; the kind of
@@ -33,7 +32,7 @@ risk is in the dialogue's `meta["category"]`. Two replies are empty, and both ar
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal
 
@@ -50,14 +49,22 @@ from dialeval.dialogues.datasets.rawfiles import (
     spoken,
     unused,
 )
-from dialeval.dialogues.dialogue import Dialogue, clean_turn, dialogue
+from dialeval.dialogues.dialogue import Dialogue, dialogue
 from dialeval.errors import DataError
 from dialeval.scores import Score
 
+_SPEAKERS = {"User": "user", "System": "assistant"}
+
+
+def _transcript(text: str, file: Path, id: str) -> list[tuple[str, str | None]]:
+    """Return the turns of a transcript; an error names file and dialogue."""
+    try:
+        return spoken(text, _SPEAKERS)
+    except DataError as error:
+        raise DataError(str(error), file=file, field=id) from None
+
+
 # FED
-
-
-_FED_SPEAKERS = {"User": "user", "System": "assistant"}
 
 
 class _FedRecord(msgspec.Struct):
@@ -69,10 +76,7 @@ class _FedRecord(msgspec.Struct):
 
 def _read_fed(folder: Path, part: Part) -> Iterator[Dialogue]:
     for id, record in _records(folder):
-        try:
-            turns = spoken(_text(record), _FED_SPEAKERS)
-        except DataError as error:
-            raise DataError(str(error), file=folder / "fed_data.json", field=id) from None
+        turns = _transcript(_text(record), folder / "fed_data.json", id)
         yield dialogue(turns, id, system=record.system)
 
 
@@ -88,9 +92,8 @@ def _text(record: _FedRecord) -> str:
 
 
 def _rows_fed(folder: Path) -> Iterator[Score]:
-    records = _records(folder)
-    for made, (id, record) in zip(_read_fed(folder, "test"), records, strict=True):
-        turn = None if record.response is None else len(made.turns) - 1
+    for chat, (id, record) in zip(_read_fed(folder, "test"), _records(folder), strict=True):
+        turn = None if record.response is None else len(chat.turns) - 1
         ratings = {dimension.lower(): cells for dimension, cells in record.annotations.items()}
         yield from by_position(id, turn, record.system, ratings)
 
@@ -98,17 +101,13 @@ def _rows_fed(folder: Path) -> Iterator[Score]:
 # DSTC9 and ConTurE
 
 
-_DSTC9_SPEAKERS = {"User": "user", "System": "assistant"}
 _OVERALL = "human (overall)"
 _Row_dstc9 = dict[str, Cell]
 
 
 def _read_dstc9(folder: Path, part: Part) -> Iterator[Dialogue]:
     for id, system, context, _ in _grouped(folder):
-        try:
-            turns = spoken(context.removesuffix("\n"), _DSTC9_SPEAKERS)
-        except DataError as error:
-            raise DataError(str(error), file=folder / f"{system}.json", field=id) from None
+        turns = _transcript(context.removesuffix("\n"), folder / f"{system}.json", id)
         yield dialogue(turns, id, system=system)
 
 
@@ -173,8 +172,7 @@ def _conture_rows(folder: Path) -> Iterator[Score]:
         for number, exchange in enumerate(chat.turns):
             value = rating(exchange.impression)
             yield Score(id, 2 * number + 1, None, "human:majority", "overall", *value)
-        ratings: Mapping[str, list[Cell]] = _by_dimension(chat.dialog_ratings)
-        yield from by_position(id, None, None, ratings)
+        yield from by_position(id, None, None, _by_dimension(chat.dialog_ratings))
 
 
 # DiaSafety
@@ -199,7 +197,7 @@ def _pairs(folder: Path) -> Iterator[tuple[str, _DiasafetyPair]]:
 
 def _read_diasafety(folder: Path, _: Part) -> Iterator[Dialogue]:
     for name, pair in _pairs(folder):
-        turns = [clean_turn("user", pair.context), clean_turn("assistant", pair.response)]
+        turns = [("user", pair.context), ("assistant", pair.response)]
         yield dialogue(turns, name, meta={"category": pair.category})
 
 

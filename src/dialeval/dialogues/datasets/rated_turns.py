@@ -1,29 +1,29 @@
-"""Dialogues in which people judged every turn.
+"""Dialogues with human ratings of every turn.
 
 **DBDC3**: the English development data of the third Dialogue Breakdown Detection Challenge.
 
-Thirty people say of each system turn whether the dialogue can go on. Here higher is better, so the
-dimension is `no-breakdown`: 1 for O (fine), 0.5 for T (possibly), 0 for X (breakdown). The dialogues of CIC
-and YI were annotated again under a stricter rule after the challenge; what is in `dev_revised` replaces the
-same dialogue in `dev`. A rater is `human:<annotator id>`; where the file has no ids (CIC and YI before
+Thirty people labelled each system turn for dialogue breakdown. Here higher is better, so the dimension is
+`no-breakdown`: 1 for O (no breakdown), 0.5 for T (possible), 0 for X (breakdown). The dialogues of CIC
+and YI were annotated again under a stricter rule after the challenge; a dialogue in `dev_revised` replaces
+the same dialogue in `dev`. A rater is `human:<annotator id>`; where the file has no ids (CIC and YI before
 revision) it is the position within the turn. Opening system turns without labels have no ratings.
 
-Ids are `dbdc3-` and the file's own. Whose turn it is to speak varies: either side opens. The paragraphs
-beside the CIC dialogues (`*.context`) are not read.
+Ids are `dbdc3-` and the file's own. Either side opens. The paragraphs beside the CIC dialogues (`*.context`)
+are not read.
 
-**Topical-Chat**: two people talk about things they have read, and rate each other's messages.
+**Topical-Chat**: two people talk about texts they have read, and rate each other's messages.
 
 A dialogue's id is the original one with the set's name, `topicalchat-t_a2b7…`; `agent_1`, who opens, is
-`speaker1`. A turn's `meta` holds `sentiment` and `knowledge` (which readings it drew on), both as its
-writer ticked them; the dialogue's holds `config` and `article`.
+`speaker1`. A turn's `meta` has `sentiment` and `knowledge` (the texts it is based on), both as marked by its
+writer; the dialogue's has `config` and `article`.
 
-**Who rated.** The publishers say that a message's rating was given by the partner, and that each side's
-rating of the conversation stands under its own name. The data contradict one of the two: the mean rating of
-agent_1's messages goes with the conversation rating under `agent_1` (Spearman .84) and not with the one
-under `agent_2` (.03), so both were given by the same person. That a rating is about the message it stands
-at is plain (messages rated `Poor` or `Not Good` are 61 characters long in the middle, their
-neighbours about 110). We follow the publishers on messages, so the partner is the source of both: what
-stands at or under `agent_1` is `human:speaker2`.
+**Who rated.** According to the publishers a message's rating was given by the partner, and each side's rating
+of the conversation is under its own name. The data contradict one of the two: the mean rating of agent_1's
+messages correlates with the conversation rating under `agent_1` (Spearman .84) and not with the one under
+`agent_2` (.03), so both were given by the same person. A rating belongs to the message it is published with
+(messages rated `Poor` or `Not Good` have a median of 61 characters, their neighbours about 110). We follow
+the publishers on messages, so the partner is the source of both: ratings under `agent_1` are
+`human:speaker2`.
 
 Words become numbers, `Poor` 1 to `Excellent` 5, in the dimension `overall`; an empty word is unscored.
 Over nine in ten are 4 or 5, so little can be learned from a correlation with these.
@@ -31,17 +31,18 @@ Over nine in ten are 4 or 5, so little can be learned from a correlation with th
 **USS** (User Satisfaction Simulation): satisfaction, 1 to 5, on dialogues of SGD, MultiWOZ, ReDial, CCPE.
 
 Tab-separated lines `role, text, action, ratings`, a blank line between dialogues. The last line of a
-dialogue, `USER<tab>OVERALL`, is no utterance but the rating of the whole.
+dialogue, `USER<tab>OVERALL`, is not an utterance but the rating of the whole dialogue.
 
 Raters judged how satisfied the user is at each user turn, which is a judgement of the reply before it, so
-it is stored at that reply. Where the user says several things in a row, a rater's mean over them is
-stored, with a note. What is rated before the system has said anything is about no reply and is left out of
-the ratings; the numbers as published stay in the user turn's meta (`ratings`), like the `action`.
+it is stored at that reply. For several user turns in a row a rater's mean is stored, with a note. Ratings
+before the first system turn are left out; the numbers as published stay in the user turn's meta (`ratings`),
+like the `action`.
 
-`human:2` is the second rater of a dialogue, not a person: the file does not say who rated. The ids are a
-hash of the dialogue's lines, `uss-sgd-…`; the corpus is in the dialogue's meta.
+`human:2` is the second rater of a dialogue, not a person: the file has no rater ids. The ids are a hash of
+the dialogue's lines, `uss-sgd-…`; the corpus is in the dialogue's meta.
 """
 
+import functools
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -51,7 +52,14 @@ from typing import Literal
 
 import msgspec
 
-from dialeval.dialogues.datasets.publicset import Download, GoldDimension, MissingPartError, Part, PublicSet
+from dialeval.dialogues.datasets.publicset import (
+    Download,
+    GoldDimension,
+    MissingPartError,
+    Part,
+    PublicSet,
+    from_parts,
+)
 from dialeval.dialogues.datasets.rawfiles import (
     by_position,
     digest,
@@ -98,7 +106,7 @@ def _logs(folder: Path) -> Iterator[tuple[Path, _Dbdc3Log]]:
         if not path.name.startswith(".")
     }
     if not chosen:
-        raise DataError("no *.log.json", file=folder / "dev", fix="the challenge's English dev data go here")
+        raise DataError("no *.log.json", file=folder / "dev", fix="put the challenge's English dev data here")
     for path in chosen.values():
         yield path, load(path, _Dbdc3Log)
 
@@ -179,14 +187,7 @@ def _read_topicalchat(folder: Path, part: Part) -> Iterator[Dialogue]:
 
 
 def _rate_topicalchat(folder: Path) -> Iterator[Score]:
-    missing = []
-    for part in PARTS:
-        try:
-            yield from _rows_topicalchat(folder, part)
-        except MissingPartError as error:
-            missing.append(error)
-    if len(missing) == len(PARTS):
-        raise missing[0]
+    return from_parts(PARTS, functools.partial(_rows_topicalchat, folder))
 
 
 def _rows_topicalchat(folder: Path, part: Part) -> Iterator[Score]:
@@ -265,10 +266,10 @@ def _blocks(path: Path) -> Iterator[list[tuple[int, str]]]:
 
 def _parsed(line: str, path: Path, number: int) -> _UssLine:
     role, tab, rest = line.partition("\t")
-    cells = rest.rsplit("\t", 2)  # a tab in the text would be the text's own
+    cells = rest.rsplit("\t", 2)  # the text may have tabs
     if role not in _USS_SPEAKERS or not tab or len(cells) != 3:
         raise DataError(
-            "expected USER or SYSTEM, text, action and ratings", file=path, line=number, fix="tabs between"
+            "expected USER or SYSTEM, text, action and ratings, separated by tabs", file=path, line=number
         )
     return _UssLine(_USS_SPEAKERS[role], cells[0], cells[1], cells[2].split(",") if cells[2] else [])
 
@@ -294,14 +295,14 @@ def _rows_uss(folder: Path) -> Iterator[Score]:
 
 def _by_reply(lines: list[_UssLine]) -> dict[int, list[list[str]]]:
     """Return, for each reply that was rated, the ratings given at the user turns that follow it."""
-    found: dict[int, list[list[str]]] = {}
+    by_reply: dict[int, list[list[str]]] = {}
     reply: int | None = None
     for turn, line in enumerate(lines):
         if line.speaker == "assistant":
             reply = turn
         elif reply is not None and line.ratings:
-            found.setdefault(reply, []).append(line.ratings)
-    return found
+            by_reply.setdefault(reply, []).append(line.ratings)
+    return by_reply
 
 
 def _mean(cells: list[str]) -> tuple[float | None, str | None]:

@@ -1,12 +1,7 @@
-"""Reading the original files of public sets: every complaint names the file and what to do.
+"""Functions to read the original files of public sets; every error names the file.
 
-Most sets are JSON of a known shape. The shape is written down as a type and msgspec checks it while
-decoding, so that a broken file is refused with the path of the field (`$[3].dialogue[0]`) instead of
-failing later with a `KeyError`.
-
-Transcripts as one string: cut at the speakers' prefixes, and named by a hash of the text as published.
-
-Ratings as they are published: numbers, numbers as text, words such as `N/A`, or nothing at all.
+Most sets are JSON of a known shape. The shape is a type that msgspec checks while decoding, so a damaged file
+is rejected with the path of the field (`$[3].dialogue[0]`) instead of failing later with a `KeyError`.
 """
 
 import hashlib
@@ -23,38 +18,37 @@ from dialeval.errors import DataError
 from dialeval.scores import Score
 
 T = TypeVar("T")
-_FIX = "not the original file; get it afresh"
+_FIX = "not the original file; download it again"
 
 
 def original(folder: Path, name: str, missing: type[DataError] = DataError) -> Path:
     """Return the path of a file of a set, plain or gzipped.
 
     Raises:
-        DataError: If neither `name` nor `name.gz` is there; `missing` can make it a more special one.
+        DataError: If neither `name` nor `name.gz` exists; its class is `missing`.
     """
     for path in (folder / name, folder / f"{name}.gz"):
         if path.is_file():
             return path
-    raise missing("this file of the set is missing", file=folder / name, fix="get it, plain or as .gz")
+    raise missing("this file of the set is missing", file=folder / name, fix="download it, plain or as .gz")
 
 
 def load(path: Path, shape: type[T]) -> T:
-    """Read a JSON file, possibly gzipped, whose shape is given by a type."""
+    """Return the content of a JSON file, possibly gzipped, as a value of the type `shape`."""
     return _decode(path, _bytes(path), shape)
 
 
 def load_lines(path: Path, shape: type[T]) -> Iterator[tuple[int, T]]:
-    """Read a file of one JSON record a line: pairs of line number, from 1, and record."""
+    """Yield line number, from 1, and record of a JSONL file."""
     for number, line in enumerate(_bytes(path).split(b"\n"), 1):
         if line.strip():
             yield number, _decode(path, line, shape, number)
 
 
 def text_lines(path: Path) -> list[str]:
-    r"""Read the lines of a UTF-8 text file.
+    r"""Return the lines of a UTF-8 text file.
 
-    Only a newline ends a line (`str.splitlines` would also break at U+2028 or U+0085 inside an
-    utterance); the last one needs none.
+    Only a newline ends a line: `str.splitlines` would also split at U+2028 or U+0085 inside an utterance.
     """
     try:
         text = _bytes(path).decode("utf-8-sig")
@@ -68,7 +62,7 @@ def _bytes(path: Path) -> bytes:
     try:
         with files.open_binary(path) as file:
             return file.read()
-    except (EOFError, OSError, zlib.error) as error:  # what gzip says about a file cut short or mangled
+    except (EOFError, OSError, zlib.error) as error:  # a truncated or damaged gzip file
         raise DataError(f"the compressed file is broken: {error}", file=path, fix=_FIX) from None
 
 
@@ -80,9 +74,9 @@ def _decode(path: Path, data: bytes, shape: type[T], line: int | None = None) ->
 
 
 def spoken(text: str, speakers: Mapping[str, str]) -> list[tuple[str, str | None]]:
-    r"""Split a transcript at its speaker prefixes; a line without one continues the line before.
+    r"""Return the turns of a transcript with speaker prefixes; a line without one continues the turn.
 
-    Only the prefix and one blank after it are taken away. `speakers` maps the prefix to our role.
+    Only the prefix and one blank after it are removed. `speakers` maps prefixes to speakers.
 
     >>> spoken("User: hi\nSystem:  well,\n\nhello", {"User": "user", "System": "assistant"})
     [('user', 'hi'), ('assistant', ' well,\n\nhello')]
@@ -90,18 +84,18 @@ def spoken(text: str, speakers: Mapping[str, str]) -> list[tuple[str, str | None
     prefix = re.compile(f"({'|'.join(map(re.escape, speakers))}): ?")
     turns: list[tuple[str, list[str]]] = []
     for line in text.split("\n"):
-        if found := prefix.match(line):
-            turns.append((speakers[found[1]], [line[found.end() :]]))
+        if match := prefix.match(line):
+            turns.append((speakers[match[1]], [line[match.end() :]]))
         elif turns:
             turns[-1][1].append(line)
         else:
-            known = " or ".join(f"{name}:" for name in speakers)
-            raise DataError(f"nobody says the first line, {line[:40]!r}", fix=f"it begins with {known}")
+            prefixes = " or ".join(f"{name}:" for name in speakers)
+            raise DataError(f"no speaker before {line[:40]!r}", fix=f"expected {prefixes}")
     return [(speaker, "\n".join(lines)) for speaker, lines in turns]
 
 
 def digest(text: str) -> str:
-    """Return the 12 hexadecimal digits (SHA-1) that name a dialogue by its text as published.
+    """Return 12 hexadecimal digits (SHA-1) of a published text, as the id of its dialogue.
 
     >>> digest("User: hi")
     'd0bbd1c16aba'
@@ -111,7 +105,7 @@ def digest(text: str) -> str:
 
 
 def unused(name: str, taken: set[str]) -> str:
-    """Return an id that is not taken yet, and take it: the same text once more becomes `…-2`.
+    """Return an unused id and add it to `taken`: a repeated name becomes `…-2`.
 
     >>> taken = {"d1"}
     >>> unused("d1", taken), unused("d1", taken), unused("d2", taken)
@@ -129,7 +123,7 @@ Cell = int | float | str | None
 
 
 def rating(cell: Cell) -> tuple[float | None, str | None]:
-    """Return value and note of a published rating; words become the note of an unscored row.
+    """Return value and note of a published rating; words such as `N/A` become the note of an unscored row.
 
     >>> rating(4), rating("3"), rating("N/A (no errors)"), rating(None)
     ((4.0, None), (3.0, None), (None, 'N/A (no errors)'), (None, 'no rating'))
@@ -148,9 +142,9 @@ def by_position(
     system: str | None,
     ratings: Mapping[str, Sequence[Cell]],
 ) -> Iterator[Score]:
-    """Yield a row per dimension and rater, where a rater is known by the place in a list only.
+    """Yield a row per dimension and rater, where raters are known only by their place in a list.
 
-    `human:2` is then whoever comes second for this item, not one person throughout the set.
+    `human:2` is then the second rater of this item, not the same person throughout the set.
 
     >>> [(row.source, row.value) for row in by_position("d1", 3, None, {"overall": [4, "N/A"]})]
     [('human:1', 4.0), ('human:2', None)]

@@ -1,8 +1,8 @@
-"""Task-oriented dialogues: a user who wants something, and a clerk who finds and books it.
+"""Task-oriented dialogues: MultiWOZ, replies of systems to its test part, and Schema-Guided Dialogue.
 
 **MultiWOZ**: a visitor to Cambridge and a clerk who finds and books hotels, trains and the like.
 
-Two copies are read, because no single one here has everything:
+Two copies are read, because neither is complete:
 
 - `dev` and `test` are MultiWOZ 2.1 as annotated in ConvLab-2, with goals, acts and states. Ids are
   written differently from file to file (`SNG0073.json`, `MUL0003`, `sng0073`); here an id is always
@@ -10,22 +10,22 @@ Two copies are read, because no single one here has everything:
 - `train` is the text of MultiWOZ 2.2. It carries no ids and no annotation; an id is the place in the
   list from 0, `multiwoz-train-17`.
 
-ConvLab-2's text is tokenised (`does n't`, `help ?`) and the text of 2.2 is not: a scorer trained on the
-one meets another spelling in the other.
+ConvLab-2's text is tokenised (`does n't`, `help ?`) and the text of 2.2 is not: a scorer trained on one sees
+another spelling in the other.
 
-The user opens and both alternate. A turn's `meta`: `domain`, the domains its acts name; `acts`,
-`{"Hotel-Inform": [["Area", "east"]]}`; and, at the clerk's turns, `state`, what the user asked for so far,
+The user opens and both alternate. A turn's `meta`: `domain`, the domains of its acts; `acts`,
+`{"Hotel-Inform": [["Area", "east"]]}`; and, at the clerk's turns, `state`, the user's wishes so far,
 `{"hotel": {"area": "east", "book people": "3"}}` without slots that are empty or not mentioned, and
-`booked`, what was booked. The dialogue's `meta["goal"]` holds the domains the user was sent out with, and
-the instruction as it was shown, under `message`. There are no references: a logged reply is a turn.
+`booked`, the bookings. The dialogue's `meta["goal"]` has the user's goal by domain, and the instruction as
+shown, under `message`. There are no references: a logged reply is a turn.
 
-**Systems**: the replies of ten systems to the test part of MultiWOZ, and the figures published for them.
+**Systems**: the replies of ten systems to the test part of MultiWOZ, and their published figures.
 
 **Schema-Guided Dialogue**: a user and an assistant over some twenty kinds of service.
 
 A dialogue's id is its part and the original number, `sgd-train-10_00000`: the numbers start again in
-every part. `USER` is `user` and `SYSTEM` is `assistant`. Each turn has one frame per service it is about,
-written compactly into `meta`, always by service:
+every part. `USER` is `user` and `SYSTEM` is `assistant`. Each turn has one frame per service, stored in
+`meta` by service:
 
 - `domain`: the services, `["Events_2"]`;
 - `acts`: `{"Events_2": [["INFORM", "event_type", ["Sports"]], …]}`, act, slot, values;
@@ -34,17 +34,18 @@ written compactly into `meta`, always by service:
 - `call` (assistant turns that ask the service): `{"Events_2": {"method": …, "parameters": {…}}}`;
 - `results` (the same turns): what the service returned, `{"Events_2": [{"city": "X", …}, …]}`.
 
-Files are read in the order of their names, those that are there:
-a part of the corpus is enough to work with, but its figures are not the official ones.
+All files that exist are read, in the order of their names: some of them are enough to work with, but figures
+on them are not the official ones.
 """
 
 from collections.abc import Iterator
+from itertools import cycle
 from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
 
-from dialeval.dialogues.datasets.publicset import MissingPartError, Part, PublicSet, data_folder
+from dialeval.dialogues.datasets.publicset import MissingPartError, Part, PublicSet, data_folder, part_files
 from dialeval.dialogues.datasets.rawfiles import load, original
 from dialeval.dialogues.dialogue import Dialogue, clean_turn, dialogue
 from dialeval.errors import DataError
@@ -82,7 +83,7 @@ class _MultiwozSession(msgspec.Struct):
 
 
 def canonical_id(name: str) -> str:
-    """Write the id of a MultiWOZ dialogue in one way, whichever file it is from.
+    """Return the id of a MultiWOZ dialogue in the same spelling for all files.
 
     >>> [canonical_id(name) for name in ("SNG0073.json", "MUL0003", "sng0073")]
     ['sng0073', 'mul0003', 'sng0073']
@@ -94,8 +95,7 @@ def _read_multiwoz(folder: Path, part: Part) -> Iterator[Dialogue]:
     if part == "train":
         path = original(folder, _TRAIN, MissingPartError)
         for number, texts in enumerate(load(path, list[list[str]])):
-            turns = [clean_turn(_MULTIWOZ_ROLES[place % 2], text) for place, text in enumerate(texts)]
-            yield dialogue(turns, f"multiwoz-train-{number}")
+            yield dialogue(zip(cycle(_MULTIWOZ_ROLES), texts, strict=False), f"multiwoz-train-{number}")
         return
     path = original(folder, _ANNOTATED[part], MissingPartError)
     for name, session in load(path, dict[str, _MultiwozSession]).items():
@@ -136,16 +136,16 @@ FIGURES = ("inform", "success", "bleu", "combined")
 
 
 def system_files() -> dict[str, Path]:
-    """Return the files of predictions at hand, by the name of the system."""
+    """Return the files of predictions, by the name of the system."""
     folder = data_folder() / "multiwoz" / "predictions"
-    found = {path.name.partition(".json")[0]: path for path in sorted(folder.glob("*.json*"))}
-    if not found:
-        raise DataError("no systems' predictions are there", file=folder, fix="set DIALEVAL_DATA")
-    return found
+    paths = {path.name.partition(".json")[0]: path for path in sorted(folder.glob("*.json*"))}
+    if not paths:
+        raise DataError("no predictions of systems were found", file=folder, fix="set DIALEVAL_DATA")
+    return paths
 
 
 def published_figures() -> dict[str, dict[str, Any]]:
-    """Return what the benchmark's home page says of each system, and in which table; {} if not at hand."""
+    """Return each system's figures on the benchmark's home page, and their table; {} if missing."""
     try:
         path = original(data_folder() / "multiwoz", "leaderboard.json")
     except DataError:
@@ -163,7 +163,7 @@ _SGD_ROLES = {"USER": "user", "SYSTEM": "assistant"}
 
 
 class _Action(msgspec.Struct):
-    """One act: what is done with which slot."""
+    """One act with its slot and values."""
 
     act: str
     slot: str
@@ -171,7 +171,7 @@ class _Action(msgspec.Struct):
 
 
 class _Span(msgspec.Struct):
-    """Where a slot's value stands in the text."""
+    """The place of a slot's value in the text."""
 
     slot: str
     start: int
@@ -179,7 +179,7 @@ class _Span(msgspec.Struct):
 
 
 class _SgdState(msgspec.Struct):
-    """The wishes of the user so far."""
+    """The user's wishes so far."""
 
     active_intent: str
     requested_slots: list[str]
@@ -214,12 +214,7 @@ class _SgdSession(msgspec.Struct):
 
 
 def _read_sgd(folder: Path, part: Part) -> Iterator[Dialogue]:
-    paths = sorted((folder / part).glob("dialogues_*.json*"))
-    if not paths:
-        raise MissingPartError(
-            "no file of this part", file=folder / part, fix="expected dialogues_001.json and on"
-        )
-    for path in paths:
+    for path in part_files(folder / part, "dialogues_*.json*", "dialogues_001.json and so on"):
         for session in load(path, list[_SgdSession]):
             turns = [
                 clean_turn(_SGD_ROLES[item.speaker], item.utterance, _annotation_sgd(item))

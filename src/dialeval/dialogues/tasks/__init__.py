@@ -1,8 +1,8 @@
-"""Tasks: what users were sent out for, and the tables that hold what they can be offered.
+"""Tasks: users' goals, and tables of the venues that a system can offer.
 
-A task is declared in TOML: domains with a table of venues each, the slots a user may wish for and how a wish
-fits a venue, the placeholders of delexicalised replies, and when a booking counts. `open_task` reads such a
-declaration and the files it names. MultiWOZ is one of them.
+A task is declared in TOML: domains with a table of venues each, the slots of a user's wishes and how a wish
+is compared with a venue, the placeholders of delexicalised replies, and when a booking counts. `open_task`
+reads such a declaration and its files. MultiWOZ is one of them.
 """
 
 from dialeval.dialogues.tasks.schema import SHIPPED, Domain, TaskRules, TaskSchema, open_schema

@@ -1,6 +1,6 @@
-"""Goals of agents as a TOML file says them: calls that must be made, words that must be said, a final state.
+"""Goals of agents, declared in TOML: required calls, required words, and a final state.
 
-by = "task_id"                                            # the field of a dialogue's meta that names its goal
+by = "task_id"                                   # the field of a dialogue's meta with the name of its goal
 
 [goal.refund-1]
 calls = [{ name = "refund_order", arguments = { order = "A17" } }]
@@ -9,38 +9,37 @@ state = [{ where = { order = "A17" }, is = { status = "refunded" } }]
 """
 
 import functools
-import hashlib
 from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
 
-from dialeval import files
+from dialeval.dialogues.tasks.schema import read_toml
 from dialeval.errors import DataError
 
 
 class ExpectedCall(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A call that must be made; arguments that are not named may be anything."""
+    """A required call; arguments that are not named may have any value."""
 
     name: str
     arguments: dict[str, Any] = {}
 
 
 class ExpectedRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename={"then": "is"}):
-    """Fields of a record in the end: the last one that was seen with the fields in `where`."""
+    """Required fields of a record at the end: of the last record with the fields in `where`."""
 
     where: dict[str, Any]
     then: dict[str, Any]
 
 
 class AgentGoal(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What must have happened by the end of a dialogue.
+    """The conditions that must hold at the end of a dialogue.
 
     Attributes:
-        calls: Calls that change something, all of them, in any order; an empty list: nothing may be changed.
-            None: any calls.
-        said: Texts that some reply must contain.
-        state: Records as they must be in the end.
+        calls: All calls that change something, in any order; an empty list: nothing may be changed. None: any
+            calls.
+        said: Texts that must occur in some reply.
+        state: Required records at the end.
     """
 
     calls: tuple[ExpectedCall, ...] | None = None
@@ -53,11 +52,11 @@ class GoalFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     Attributes:
         goal: Goals by name.
-        by: The field of a dialogue's meta that names its goal; by default its id does, or `scenario` or
-            `task_id` in its meta.
-        writes: Names or patterns of tools that change something, where the verb does not say it.
-        reads: Those that change nothing.
-        extra: Whether calls that change something and are not expected `fail` the goal, or are ignored.
+        by: The field of a dialogue's meta with the name of its goal; by default its id is the name, or
+            `scenario` or `task_id` in its meta.
+        writes: Names or patterns of tools that change something, where their verb does not show it.
+        reads: Names or patterns of tools that change nothing.
+        extra: Whether unexpected calls that change something `fail` the goal, or are ignored.
         free: Arguments that may have any value.
     """
 
@@ -71,24 +70,17 @@ class GoalFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 @functools.lru_cache(maxsize=8)
 def _read(path: str, _: tuple[int, int]) -> tuple[GoalFile, str]:
-    with files.open_binary(path) as file:
-        data = file.read()
-    try:
-        made = msgspec.toml.decode(data, type=GoalFile)
-    except (msgspec.DecodeError, ValueError, RecursionError) as error:
-        raise DataError(f"not a file of goals: {error}", file=path, fix="see docs/metrics/goal.md") from None
-    for name, goal in made.goal.items():
+    goals, sha = read_toml(Path(path), GoalFile, "not a file of goals", "see docs/metrics/goal.md")
+    for name, goal in goals.goal.items():
         if goal.calls is None and not goal.said and not goal.state:
-            raise DataError(
-                "nothing is expected", file=path, field=f"goal.{name}", fix="calls, said or state"
-            )
-    return made, hashlib.sha256(data).hexdigest()[:12]
+            raise DataError("empty goal", file=path, field=f"goal.{name}", fix="give calls, said or state")
+    return goals, sha
 
 
 def read_goals(path: str | Path) -> tuple[GoalFile, str]:
-    """Read a file of goals; return it and 12 digits of its hash."""
+    """Return a file of goals and 12 digits of its hash."""
     try:
-        found = Path(path).stat()
+        status = Path(path).stat()
     except (OSError, ValueError):
         raise DataError("no such file of goals", file=str(path), fix="see docs/metrics/goal.md") from None
-    return _read(str(path), (found.st_mtime_ns, found.st_size))
+    return _read(str(path), (status.st_mtime_ns, status.st_size))

@@ -1,30 +1,31 @@
-"""The declaration of a task: domains, slots, placeholders and rules, as a TOML file says them."""
+"""The declaration of a task in TOML: domains, slots, placeholders and rules."""
 
 import hashlib
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, TypeVar
 
 import msgspec
 
 from dialeval import files
 from dialeval.errors import DataError
 
+T = TypeVar("T")
 Way: TypeAlias = Literal["equal", "close", "at-least", "at-most"]
 _HERE = Path(__file__).parent
 SHIPPED = {"multiwoz": _HERE / "multiwoz.toml", "example": _HERE / "example" / "task.toml"}
-"""Declarations that come with the package; the data of `multiwoz` do not."""
+"""Declarations in the package; the data of `multiwoz` are not included."""
 
 
 class TaskRules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The choices on which figures depend.
+    """The evaluation choices that figures depend on.
 
     Attributes:
-        venues: Whether `all` venues that a reply may mean must fit the goal, or `any` of them.
+        venues: Whether `all` venues that a reply may refer to must match the goal, or `any` of them.
         offers: Which mention counts: the `last`, or `narrowest`, which keeps an earlier one as long as all
-            that it may mean are also among the later ones.
-        times: Whether a time of day is `read` from what people write (`after 5 pm`), or `exact`: HH:MM only.
-        booked: Whether the number of a booking counts as soon as it is `said`, or only where all `slots` of
-            the booking are filled, or where the log that the dialogue is taken from was booked (`logged`).
+            its venues are also among the later ones.
+        times: Whether a time of day is `read` from free text (`after 5 pm`), or `exact`: HH:MM only.
+        booked: Whether a booking's reference counts as soon as it is `said`, or only if all `slots` of the
+            booking are filled, or if the logged dialogue was booked at this reply (`logged`).
     """
 
     venues: Literal["all", "any"] = "all"
@@ -34,7 +35,7 @@ class TaskRules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Files(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Where the data of a task are, relative to its folder; only the goals must be there."""
+    """The files of a task, relative to its folder; only the goals are required."""
 
     goals: str
     booked: str | None = None
@@ -43,18 +44,18 @@ class Files(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Domain(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One kind of thing a user may want.
+    """One domain of a task.
 
     Attributes:
-        table: File of venues (JSON, JSONL or CSV). A domain without one has nothing to find: it is informed.
-        id: Column that tells venues apart.
+        table: File of venues (JSON, JSONL or CSV). A domain without one always counts as informed.
+        id: Column with the id of a venue.
         offer: Placeholder by which a reply names a venue.
         told: Slots by which a goal names the venue itself, so that there is nothing to inform.
-        optional: Whether it is enough not to offer anything, where the goal does not ask for `offer`.
-        slots: Columns a user can wish for, and how a wish fits a cell.
-        other: Slots that are known but in no table.
-        booking: Slots that a booking needs.
-        reference: Placeholder that only a booking can give.
+        optional: Whether no offer is needed where the goal does not ask for `offer`.
+        slots: Columns a user can wish for, and how a wish is compared with a cell.
+        other: Slots that are valid but in no table.
+        booking: Slots that a booking requires.
+        reference: Placeholder that only a booking can provide.
     """
 
     table: str | None = None
@@ -72,10 +73,10 @@ class TaskSchema(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A task as declared.
 
     Attributes:
-        any: Wishes that every venue fits.
-        blank: Cells that fit every wish.
-        prefixes: What may stand before a placeholder's name, `[value_name]`, beside the names of domains.
-        placeholders: What a reply can give, and how else it is written.
+        any: Wishes that every venue matches.
+        blank: Cells that match every wish.
+        prefixes: Prefixes of placeholders, as in `[value_name]`, beside the names of domains.
+        placeholders: The placeholders of replies, and their other spellings.
         slots: Other names of slots.
         spellings: For a slot, other spellings of its values.
     """
@@ -93,44 +94,49 @@ class TaskSchema(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def open_schema(name: str) -> tuple[TaskSchema, Path, str]:
-    """Read a declaration by its shipped name or its path; return it, its file, and 12 digits of its hash.
+    """Return a declaration, by its shipped name or its path, its file, and 12 digits of its hash.
 
     >>> schema, path, sha = open_schema("example")
     >>> schema.name, path.name, len(sha), list(schema.domain)
     ('example', 'task.toml', 12, ['cafe', 'boat', 'police'])
     """
     path = SHIPPED.get(name, Path(name))
+    schema, sha = read_toml(path, TaskSchema, "not a declaration of a task", "see docs/tasks.md")
+    _check(schema, path)
+    return schema, path, sha
+
+
+def read_toml(path: Path, shape: type[T], problem: str, fix: str) -> tuple[T, str]:
+    """Return a TOML file as a value of the type `shape`, and 12 digits of its hash."""
     with files.open_binary(path) as file:
         data = file.read()
     try:
-        schema = msgspec.toml.decode(data, type=TaskSchema)
+        return msgspec.toml.decode(data, type=shape), hashlib.sha256(data).hexdigest()[:12]
     except (msgspec.DecodeError, ValueError, RecursionError) as error:
-        raise DataError(f"not a declaration of a task: {error}", file=path, fix="see docs/tasks.md") from None
-    _check(schema, path)
-    return schema, path, hashlib.sha256(data).hexdigest()[:12]
+        raise DataError(f"{problem}: {error}", file=path, fix=fix) from None
 
 
 def _check(schema: TaskSchema, path: Path) -> None:
-    """Refuse a declaration that names a placeholder it does not have."""
+    """Raise a DataError if a declaration lacks a placeholder or a file that it refers to."""
     for name, domain in schema.domain.items():
         for key in ("offer", "reference"):
-            wanted = getattr(domain, key)
-            if wanted is not None and wanted not in schema.placeholders:
+            placeholder = getattr(domain, key)
+            if placeholder is not None and placeholder not in schema.placeholders:
                 raise DataError(
-                    f"no placeholder {wanted!r}; there are: {', '.join(schema.placeholders) or 'none'}",
+                    f"unknown placeholder {placeholder!r}; known: {', '.join(schema.placeholders) or 'none'}",
                     file=path,
                     field=f"domain.{name}.{key}",
                     fix="add it under [placeholders]",
                 )
         if domain.table is not None and domain.offer is None:
             raise DataError(
-                "a domain with a table needs the placeholder that names a venue",
+                "a domain with a table needs a placeholder for the venue",
                 file=path,
                 field=f"domain.{name}.offer",
             )
     if schema.rules.booked == "logged" and schema.files.booked is None:
         raise DataError(
-            'booked = "logged" needs the file that says it',
+            'booked = "logged" needs a file of bookings',
             file=path,
             field="files.booked",
             fix='name it, or choose "slots" or "said"',

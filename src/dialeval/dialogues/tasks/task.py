@@ -1,8 +1,7 @@
-"""A task with its data: goals, venues, and, where a log is at hand, what was booked, known and said in it.
+"""A task with its data: goals, venues, and, if there is a log, its bookings, states and replies.
 
-`TaskReader` finds in the replies of a dialogue what they give and know: placeholders, states, and domains.
-People's files are not clean: whatever is not of the expected type or name is left out and said, never
-guessed at and never an error.
+`TaskReader` reads placeholders, states and domains from the replies of a dialogue. Files of predictions are
+not clean: values of an unexpected type or name are left out and counted, never guessed and never an error.
 """
 
 import functools
@@ -30,9 +29,9 @@ _Value = str | int | float | bool | list[str] | None
 
 
 class Goal(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The goal of a user in one domain: wishes that a venue must fit, and what must be told about it.
+    """The goal of a user in one domain: wishes that a venue must match, and the information to ask for.
 
-    What to book is part of many goals. It is not checked: a booking shows by its reference.
+    Many goals have a booking. Its slots are not checked: a booking is recognised by its reference.
     """
 
     informable: dict[str, _Value] = {}
@@ -41,13 +40,13 @@ class Goal(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def asked(self) -> frozenset[str]:
-        """The placeholders that must be given."""
+        """The placeholders that replies must provide."""
         return frozenset(map(str.lower, self.requestable))
 
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """A declaration and the folder of its data; each file is read when it is asked for."""
+    """A declaration and the folder of its data; each file is read on first use."""
 
     schema: TaskSchema
     folder: Path
@@ -56,22 +55,22 @@ class Task:
 
     @functools.cached_property
     def goals(self) -> dict[str, dict[str, Goal]]:
-        """The goal of every dialogue, by domain; ids without case and ending."""
-        found = _load(self.goals_path, dict[str, dict[str, Goal]])
-        for name, goal in found.items():
+        """The goal of every dialogue, by domain; ids in lower case without ending."""
+        goals = _load(self.goals_path, dict[str, dict[str, Goal]])
+        for name, goal in goals.items():
             self.check_goal(goal, self.goals_path, name)
-        return dict(self._by_id(self.goals_path, found))
+        return dict(self._by_id(self.goals_path, goals))
 
     def check_goal(self, goal: Mapping[str, Goal], file: object, name: str) -> None:
-        """Refuse a goal that asks for what the declaration does not know: it could never be reached."""
-        for domain, wanted in goal.items():
+        """Raise a DataError for a goal with an undeclared domain or placeholder, which is unreachable."""
+        for domain, wish in goal.items():
             if domain not in self.schema.domain:
-                known = ", ".join(self.schema.domain)
-                raise DataError(f"no domain {domain!r}; there are: {known}", file=file, field=name)
-            for slot in wanted.requestable:
+                names = ", ".join(self.schema.domain)
+                raise DataError(f"unknown domain {domain!r}; known: {names}", file=file, field=name)
+            for slot in wish.requestable:
                 if slot.lower() not in self.schema.placeholders:
-                    known = ", ".join(self.schema.placeholders)
-                    raise DataError(f"no placeholder {slot!r}; there are: {known}", file=file, field=name)
+                    names = ", ".join(self.schema.placeholders)
+                    raise DataError(f"unknown placeholder {slot!r}; known: {names}", file=file, field=name)
 
     @functools.cached_property
     def venues(self) -> dict[str, Venues]:
@@ -99,11 +98,11 @@ class Task:
 
     @functools.cached_property
     def expected(self) -> frozenset[str]:
-        """The dialogues that a file of predictions should hold: those with states, else those with goals."""
+        """The dialogues that a file of predictions should have: those with states, else those with goals."""
         return frozenset(self.goals if self.states is None else self.states)
 
     def replies_in_log(self, name: str) -> int | None:
-        """Return how many replies the log of a dialogue has, None if there is no log."""
+        """Return the number of replies in the log of a dialogue; None if there is no log."""
         logs: tuple[Mapping[str, list[Any]] | None, ...] = (self.booked, self.states)
         return next((len(log[name]) for log in logs if log is not None and name in log), None)
 
@@ -113,33 +112,33 @@ class Task:
             return None
         return dict(self._by_id(self.folder / name, _load(self.folder / name, shape)))
 
-    def _by_id(self, path: Path, found: Mapping[str, T]) -> Iterator[tuple[str, T]]:
-        seen: dict[str, str] = {}
-        for name, item in found.items():
+    def _by_id(self, path: Path, entries: Mapping[str, T]) -> Iterator[tuple[str, T]]:
+        spellings: dict[str, str] = {}
+        for name, item in entries.items():
             folded = canonical_id(name)
-            if seen.setdefault(folded, name) != name:
-                raise DataError(f"the same dialogue as {seen[folded]!r}", file=path, field=name)
+            if spellings.setdefault(folded, name) != name:
+                raise DataError(f"the same dialogue as {spellings[folded]!r}", file=path, field=name)
             yield folded, item
 
     @functools.cached_property
     def _slot_names(self) -> dict[str, str]:
-        pairs = [(other, slot) for slot, others in self.schema.slots.items() for other in others]
-        return {_squeezed(other): slot for other, slot in pairs}
+        pairs = [(synonym, slot) for slot, synonyms in self.schema.slots.items() for synonym in synonyms]
+        return {_squeezed(synonym): slot for synonym, slot in pairs}
 
     def slot_name(self, written: str) -> str:
-        """Write the name of a slot in one way, `Price Range` as `pricerange`."""
+        """Return the canonical name of a slot: `pricerange` for `Price Range`."""
         squeezed = _squeezed(written)
         return self._slot_names.get(squeezed, squeezed)
 
     @functools.cached_property
     def _spellings(self) -> dict[str, dict[str, str]]:
         return {
-            slot: {plain(other): value for value, others in values.items() for other in others}
+            slot: {plain(spelling): value for value, spellings in values.items() for spelling in spellings}
             for slot, values in self.schema.spellings.items()
         }
 
     def value(self, slot: str, written: object) -> str:
-        """Write the value of a slot in one way; of a list, the first."""
+        """Return the canonical spelling of a slot's value; for a list, of its first."""
         if isinstance(written, list):
             written = written[0] if written else ""
         text = plain(written if isinstance(written, str) else "" if written is None else str(written))
@@ -152,7 +151,7 @@ class Task:
 
     @functools.cached_property
     def known_slots(self) -> dict[str, frozenset[str]]:
-        """The slots that each domain knows."""
+        """The valid slots of each domain."""
         return {name: _slots_of(domain) for name, domain in self.schema.domain.items()}
 
 
@@ -183,9 +182,9 @@ def open_task(
 
     Args:
         schema: A shipped declaration, or the path of one.
-        data: Folder of its files; by default that of the declaration, and for MultiWOZ the public set's.
-        goals: File of goals in place of the declared one.
-        rules: Rules in place of the declared ones.
+        data: Folder of its files; by default the declaration's, and for MultiWOZ the public set's.
+        goals: File of goals instead of the declared one.
+        rules: Rules instead of the declared ones.
 
     >>> task = open_task("example")
     >>> task.venues["cafe"].names(task.venues["cafe"].query({"area": "harbour"}))
@@ -202,13 +201,13 @@ def open_task(
 
 
 def _stamp(path: Path) -> tuple[str, int, int]:
-    """Return a key that changes when a file does, though its name stays."""
+    """Return a key that changes with the content of a file: its path, time and size."""
     if not path.is_file():
         raise DataError(
-            "this file of the task is missing", file=path, fix="get it, or name its folder: data=…"
+            "this file of the task is missing", file=path, fix="download it, or give its folder: data=…"
         )
-    found = path.stat()
-    return str(path), found.st_mtime_ns, found.st_size
+    status = path.stat()
+    return str(path), status.st_mtime_ns, status.st_size
 
 
 @functools.lru_cache(maxsize=8)
@@ -221,9 +220,9 @@ def _opened(
     stamps: tuple[tuple[str, int, int], ...],
 ) -> Task:
     declared = open_schema(path)[0]
-    kept = msgspec.structs.replace(declared.rules, **dict(rules))
-    digest = hashlib.sha256("".join([sha, *(files.sha256(one) for one, *_ in stamps)]).encode())
-    return Task(msgspec.structs.replace(declared, rules=kept), folder, goals, digest.hexdigest()[:12])
+    replaced = msgspec.structs.replace(declared.rules, **dict(rules))
+    digest = hashlib.sha256("".join([sha, *(files.sha256(name) for name, *_ in stamps)]).encode())
+    return Task(msgspec.structs.replace(declared, rules=replaced), folder, goals, digest.hexdigest()[:12])
 
 
 _PLACEHOLDER = re.compile(r"\[([\w .:'/&-]{1,60})\]")
@@ -233,7 +232,7 @@ _CLITIC = re.compile(r"\s+(n't|'(?:s|re|ve|ll|d|m))\b")
 
 
 class TaskReader:
-    """Reads replies for one task, remembering every spelling it has seen."""
+    """Reads replies for one task; spellings are cached."""
 
     def __init__(self, task: Task) -> None:
         self.task = task
@@ -241,27 +240,27 @@ class TaskReader:
         self._values: dict[tuple[str, str], str] = {}
         self._slots: dict[str, str] = {}
         self._spelt = {
-            other: name
-            for name, others in task.schema.placeholders.items()
-            for other in (name, *(other.lower() for other in others))
+            spelling: name
+            for name, spellings in task.schema.placeholders.items()
+            for spelling in (name, *(spelling.lower() for spelling in spellings))
         }
         self._prefixes = (*task.schema.prefixes, *task.schema.domain)
 
     def placeholders(self, text: str, unknown: "Counter[str]") -> set[str]:
-        """Return what a reply gives; placeholders that the declaration does not have are counted."""
+        """Return the placeholders of a reply; undeclared ones are counted in `unknown`."""
         if "[" not in text:
             return set()
-        found = set()
+        names = set()
         for written in _PLACEHOLDER.findall(text):
             name = self._placeholder(written)
             if name is None:
                 unknown[f"[{written}]"] += 1
             else:
-                found.add(name)
-        return found
+                names.add(name)
+        return names
 
     def _placeholder(self, written: str) -> str | None:
-        """Find a placeholder by its full spelling, else without a prefix such as `value_` or `hotel_`."""
+        """Return a placeholder by its full spelling, else without a prefix such as `value_` or `hotel_`."""
         if written not in self._placeholders:
             spelt = written.lower().strip()
             name = self._spelt.get(spelt)
@@ -273,49 +272,49 @@ class TaskReader:
         return self._placeholders[written]
 
     def text(self, reply: str) -> str:
-        """Write a reply so that files which delexicalise in different ways can be compared by words.
+        """Return a reply in normal form, so that differently delexicalised files can be compared by words.
 
-        Lower case, placeholders by their one name in capitals and without a plural, no `-s` or `-ly` left
-        over by delexicalisation, `do n't` as `don't`.
+        Lower case, placeholders by their canonical name in capitals and without plural, no `-s` or `-ly` left
+        over by delexicalisation, `don't` for `do n't`.
         """
-        named = _PLURAL.sub(lambda found: (self._placeholder(found[1]) or "").upper(), reply.lower())
+        named = _PLURAL.sub(lambda match: (self._placeholder(match[1]) or "").upper(), reply.lower())
         return _CLITIC.sub(r"\1", _SUFFIX.sub("", named))
 
-    def state(self, given: object, before: tuple[Any, State], unknown: "Counter[str]") -> State:
-        """Clean a state: slots and values in one way; `before` is the last one, raw and clean, for reuse."""
-        if not isinstance(given, Mapping):
-            unknown["state is not an object"] += given is not None
+    def state(self, raw_state: object, before: tuple[Any, State], unknown: "Counter[str]") -> State:
+        """Return a state with canonical slots and values; `before` is the previous one, raw and clean."""
+        if not isinstance(raw_state, Mapping):
+            unknown["state is not an object"] += raw_state is not None
             return {}
         raw, clean = before
-        found: State = {}
-        for domain, slots in given.items():
+        cleaned: State = {}
+        for domain, slots in raw_state.items():
             if isinstance(raw, Mapping) and domain in clean and raw.get(domain) == slots:
-                found[domain] = clean[domain]
+                cleaned[domain] = clean[domain]
             elif isinstance(slots, Mapping):
-                found[domain.lower()] = self._slots_of(slots)
+                cleaned[domain.lower()] = self._slots_of(slots)
             else:
                 unknown[f"{domain} is not an object"] += 1
-        return found
+        return cleaned
 
     def _slots_of(self, slots: Mapping[str, Any]) -> Slots:
-        found = {}
+        values = {}
         for written, value in slots.items():
             slot = self._slots.get(written) or self._slots.setdefault(written, self.task.slot_name(written))
             if isinstance(value, str):
                 key = (slot, value)
                 if key not in self._values:
                     self._values[key] = self.task.value(slot, value)
-                found[slot] = self._values[key]
+                values[slot] = self._values[key]
             elif value is not None and value != []:
-                found[slot] = self.task.value(slot, value)
-        return found
+                values[slot] = self.task.value(slot, value)
+        return values
 
 
 def active_domains(states: Iterable[State]) -> list[tuple[str, ...]]:
-    """Guess which domain each reply is about: the one whose state changed last.
+    """Return the estimated domain of each reply: the one whose state changed last.
 
-    Where several changed at once, the one that was talked about stays; else it is the one with most slots.
-    Where nothing changes, and several had changed the time before, it is the other one's turn.
+    If several change at once, the current one is kept if it is among them, else the one with most slots is
+    taken. If nothing changes, and several changed the time before, the next of those follows.
 
     >>> hotel, train = {"area": "east"}, {"day": "monday"}
     >>> active_domains([{}, {"hotel": hotel}, {"hotel": hotel, "train": train}, {"hotel": hotel}])
@@ -324,7 +323,7 @@ def active_domains(states: Iterable[State]) -> list[tuple[str, ...]]:
     current: str | None = None
     old: State = {}
     waiting: Sequence[str] = ()
-    found: list[tuple[str, ...]] = []
+    active: list[tuple[str, ...]] = []
     for state in states:
         changed = [domain for domain, slots in state.items() if slots.items() - old.get(domain, {}).items()]
         if changed and current not in changed:
@@ -334,5 +333,5 @@ def active_domains(states: Iterable[State]) -> list[tuple[str, ...]]:
             current = others[0] if others else current
         if current is not None:
             old, waiting = state, changed
-        found.append(() if current is None else (current,))
-    return found
+        active.append(() if current is None else (current,))
+    return active

@@ -1,6 +1,6 @@
-"""How a wish in words fits a cell of a table: equal, close in spelling, at least or at most.
+"""Tables of venues, indexed so that a wish is looked up once and a query is a bitwise "and".
 
-Tables of venues, indexed so that a wish is looked up once and a query is a bitwise "and".
+A wish matches a cell by one of four comparisons: equal, close in spelling, at least, at most.
 """
 
 import csv
@@ -27,11 +27,11 @@ _PARTS_OF_DAY = {
     "lunch": 12 * 60,
     "afternoon": 13 * 60,
 }
-CLOSE = 0.9  # the share of a shorter text that must be found in a longer one
+CLOSE = 0.9  # least share of the shorter text that must occur in the longer one
 
 
 def plain(text: str) -> str:
-    """Write a value in one way: lower case, single blanks, `and` for `&`, no blank before an apostrophe.
+    """Return a value in normal form: lower case, single blanks, `and` for `&`, no blank before an apostrophe.
 
     >>> plain(" Rosa 's  B&B ")
     "rosa's b and b"
@@ -40,7 +40,7 @@ def plain(text: str) -> str:
 
 
 def minutes(text: str, exact: bool = False) -> int | None:
-    """Read a time of day as minutes after midnight; None if there is none, or not HH:MM where it must be.
+    """Return a time of day as minutes after midnight; None if there is none, or if `exact` and not HH:MM.
 
     >>> [minutes(text) for text in ("17:15", "after 5:15 pm", "9", "1730", "lunch", "soon")]
     [1035, 1035, 540, 1050, 720, None]
@@ -48,63 +48,64 @@ def minutes(text: str, exact: bool = False) -> int | None:
     True
     """
     if exact:
-        found = _EXACT.fullmatch(text)
-        return int(found[1]) * 60 + int(found[2]) if found else None
-    if found := _TIME.search(text) or _COMPACT.search(text):
-        hour, minute = int(found[1]), int(found[2])
-    elif found := _HOUR.search(text):
-        hour, minute = int(found[0]), 0
+        match = _EXACT.fullmatch(text)
+        return int(match[1]) * 60 + int(match[2]) if match else None
+    if match := _TIME.search(text) or _COMPACT.search(text):
+        hour, minute = int(match[1]), int(match[2])
+    elif match := _HOUR.search(text):
+        hour, minute = int(match[0]), 0
     else:
         return next((at for words, at in _PARTS_OF_DAY.items() if words in text), None)
-    half = _HALF.search(text, found.end())
+    half = _HALF.search(text, match.end())
     if half and half[1] == "p" and hour < 12:
         hour += 12
     return hour * 60 + minute
 
 
 def number(text: str) -> float | None:
-    """Read the first number of a text.
+    """Return the first number of a text.
 
     >>> number("23.60 pounds"), number("many")
     (23.6, None)
     """
-    found = re.search(r"-?\d+(?:\.\d+)?", text)
-    return float(found[0]) if found else None
+    match = re.search(r"-?\d+(?:\.\d+)?", text)
+    return float(match[0]) if match else None
 
 
-def closeness(one: str, other: str) -> float:
-    """Return how much of the shorter text stands, in order, in the best stretch of that length of the longer.
+def closeness(first: str, second: str) -> float:
+    """Return the share of the shorter text that is a subsequence of the best window of the longer one.
 
     >>> closeness("gandhi", "the gandhi"), closeness("", "pub")
     (1.0, 0.0)
     >>> round(closeness("city center", "city centre"), 3)
     0.909
     """
-    short, long = (one, other) if len(one) <= len(other) else (other, one)
-    if not short or short in long:
-        return float(bool(short))
-    size, places = len(short), _places(short)
-    stretches = (long[at : at + size] for at in range(len(long) - size + 1))
-    return max(_in_order(places, size, stretch) for stretch in stretches) / size
+    shorter, longer = (first, second) if len(first) <= len(second) else (second, first)
+    if not shorter or shorter in longer:
+        return float(bool(shorter))
+    size, places = len(shorter), _places(shorter)
+    windows = (longer[at : at + size] for at in range(len(longer) - size + 1))
+    return max(_in_order(places, size, window) for window in windows) / size
 
 
-def close(one: str, other: str) -> bool:
-    """Whether two texts are close; a look at the longer one as a whole spares most comparisons.
+def close(first: str, second: str) -> bool:
+    """Return whether two texts are close; a comparison with the whole longer one comes first, to save time.
 
     >>> close("city center", "city centre"), close("city centre", "river bar")
     (True, False)
     """
-    short, long = (one, other) if len(one) <= len(other) else (other, one)
-    if not short or short in long:
-        return bool(short)
+    shorter, longer = (first, second) if len(first) <= len(second) else (second, first)
+    if not shorter or shorter in longer:
+        return bool(shorter)
     return (
-        _in_order(_places(short), len(short), long) >= CLOSE * len(short) and closeness(one, other) >= CLOSE
+        _in_order(_places(shorter), len(shorter), longer) >= CLOSE * len(shorter)
+        and closeness(first, second) >= CLOSE
     )
 
 
 @functools.lru_cache(maxsize=4096)
 def _places(text: str) -> dict[str, int]:
-    """Note where each letter stands, as bits."""
+    """Return the places of each letter as bits."""
     places: dict[str, int] = {}
     for place, letter in enumerate(text):
         places[letter] = places.get(letter, 0) | 1 << place
@@ -112,7 +113,7 @@ def _places(text: str) -> dict[str, int]:
 
 
 def _in_order(places: dict[str, int], size: int, text: str) -> int:
-    """Count the letters of the longest common subsequence, all rows of the usual table in one number."""
+    """Return the length of the longest common subsequence, with the rows of the usual table as bits."""
     row = full = (1 << size) - 1
     for letter in text:
         if match := row & places.get(letter, 0):
@@ -120,12 +121,12 @@ def _in_order(places: dict[str, int], size: int, text: str) -> int:
     return size - row.bit_count()
 
 
-_MOST = 1 << 16  # queries that are remembered
+_MOST = 1 << 16  # cached queries
 _LIST = '[{"id": …, …}, …]'
 
 
 class Venues:
-    """The venues of a domain as bits: what fits each wish is found once, what fits all is their "and"."""
+    """The venues of a domain as bits: the matches of each wish are cached, a query is their "and"."""
 
     def __init__(
         self, domain: Domain, rows: list[dict[str, Any]], schema: TaskSchema, file: object = None
@@ -142,12 +143,10 @@ class Venues:
         blank = frozenset(map(plain, schema.blank))
         for slot in domain.slots:
             if not any(slot in row for row in rows):
-                raise DataError(
-                    f"no column {slot!r} in this table", file=file, fix="see slots in its declaration"
-                )
+                raise DataError(f"no column {slot!r}", file=file, fix="see slots in its declaration")
             self._index(slot, [row.get(slot) for row in rows], blank)
         self._limits = {
-            slot: [(_quantity(cell), held) for cell, held in self._cells[slot].items()]
+            slot: [(_quantity(cell), rows_with) for cell, rows_with in self._cells[slot].items()]
             for slot, way in self.ways.items()
             if way in ("at-least", "at-most")
         }
@@ -155,31 +154,31 @@ class Venues:
         self._queries: dict[frozenset[tuple[str, str]], int] = {}
 
     def _index(self, slot: str, cells: list[Any], blank: frozenset[str]) -> None:
-        """Note which rows hold each value of a column, and which fit every wish."""
-        held: dict[str, int] = {}
+        """Index the rows by the values of a column, and the rows that match every wish."""
+        rows_with: dict[str, int] = {}
         free = 0
         for place, cell in enumerate(cells):
-            for one in cell if isinstance(cell, list) else [cell]:
-                value = plain("" if one is None else str(one))
+            for item in cell if isinstance(cell, list) else [cell]:
+                value = plain("" if item is None else str(item))
                 if value in blank:
                     free |= 1 << place
-                held[value] = held.get(value, 0) | 1 << place
-        self._cells[slot], self._free[slot] = held, free
+                rows_with[value] = rows_with.get(value, 0) | 1 << place
+        self._cells[slot], self._free[slot] = rows_with, free
 
     def query(self, wishes: Mapping[str, str]) -> int:
-        """Return the venues that fit all wishes, as bits by their place in `ids`; only known slots count."""
+        """Return the venues that match all wishes, as bits in the order of `ids`; other slots are ignored."""
         key = frozenset(item for item in wishes.items() if item[0] in self.ways)
-        found = self._queries.get(key)
-        if found is None:
+        venues = self._queries.get(key)
+        if venues is None:
             if len(self._queries) >= _MOST:
                 self._queries.clear()
                 self._wishes.clear()
-            found = self._queries[key] = self._search(key)
-        return found
+            venues = self._queries[key] = self._search(key)
+        return venues
 
-    def names(self, found: int) -> list[str]:
-        """Name the venues of a result."""
-        return [name for place, name in enumerate(self.ids) if found >> place & 1]
+    def names(self, venues: int) -> list[str]:
+        """Return the ids of the venues of a result."""
+        return [name for place, name in enumerate(self.ids) if venues >> place & 1]
 
     def _search(self, wishes: Iterable[tuple[str, str]]) -> int:
         rows = (1 << len(self._of_row)) - 1
@@ -189,38 +188,38 @@ class Venues:
             rows &= self._wishes[wish]
         if self._unique:
             return rows
-        found = 0
+        venues = 0
         while rows:
             last = rows.bit_length() - 1
-            found |= self._of_row[last]
+            venues |= self._of_row[last]
             rows ^= 1 << last
-        return found
+        return venues
 
     def _fitting(self, slot: str, wish: str) -> int:
-        """Find the rows that fit one wish."""
+        """Return the rows that match one wish."""
         value, way, cells = plain(wish), self.ways[slot], self._cells[slot]
         if value in self._any:
             return (1 << len(self._of_row)) - 1
-        found = self._free[slot]
+        matching = self._free[slot]
         if way == "equal":
-            return found | cells.get(value, 0)
-        near = (held for cell, held in cells.items() if close(value, cell))
-        for held in near if way == "close" else self._in_limit(slot, value, way):
-            found |= held
-        return found
+            return matching | cells.get(value, 0)
+        near = (rows for cell, rows in cells.items() if close(value, cell))
+        for rows in near if way == "close" else self._in_limit(slot, value, way):
+            matching |= rows
+        return matching
 
     def _in_limit(self, slot: str, wish: str, way: str) -> Iterator[int]:
-        """Find the cells on the right side of a limit; one that cannot be read is zero (midnight)."""
+        """Yield the rows within a limit; a limit that cannot be read is zero (midnight)."""
         limits = {True: minutes(wish, self._exact) or 0, False: number(wish) or 0}
-        for (is_time, quantity), held in self._limits[slot]:
+        for (is_time, quantity), rows in self._limits[slot]:
             if quantity is not None:
                 limit = limits[is_time]
                 if quantity >= limit if way == "at-least" else quantity <= limit:
-                    yield held
+                    yield rows
 
 
 def _quantity(cell: str) -> tuple[bool, float | None]:
-    """Read a cell as a time of day if it is one, else as a number."""
+    """Return whether a cell is a time of day, and its value; other cells are numbers."""
     time = minutes(cell, exact=True)
     return (True, time) if time is not None else (False, number(cell))
 
@@ -233,7 +232,7 @@ def open_venues(path: Path, domain: Domain, schema: TaskSchema, slot_name: Calla
     column = slot_name(domain.id)
     for place, row in enumerate(rows, 1):
         if row.get(column) in (None, ""):
-            raise DataError("a venue without an id", file=path, line=place, field=domain.id)
+            raise DataError("venue without an id", file=path, line=place, field=domain.id)
     if column != domain.id:
         rows = [{**row, domain.id: row[column]} for row in rows]
     return Venues(domain, rows, schema, path)
@@ -253,5 +252,5 @@ def _rows(path: Path) -> list[dict[str, Any]]:
     except (ValueError, csv.Error, RecursionError) as error:
         raise DataError(f"not a table of venues: {error}", file=path, fix=_LIST) from None
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
-        raise DataError("not a table of venues: a list of objects is expected", file=path, fix=_LIST)
+        raise DataError("not a table of venues: expected a list of objects", file=path, fix=_LIST)
     return rows
