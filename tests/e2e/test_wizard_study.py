@@ -21,7 +21,6 @@ from commands import here as run
 
 from dialeval.annotation import AnnotationProject
 from dialeval.dialogues.contexts import place_of
-from dialeval.jobs.reproduction import paper_tables, reproduce
 from dialeval.jobs.wizard_study import JUDGES, WIZARDS, answers_of, study_material
 
 pytest.importorskip("uvicorn")
@@ -205,25 +204,3 @@ def test_one_report_over_all_systems_with_both_figures(folder: Path) -> None:
     ):
         assert piece in page
     assert "static" in page.partition("Kind of evaluation")[2][:2000]
-
-
-def test_the_page_of_the_paper_is_made_of_such_a_study(tmp_path: Path) -> None:
-    done = reproduce("voted-appropriateness", tmp_path)
-    _, tables = paper_tables("voted-appropriateness")
-    assert len(done) == sum(len(table.rows) for table in tables)
-    assert [one.row.what for one in done if one.ours.value is None and one.mark != "illustration"] == []
-    ours = {one.row.what: one.ours for one in done}
-    cast = defaultdict(dict)
-    for vote in rows(tmp_path / "wizard-study" / "votes.jsonl"):
-        if vote["utterance"] is not None:
-            mine = cast[vote["dialogue_id"], vote["turn"]].setdefault(letters(vote["utterance"]), set())
-            mine.add(vote["rater"])
-    counts = []
-    for one in rows(tmp_path / "wizard-study" / "wizard-random.jsonl"):
-        at = one["meta"]["context"]["dialogue"], one["meta"]["context"]["turn"]
-        counts.append(len(cast[at][letters(one["messages"][-1]["content"])]))
-    assert all(counts)
-    assert ours["Wizard Random, weak agreement"].value == 5.0
-    assert ours["equation 1, a reply that none chose"].value == 1.0
-    assert ours["Wizard Max Voted above Wizard Random, ratings"].low > 0
-    assert ours["equation 2 with the published line, V = 4"].value == pytest.approx(5.345)

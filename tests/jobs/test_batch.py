@@ -177,8 +177,6 @@ def test_a_poisoned_dialogue_is_a_noted_row(tmp_path: Path) -> None:
     assert "brittle: 1 not scored: ValueError: cannot take d0007" in done.stderr
     summary = json.loads((tmp_path / "out" / "summary.json").read_text())
     assert [row["n"] for row in summary["unscored"]] == [1, 1, 1]
-    run(tmp_path / "logs.jsonl", *common, "-o", tmp_path / "again", env=environment)
-    assert parts(tmp_path / "out") == parts(tmp_path / "again")
 
 
 def test_a_metric_that_always_fails_is_no_noted_row(tmp_path: Path) -> None:
@@ -205,7 +203,7 @@ def test_a_shard_that_fails_three_times_is_named_and_the_others_finish(tmp_path:
     environment = package(tmp_path / "package")
     write(talks(50, {25: "deadly"}), tmp_path / "logs.jsonl")
     words = (tmp_path / "logs.jsonl", "-m", "brittle", "--turns-per-shard", PER_SHARD, "-o", tmp_path / "out")
-    done = run(*words, "--workers", 2, env=environment, code=1)
+    done = run(*words, "--workers", 1, env=environment, code=1)
     assert "shard 2 failed three times: its worker was ended by SIGKILL" in done.stderr
     assert "4 of 5 shards are done" in done.stderr
     assert sorted(parts(tmp_path / "out")) == [f"part-0000{number}.parquet" for number in (0, 1, 3, 4)]
@@ -216,7 +214,8 @@ def test_no_room_is_said_and_resumed(tmp_path: Path) -> None:
     """No process may write a file beyond a size: as good as a full disk."""
     write(talks(300), tmp_path / "logs.jsonl")
     words = (tmp_path / "logs.jsonl", "-m", "length", "-o", tmp_path / "out", "--turns-per-shard", 400)
-    run(*words, "--plan-only", "--quiet")
+    planned: Any = (tmp_path / "logs.jsonl", tmp_path / "out", ("length",))
+    plan(*planned, turns_per_shard=400)
     limited = ["bash", "-c", 'ulimit -f 2; exec "$@"', "bash", *command(*words)]
     done = subprocess.run(limited, capture_output=True, text=True, check=False)
     assert done.returncode == 1, done.stderr
@@ -224,7 +223,7 @@ def test_no_room_is_said_and_resumed(tmp_path: Path) -> None:
     assert "0 of 3 shards are done; repeat the command to resume" in done.stderr
     assert "Traceback" not in done.stderr
     assert not [path for path in (tmp_path / "out").rglob("*") if path.is_file() and "part-" in path.name]
-    run(*words)
+    here(*planned, turns_per_shard=400).run()
     assert (tmp_path / "out" / "_SUCCESS").is_file()
 
 
@@ -351,7 +350,7 @@ def test_what_users_said_in_a_log_is_rated_in_a_batch_as_in_score(tmp_path: Path
         "".join(json.dumps({"id": f"d{n}", "messages": said, "rating": n}) + "\n" for n in range(30))
     )
     out = tmp_path / "out"
-    run(logs, "-m", "length", "-o", out, "--turns-per-shard", 20, "--workers", 1)
+    here(logs, out, ("length",)).run()
     rows = sorted(runs.load_scores([out]), key=repr)
     rated = [row for row in rows if row.source == "human:user"]
     assert [(row.turn, row.value) for row in rated if row.dimension == "thumbs"] == [(1, 0.0)] * 30

@@ -2,13 +2,14 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from dialeval.errors import UsageError
 from dialeval.jobs import reproduction
 from dialeval.jobs.paper_figures import WAYS
-from dialeval.jobs.reproduction import MARKS, PAPERS, PaperRow, paper_tables, reproduce
+from dialeval.jobs.reproduction import MARKS, PAPERS, PaperRow, Reproduced, paper_tables, reproduce
 from dialeval.statistics import Estimate
 
 WANTED = {
@@ -57,18 +58,55 @@ def test_a_row_may_say_how_near_is_near() -> None:
     assert told == ["reproduced", "reproduced", "differs"]
 
 
-def test_a_run_goes_on_where_it_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    first = reproduce("voted-appropriateness", tmp_path)
-    page = (tmp_path / "page.md").read_text()
-    lines = (tmp_path / "rows.jsonl").read_text().splitlines()
-    (tmp_path / "rows.jsonl").write_text("\n".join(lines[:-1]) + '\n{"key": "broken')
+Done = tuple[Path, list[Reproduced]]
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory: pytest.TempPathFactory) -> Done:
+    folder = tmp_path_factory.mktemp("paper")
+    return folder, reproduce("voted-appropriateness", folder)
+
+
+def records(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def letters(text: str) -> str:
+    return "".join(letter for letter in text.lower() if letter.isalnum())
+
+
+def test_the_page_of_the_paper_is_made_of_a_wizard_study(done: Done) -> None:
+    folder, found = done
+    _, tables = paper_tables("voted-appropriateness")
+    assert len(found) == sum(len(table.rows) for table in tables)
+    assert [one.row.what for one in found if one.ours.value is None and one.mark != "illustration"] == []
+    ours = {one.row.what: one.ours for one in found}
+    chosen = {
+        (vote["dialogue_id"], vote["turn"], letters(vote["utterance"]))
+        for vote in records(folder / "wizard-study" / "votes.jsonl")
+        if vote["utterance"] is not None
+    }
+    for one in records(folder / "wizard-study" / "wizard-random.jsonl"):
+        at = one["meta"]["context"]
+        assert (at["dialogue"], at["turn"], letters(one["messages"][-1]["content"])) in chosen
+    assert ours["Wizard Random, weak agreement"].value == 5.0
+    assert ours["equation 1, a reply that none chose"].value == 1.0
+    assert (ours["Wizard Max Voted above Wizard Random, ratings"].low or 0) > 0
+    assert ours["equation 2 with the published line, V = 4"].value == pytest.approx(5.345)
+
+
+def test_a_run_goes_on_where_it_stopped(done: Done) -> None:
+    folder, first = done
+    page = (folder / "page.md").read_text()
+    lines = (folder / "rows.jsonl").read_text().splitlines()
+    (folder / "rows.jsonl").write_text("\n".join(lines[:-1]) + '\n{"key": "broken')
     asked: list[str] = []
-    again = reproduce("voted-appropriateness", tmp_path, say=asked.append)
+    again = reproduce("voted-appropriateness", folder, say=asked.append)
     assert len(asked) <= 1
     assert [one.ours for one in again] == [one.ours for one in first]
-    assert (tmp_path / "page.md").read_text() == page
+    assert (folder / "page.md").read_text() == page
     assert all(set(json.loads(line)) == {"key", "ours", "signature"} for line in lines)
-    assert "<script" not in (tmp_path / "page.html").read_text()
+    assert "<script" not in (folder / "page.html").read_text()
 
 
 def test_sets_that_are_not_there_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

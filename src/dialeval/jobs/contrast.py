@@ -62,7 +62,7 @@ def contrast_negatives(
     if not specs:
         raise UsageError("name a metric: -m dialoguescore")
     if unknown := [kind for kind in kinds if kind not in KINDS]:
-        raise UsageError(f"no negatives of the kind {unknown[0]!r}; known: {', '.join(KINDS)}")
+        raise UsageError(f"unknown kind of negatives {unknown[0]!r}; known: {', '.join(KINDS)}")
     metrics, drawn, summary = build_all(specs), Negatives(dialogues, draws.get("seed", 0)), Summary()
     places = [ReplyPlace(n, turn) for n, turns in enumerate(drawn.replies) for turn in turns]
     places.sort(key=lambda place: hashlib.sha256(f"{dialogues[place[0]].id}|{place[1]}".encode()).digest())
