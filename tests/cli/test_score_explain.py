@@ -59,7 +59,7 @@ def test_both_dialogues_stand_side_by_side_in_eighty_columns(folder: Path) -> No
     assert " ".join(row.split()) == "[question] Is it far? = [question] How are you today?"
     assert "held against lake-1" in done.stdout and "(empty turn)" in done.stdout
     assert "d000003: toyflow" in done.stdout and "d000004" not in done.stdout
-    assert "why, for 5 of 8 dialogues; -o run/ keeps all" in done.stderr
+    assert "explanations for 5 of 8 dialogues; -o run/ keeps all" in done.stderr
     assert "\x1b" not in done.stdout
 
 

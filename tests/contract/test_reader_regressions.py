@@ -229,5 +229,5 @@ def test_a_length_beyond_the_file_in_a_gguf_head(tmp_path: Path) -> None:
 @pytest.mark.parametrize("content", [b"[]", DEEP, b"7", b'"x"', b'{"a": ' + DIGITS + b"}"])
 def test_a_tokenizer_as_the_hub_has_it(content: bytes, tmp_path: Path) -> None:
     (tmp_path / "tokenizer.json").write_bytes(content)
-    with pytest.raises(DialevalError, match=r"no tokenizer\.json"):
+    with pytest.raises(DialevalError, match=r"no readable tokenizer\.json"):
         plain_tokenizer(tmp_path / "tokenizer.json")

@@ -101,6 +101,7 @@ def run_here(words: list[str], stdin: bytes = b"") -> tuple[str, int]:
         contextlib.redirect_stderr(out),
     ):
         patch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin), "utf-8"))
+        patch.setenv("PATH", environment()["PATH"])
         patch.setattr(sys, "argv", words if words[0] == "dialeval" else words[1:])
         try:
             if words[0] == "dialeval":

@@ -72,7 +72,7 @@ def test_a_full_disk_is_not_called_a_damaged_project(place: Path, kilobytes: int
 def test_a_cache_without_a_disk_is_one_line_of_ours(place: Path) -> None:
     words = ["score", "chats.jsonl", "-m", "ruber", "--cache", "cache"]
     said = limited(place, *words, kilobytes=60, env={**os.environ, "TMPDIR": "/dev/shm"}).stderr
-    assert "encodings are no longer kept on disk" in said
+    assert "encodings are no longer cached on disk" in said
     assert "Warning" not in said and ".py" not in said
 
 

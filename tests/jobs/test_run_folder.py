@@ -112,7 +112,7 @@ def test_folders_of_older_versions_are_read(run: Run) -> None:
 def test_a_list_of_hashes_makes_no_model(run: Run, tmp_path: Path) -> None:
     """Models are known by theirs: a run is not to be trained over, nor a batch taken for one."""
     assert kind_of(run.path) == "run folder"
-    with pytest.raises(DataError, match="it is no artefact"):
+    with pytest.raises(DataError, match="is not an artefact"):
         _check_target(run.path)
     with pytest.raises(DataError, match="which is not part of an artefact"):
         save(run.path, "gguf.v1", {}, {}, Card("Mine", "", licence="mit", command="none"))

@@ -204,9 +204,9 @@ def test_what_is_to_choose_by_is_not_learned_from(place: Path) -> None:
 @pytest.mark.parametrize(
     ("source", "message"),
     [
-        ("set:cake", "unknown public set 'cake'; known: "),
+        ("set:cake", "no public set called 'cake'; known: "),
         ("set:fed", "set:fed has no training data; use another source"),
-        ("set:fed/test", "never trained on"),
+        ("set:fed/test", "must not be trained on"),
         ("set:fed/half", "expected set:fed, set:fed/train, set:fed/dev or set:fed/text"),
         ("set:empathetic", "no training data; use set:empathetic/dev"),
         ("set:convai2/text", "convai2 has no test portion; use set:convai2"),

@@ -74,8 +74,8 @@ def test_tries_come_to_an_end(server: Server) -> None:
         ("away", "redirects"),
         ("malformed", "not a chat completion: '<html>hello</html>'"),
         ("shapeless", "not a chat completion"),
-        ("silent", "without text"),
-        ("huge", "more than 4 MB"),
+        ("silent", "has no text"),
+        ("huge", "larger than 4 MB"),
     ],
 )
 def test_what_would_be_the_same_again_fails_at_once(server: Server, way: str, said: str) -> None:

@@ -95,7 +95,7 @@ def test_the_defaults_on_the_page_are_those_of_the_code() -> None:
                 f"{value}.0",
                 value.replace("2e-5", "2e-05"),
             )
-    shown = re.search(r"defaults of its own: `(TrainingSettings\([^`]+\))`", text)
+    shown = re.search(r"its own defaults: `(TrainingSettings\([^`]+\))`", text)
     assert shown is not None
     given = dict(re.findall(r"(\w+)=([\d.e-]+)", shown[1]))
     assert {name: float(value) for name, value in given.items()} == {

@@ -150,6 +150,6 @@ def test_a_target_that_could_not_be_written_is_refused_first(tmp_path: Path) -> 
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.txt").write_text("all of it")
     for target in (tmp_path / "mine", tmp_path / "mine" / "thesis.txt"):
-        with pytest.raises(DataError, match="it is no artefact"):
+        with pytest.raises(DataError, match="is not an artefact"):
             train(VECTORS, chats(40), target, TOLD)
     assert (tmp_path / "mine" / "thesis.txt").read_text() == "all of it"

@@ -305,7 +305,8 @@ def test_sgd_frames_by_service_and_files_by_name(put):
         "state": {"Events_2": {"intent": "Find", "requested": ["date"], "slots": {"city": ["Rome"]}}},
         "slots": {"Events_2": [["city", 3, 7]]},
     }
-    assert set(answers.meta) == {"domain", "acts", "call"}
+    assert set(answers.meta) == {"domain", "acts", "call", "results"}
+    assert answers.meta["results"] == {"Events_2": [{"a": "b"}]}
     assert answers.meta["call"] == {"Events_2": asked}
 
 

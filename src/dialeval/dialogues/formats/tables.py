@@ -299,15 +299,15 @@ def _together(
     """Return rows with those of a dialogue together; only where they are not, all are held in memory."""
     stream = iter(rows)
     ahead = list(islice(stream, _AHEAD))
-    ids = [row.get(name) for _, row in ahead]
+    ids = [str(row.get(name)) for _, row in ahead]
     changes = sum(one != other for one, other in pairwise(ids)) + 1
     if changes <= len(set(ids)):
         return chain(ahead, stream)
     if how.tell:
         how.tell(f"{path}: rows of a dialogue do not stand together, joined by {name}")
-    chats: dict[Any, list[tuple[int, dict[str, Any]]]] = defaultdict(list)
+    chats: dict[str, list[tuple[int, dict[str, Any]]]] = defaultdict(list)
     for one in chain(ahead, stream):
-        chats[one[1].get(name)].append(one)
+        chats[str(one[1].get(name))].append(one)
     return chain.from_iterable(chats.values())
 
 
