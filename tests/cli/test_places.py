@@ -212,7 +212,10 @@ def test_the_file_behind_standard_input_is_read_too(place: Path) -> None:
 
 
 @pytest.mark.parametrize(("cache", "said"), [("chats.jsonl", "is a file"), ("run", "(run folder)")])
-def test_a_cache_takes_no_place_of_another_kind(place: Path, cache: str, said: str) -> None:
+def test_a_cache_takes_no_place_of_another_kind(
+    place: Path, cache: str, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DIALEVAL_CACHE", "")  # the option stays in the environment of the process
     before = contents(place)
     asked = ("score", "chats.jsonl", "-m", "turn-quality", "--cache", cache)
     assert said in here(*asked, cwd=place, code=2).stderr
