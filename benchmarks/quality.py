@@ -16,6 +16,8 @@ equal weights.
 
 import argparse
 import tempfile
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -76,9 +78,13 @@ class Lab:
         return self._models[key]
 
     def parts(self, name: str, reader: PartReader) -> list[DialogueParts]:
-        """Read the parts of all that was rated in a set, once."""
+        """Read the parts of all that was rated in a set, once; where one model differs, only its part."""
         if (name, reader) not in self._parts:
-            self._parts[name, reader] = list(reader.read(chosen_dialogues(self.sets[name])))
+            if replace(reader, turn_quality=DEFAULT) == PartReader() != reader:
+                found = list(judged_by(reader.turn_quality, self.parts(name, PartReader())))
+            else:
+                found = list(reader.read(chosen_dialogues(self.sets[name])))
+            self._parts[name, reader] = found
         return self._parts[name, reader]
 
     def table(self, name: str, level: str, reader: PartReader) -> RatedParts:
@@ -95,6 +101,18 @@ class Lab:
         reader = self.reader({name, *overlap_group(name)})
         tables = [self.table(one, level, reader) for one in others]
         return Blend({level: fit_terms(names, tables, priors(level), SCALES)})
+
+
+def judged_by(turn_quality: str, read: list[DialogueParts]) -> Iterator[DialogueParts]:
+    """Replace the part `turn-quality` by that of another model."""
+    rows = TurnQuality(turn_quality, language="any").score([found.dialogue for found in read])
+    values = {(row.dialogue_id, row.turn): row.value for row in rows.where(level="turn")}
+    for found in read:
+        own = {turn: values.get((found.dialogue.id, turn)) for turn in found.turns}
+        known = [value for value in own.values() if value is not None]
+        turns = {turn: {**parts, "turn-quality": own[turn]} for turn, parts in found.turns.items()}
+        whole = {**found.whole, "turn-quality": float(np.mean(known)) if known else None}
+        yield replace(found, turns=turns, whole=whole)
 
 
 def test_dialogues(name: str) -> list[Dialogue]:

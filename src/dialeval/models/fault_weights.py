@@ -2,7 +2,7 @@
 
 Weights are never below zero, so more of what speaks for a fault never makes it less likely. They were fitted
 on replies that the reader had not seen, as if one reply in ten had the fault. From a fault's threshold on, it
-counts: one in fifty of the good replies among them gets there.
+counts. Thresholds are set together, so that one good reply in twenty counts as faulty in any way.
 """
 
 import math
@@ -45,7 +45,7 @@ _BOUNDS = {
 hand speaks for an invention, though most of the pairs that weights are fitted on have none; and a reply far
 from what it answers is suspect whatever the reader says, which knows fewer kinds of bots than there are."""
 PRIOR = 0.1  # the share of faulty replies that weights are fitted for
-FALSE_ALARMS = 0.02  # the share of good replies that count as faulty
+FALSE_ALARMS = 0.05  # the share of good replies of which any fault counts
 _ENOUGH = 50  # good replies to set a threshold by
 
 
@@ -68,17 +68,35 @@ class Weights:
         )
         return 1.0 / (1.0 + math.exp(-max(-60.0, min(60.0, total))))
 
-    def counting(self, good: Sequence[Mapping[str, float]]) -> "Weights":
-        """Set the threshold so that few of these good replies count as faulty; few replies set nothing.
 
-        >>> good = [{"nonsense": n / 50 - 1} for n in range(101)]
-        >>> Weights({"nonsense": 1.0}, 0.0).counting(good).threshold
-        0.7231
-        """
-        if len(good) < _ENOUGH:
-            return self
-        limit = float(np.quantile([self.probability(values) for values in good], 1.0 - FALSE_ALARMS))
-        return replace(self, threshold=round(limit, 4))
+def set_thresholds(weights: Mapping[str, Weights], good: Sequence[Mapping[str, float]]) -> dict[str, Weights]:
+    """Return weights with the lowest thresholds at which few of these good replies count as faulty.
+
+    Each fault alone is counted for the same number of them. Few replies set nothing.
+
+    >>> good = [{"nonsense": n / 50 - 1, "unkind": 1 - n / 50} for n in range(101)]
+    >>> weights = {name: Weights({name: 1.0}, 0.0) for name in ("nonsense", "unkind")}
+    >>> [weights.threshold for weights in set_thresholds(weights, good).values()]
+    [0.7232, 0.7232]
+    """
+    if len(good) < _ENOUGH:
+        return dict(weights)
+    table = np.array([[_known(weights[fault], fault, values) for fault in weights] for values in good])
+    highest = -np.sort(-table, axis=0)
+    for counted in range(int(FALSE_ALARMS * len(good)), -1, -1):
+        limits = highest[counted]  # so many replies are above it
+        if (table > limits).any(axis=1).mean() <= FALSE_ALARMS:
+            break
+    return {
+        fault: replace(weights[fault], threshold=math.ceil(limit * 1e4 + 1e-6) / 1e4)
+        for fault, limit in zip(weights, limits.tolist(), strict=True)
+    }
+
+
+def _known(weights: Weights, fault: str, values: Mapping[str, float]) -> float:
+    """Return the probability of a fault, 0 where it is not looked for."""
+    needed = FAULTS[fault][0]
+    return 0.0 if needed not in values and needed not in _ABSENT else weights.probability(values)
 
 
 def read_weights(config: Mapping[str, Any], file: Path) -> dict[str, Weights]:

@@ -42,7 +42,6 @@ _KEPT = {
     "fault-pairs-comve": 0.3,
     "fault-pairs-decode": 0.6,
     "fault-pairs-gu_dnli": 0.5,
-    "fault-pairs-sick": 0.2,
     "fault-pairs-snli": 0.4,
     "blended-skill-talk": 0.8,
     "dailydialog": 0.03,

@@ -14,7 +14,7 @@ import msgspec
 from dialeval.dialogues import Dialogue, Turn, takes_part
 from dialeval.models.fault_features import reply_features
 from dialeval.models.fault_reader import FaultReader
-from dialeval.models.fault_weights import FAULTS, Weights, fit_weights
+from dialeval.models.fault_weights import FAULTS, Weights, fit_weights, set_thresholds
 from dialeval.training.fault_examples import Marked, marked
 from dialeval.training.fault_injections import (
     COLD,
@@ -51,21 +51,25 @@ def weigh(reader: FaultReader, dialogues: Sequence[Dialogue]) -> dict[str, Weigh
     random.Random(0).shuffle(cases)  # noqa: S311
     cases.sort(key=lambda case: -case.weight)  # all that was written by hand
     rows: dict[str, list[tuple[Mapping[str, float], float, float]]] = {fault: [] for fault in FAULTS}
+    good = list[Mapping[str, float]]()  # by hand: what thresholds are set on
     by_hand = sum(case.weight == _BY_HAND for case in cases)
     for start in range(0, min(len(cases), by_hand + _MOST), _TOGETHER):
         some = cases[start : start + _TOGETHER]
         found = reply_features(reader, [case.dialogue for case in some])
         for case, (_, replies) in zip(some, found, strict=True):
             for reply in replies:
+                if case.weight == _BY_HAND and case.known.get(reply.turn) == _SOUND:
+                    good.append(reply.values)
                 for fault, label in case.known.get(reply.turn, {}).items():
                     if FAULTS[fault][0] in reply.values or fault != "unsupported":
                         rows[fault].append((reply.values, label, case.weight))
-    return {
+    weights = {
         fault: fit_weights(
             fault, [row for row, _, _ in some], [label for _, label, _ in some], [how for *_, how in some]
-        ).counting([row for row, label, how in some if label == 0.0 and how == _BY_HAND])
+        )
         for fault, some in rows.items()
     }
+    return set_thresholds(weights, good)
 
 
 def _cases(dialogues: Iterable[Dialogue]) -> Iterator[Case]:

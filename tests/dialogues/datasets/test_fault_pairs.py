@@ -20,8 +20,6 @@ FILES = {
     "snli/cat_train.csv": "3\t3\tA man sails alone.\tSomebody sails.\nbroken line\n",
     "snli/becel_validation.tsv": "premise\thypothesis\tlabel\nA man sails.\tA man sleeps.\t2\n",
     "snli/becel_semantic.tsv": "hypothesis\tlabel\thypothesis_paraphrase\nHe sails.\t0\tHe is sailing.\n",
-    "sick/SICK.txt": "sentence_A\tsentence_B\tentailment_label\trelatedness_score\n"
-    "A cat naps\tA cat sleeps\tENTAILMENT\t4.8\n",
     "begin/begin_dev_wow.tsv": "knowledge\tresponse\tbegin_label\n"
     "Tea is a drink.\tTea is a drink!\tFully attributable\nx\tOk.\tGeneric\n",
     "comve/train.csv": "Correct Statement,Incorrect Statement\nHe drank tea.,He drank a chair.\n",
@@ -83,7 +81,6 @@ def test_pairs_of_every_collection_that_is_there(folder: Path) -> None:
         "He is sailing.",
         {"contradicts": 0.0, "repeats": 1.0},
     )
-    assert told["fault-pairs-sick-1"][3] == {"repeats": 1.0, "contradicts": 0.0}
     assert [one[3] for id, one in told.items() if "begin" in id] == [{"supported": 1.0}]
     assert [one[3]["nonsense"] for id, one in told.items() if "comve" in id] == [0.0, 1.0]
     assert [one[3]["contradicts"] for id, one in told.items() if "chatprotect" in id] == [1.0, 0.0]
@@ -93,7 +90,13 @@ def test_pairs_of_every_collection_that_is_there(folder: Path) -> None:
         "on friday",
         {"contradicts": 1.0, "supported": 0.0},
     )
-    assert not any("anli" in id for id in told)
+
+
+def test_collections_that_forbid_commercial_use_are_not_read(folder: Path) -> None:
+    for name in ("anli/R1_dev.jsonl", "sick/SICK.txt"):
+        (folder / name).parent.mkdir()
+        (folder / name).write_text("{}")
+    assert not any("anli" in one.id or "sick" in one.id for one in public_set("fault-pairs").dialogues())
 
 
 def test_an_empty_folder_is_an_error(folder: Path) -> None:

@@ -1,6 +1,6 @@
 """Pairs of texts with human labels: whether the second contradicts, repeats or is supported by the first.
 
-Twelve published collections, each in its own format, become dialogues of one earlier turn (or passage) and
+Ten published collections, each in its own format, become dialogues of one earlier turn (or passage) and
 one reply. The dialogue's `meta` has `pair`, the role of the earlier text (`own`: of the same speaker; `user`:
 of the other one; `evidence`; `none`: the earlier text is empty), and `targets`, the labels of the reply, 0 to
 1: `contradicts`, `repeats`, `supported`, `nonsense`, `unkind`.
@@ -8,8 +8,8 @@ of the other one; `evidence`; `none`: the earlier text is empty), and `targets`,
 Peculiarities: DECODE's pairs all contradict, and `decode_rct` has dialogues without contradiction, of which
 neighbouring turns of one speaker are taken. The numbers of SNLI's labels differ between its two files. CI-ToD
 joins words by underscores, and its reply can contradict the query, the history or the table. BEGIN and the
-audit of FaithDial also have generic replies, which state nothing and are left out. SICK rates relatedness:
-sentences that entail each other and are rated at least 4.5 count as repetitions.
+audit of FaithDial also have generic replies, which state nothing and are left out. SICK (CC BY-NC-SA 3.0) and
+ANLI (CC BY-NC 4.0) are not read, so that what learns from these pairs can be used commercially.
 """
 
 import csv
@@ -85,30 +85,11 @@ def _snli(folder: Path) -> Iterator[Pair]:
         yield "own", row["hypothesis"], row["hypothesis_paraphrase"], same
 
 
-def _sick(folder: Path) -> Iterator[Pair]:
-    labels = {"ENTAILMENT": _ENTAILED, "NEUTRAL": _NEUTRAL, "CONTRADICTION": _DENIED}
-    for row in _rows(folder, "sick/SICK.txt"):
-        label, score = row["entailment_label"], float(row["relatedness_score"])
-        yield "evidence", row["sentence_A"], row["sentence_B"], labels[label]
-        repeated = float(label == "ENTAILMENT" and score >= 4.5)
-        if repeated or label == "CONTRADICTION" or score < 4.0:
-            denied = float(label == "CONTRADICTION")
-            yield "own", row["sentence_A"], row["sentence_B"], {"repeats": repeated, "contradicts": denied}
-
-
 def _rte(folder: Path) -> Iterator[Pair]:
     for row in _rows(folder, "rte/train.tsv"):
         if row["label"]:
             supported = float(row["label"] == "entailment")
             yield "evidence", row["sentence1"], row["sentence2"], {"supported": supported}
-
-
-def _anli(folder: Path) -> Iterator[Pair]:
-    labels = {"e": _ENTAILED, "n": _NEUTRAL, "c": _DENIED}
-    for number in "123":
-        for part in ("dev", "test"):
-            for row in _records(folder, f"anli/R{number}_{part}.jsonl"):
-                yield "evidence", row["context"], row["hypothesis"], labels[row["label"]]
 
 
 def _ci_tod(folder: Path) -> Iterator[Pair]:
@@ -185,7 +166,6 @@ def _gu_dnli(folder: Path) -> Iterator[Pair]:
 
 
 _SOURCES = {
-    "anli": _anli,
     "begin": _begin,
     "chatprotect": _chatprotect,
     "ci_tod": _ci_tod,
@@ -195,7 +175,6 @@ _SOURCES = {
     "gu_dnli": _gu_dnli,
     "prosecco": _prosecco,
     "rte": _rte,
-    "sick": _sick,
     "snli": _snli,
 }
 
@@ -224,9 +203,9 @@ def _read(folder: Path, part: Part) -> Iterator[Dialogue]:
 SETS = {
     "fault-pairs": PublicSet(
         name="fault-pairs",
-        title="Pairs labelled for contradiction, support, repetition and sense, of twelve collections",
+        title="Pairs labelled for contradiction, support, repetition and sense, of ten collections",
         folder="faults",
-        licence="CC BY-SA 4.0, MIT, CC BY 4.0, Apache-2.0; the files of SNLI, SICK, RTE and ANLI state none",
+        licence="CC BY-SA 4.0, MIT, CC BY 4.0, Apache-2.0; the files of SNLI and RTE state none",
         home="https://github.com/henrikebeyer/ProSeCCo",
         read=_read,
         parts=("train",),
