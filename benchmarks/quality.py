@@ -2,9 +2,8 @@
 
     python benchmarks/quality.py [--sets fed conture …] [--resamples 2000] [--seed 0] [--ablation]
 
-For every rated set: the set and all that share its text are left out, parts that were trained on their text
-are trained again without it (the student of `followup` only where the language model that teaches it is at
-hand, the reader of faults never), the weights are fitted to the ratings of the rest, and the left-out set is
+For every rated set: the set and all that share its text are left out, `turn-quality` is trained again without
+it where it learned from its text, the weights are fitted to the ratings of the rest, and the left-out set is
 measured. Beside it stand its parts, trivial baselines and the published scores of other metrics for the same
 dialogues, each with its difference to `quality` (bootstrap over dialogues). `partial` is the correlation with
 the number of turns held fixed (for turns, with the place of the turn), `within` the mean correlation inside
@@ -30,21 +29,12 @@ from dialeval.errors import DataError
 from dialeval.jobs.training import train_to
 from dialeval.metrics.quality_parts import NAMES, SCALES, DialogueParts, PartReader, priors
 from dialeval.metrics.training_data import training_data
-from dialeval.metrics.turn_quality import DEFAULT, FOLLOWUP, TurnQuality
+from dialeval.metrics.turn_quality import DEFAULT, TurnQuality
 from dialeval.models.blend import LEVELS, Blend, RatedParts, fit_terms
-from dialeval.models.language_model import DEFAULT as LANGUAGE_MODEL
-from dialeval.models.language_model import is_here
 from dialeval.scores import Score, Scores
 from dialeval.statistics import spearman
 from dialeval.studies import study
 from dialeval.training.blending import SCENARIOS, chosen_dialogues, rated, rated_parts, rated_sets
-
-LESSONS = [
-    *("set:dailydialog/dev", "set:topicalchat/dev", "set:blended-skill-talk/dev", "set:empathetic/dev"),
-    "set:dbdc3/train",
-]
-LESSON_SHARE = 0.4
-"""What the shipped student of `followup` learned from, as its card says."""
 
 
 class Lab:
@@ -59,28 +49,21 @@ class Lab:
         """Return what reads the parts with models that have not seen the hidden sets."""
         heard = training_data(TurnQuality())[0].names
         judging = [f"set:{name}/text" for name in heard if name not in hidden]
-        taught = [source for source in LESSONS if source.split(":")[1].split("/")[0] not in hidden]
-        taught = taught if is_here(LANGUAGE_MODEL) else LESSONS  # without its teacher it stays as it ships
-        return PartReader(
-            turn_quality=self._model("turn-quality", judging, len(heard), DEFAULT),
-            followup=self._model("student", taught, len(LESSONS), FOLLOWUP, share=LESSON_SHARE),
-        )
+        return PartReader(turn_quality=self._judge(judging) if len(judging) < len(heard) else DEFAULT)
 
-    def _model(self, recipe: str, sources: list[str], all: int, shipped: str, share: float = 1.0) -> str:
-        """Train a recipe on what is left; nothing is trained where all of it is."""
-        if len(sources) == all:
-            return shipped
-        key = (recipe, *sources)
+    def _judge(self, sources: list[str]) -> str:
+        """Train `turn-quality` on what is left."""
+        key = tuple(sources)
         if key not in self._models:
             out = self.folder / str(len(self._models))
-            train_to(recipe, sources, out, share=share)
+            train_to("turn-quality", sources, out)
             self._models[key] = str(out)
         return self._models[key]
 
     def parts(self, name: str, reader: PartReader) -> list[DialogueParts]:
         """Read the parts of all that was rated in a set, once; where one model differs, only its part."""
         if (name, reader) not in self._parts:
-            if replace(reader, turn_quality=DEFAULT) == PartReader() != reader:
+            if reader != PartReader():
                 found = list(judged_by(reader.turn_quality, self.parts(name, PartReader())))
             else:
                 found = list(reader.read(chosen_dialogues(self.sets[name])))

@@ -42,7 +42,7 @@ class JudgedReply(NamedTuple):
         return None if found and not any(fault in self.values for fault in FAULTS) else found
 
 
-@metric("faults.v3")
+@metric("faults.v4")
 @dataclass(frozen=True)
 class Faults:
     """Probability of each named fault of a reply, with the turn that proves it.
