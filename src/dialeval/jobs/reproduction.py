@@ -236,7 +236,7 @@ def page_table(table: PaperTable, done: Sequence[Reproduced]) -> Table | None:
         f"{table.name}. {table.title}",
         done,
         named("row", "row.what"),
-        number("published", lambda result: decimal(result.row.published)),
+        number("published", lambda result: _figure(result.row.published)),
         number("ours", lambda result: _ours(result.ours)),
         number("n", lambda result: result.ours.n or None),
         named("mark", lambda result: TableCell(result.mark, strong=result.mark == DIFFERS)),
@@ -251,7 +251,18 @@ def page_table(table: PaperTable, done: Sequence[Reproduced]) -> Table | None:
 
 
 def _ours(ours: Estimate) -> TableCell:
-    return TableCell(decimal(ours.value), small="" if ours.low is None else interval(ours))
+    return TableCell(_figure(ours.value), small="" if ours.low is None else interval(ours))
+
+
+def _figure(value: float | None) -> str:
+    """Format a figure; a size, which is a whole number of 10 or more, without decimals.
+
+    >>> _figure(6215), _figure(17.075), _figure(5.0)
+    ('6,215', '17.075', '5.000')
+    """
+    return (
+        f"{value:,.0f}" if value is not None and value >= 10 and float(value).is_integer() else decimal(value)
+    )
 
 
 def _signatures(done: Sequence[Reproduced]) -> Table | None:
