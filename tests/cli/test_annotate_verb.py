@@ -215,6 +215,18 @@ def test_schemes_are_listed(folder: Path) -> None:
     assert "wizard" in [row["name"] for row in rows]
 
 
+def test_wizards_choose_for_the_speaker_that_is_asked_for(folder: Path) -> None:
+    make = ("annotate", "chats.jsonl", "--scheme", "wizard", "--speaker", "user", "-o", "wizards")
+    run(*make, "--candidates", "chats.jsonl", "--raters", "ann", "--links", cwd=folder)
+    with Server(folder / "wizards") as server:
+        assert server.client("ann").answer_next(q0=["0"]).status == 303
+    run("annotate", "wizards", "--export", "votes.jsonl", cwd=folder)
+    (vote,) = read_votes(folder / "votes.jsonl")
+    turns = {one.id: one.turns for one in formats.read(folder / "chats.jsonl")}
+    assert turns[vote.dialogue_id][vote.turn].speaker == "user"
+    assert vote.utterance in {turn.text for one in turns.values() for turn in one if turn.speaker == "user"}
+
+
 def test_wizards_choose_acts_and_replies_are_scored_by_them(folder: Path) -> None:
     make = ("annotate", "chats.jsonl", "--scheme", "wizard-acts", "-o", "wizards", "--raters", "ann,bob")
     run(*make, "--links", cwd=folder)

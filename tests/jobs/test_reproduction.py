@@ -16,7 +16,7 @@ WANTED = {
     "floweval": [*(f"Table {n}" for n in range(1, 8)), "Figure 1", "Figure 2", "Figure 3"],
     "voted-appropriateness": [f"Figure {n}" for n in range(1, 5)],
     "next-user-sentiment": [*(f"Table {n}" for n in range(1, 6)), *(f"Figure {n}" for n in range(1, 9))],
-    "dialoguescore": ["Figure 1", "Figure 2", *(f"Table {n}" for n in range(1, 5))],
+    "dialoguescore": [*(f"Figure {n}" for n in range(1, 4)), *(f"Table {n}" for n in range(1, 5))],
 }
 
 

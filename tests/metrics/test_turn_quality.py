@@ -101,6 +101,30 @@ def test_labels_are_read_from_the_reply() -> None:
     assert targets("label", chat) == {1: 1.0}
 
 
+def test_the_settings_of_the_paper_under_their_names() -> None:
+    labels = ({"label": 0.5}, {"label": 0.2})
+    chat = Dialogue(
+        "d",
+        (
+            Turn("user", "Hi"),
+            Turn("assistant", "Hello!", labels[0]),
+            Turn("user", "ok", {"sentiment": -1.0}),
+            Turn("assistant", "Blue.", labels[1]),
+            Turn("user", "What?", {"sentiment": -2.0}),
+        ),
+    )
+    assert targets("appropriate", chat) == {1: 1.0, 3: 0.0}
+    classifier = recipe("turn-quality:target=appropriate", "some/encoder")
+    chosen_by_people = recipe("turn-quality:target=sentiment,dev=label", "some/encoder")
+    for made in (classifier, chosen_by_people):
+        assert (made.settings.schedule, made.settings.batch, made.settings.epochs) == ("constant", 8, 10)
+    assert classifier.dev_figure == "accuracy" and classifier.dev_examples is None
+    assert chosen_by_people.dev_figure == "spearman" and chosen_by_people.dev_examples is not None
+    asked = (chosen_by_people.examples, chosen_by_people.dev_examples, classifier.examples)
+    learned = [[one.targets["quality"] for one in examples([chat])] for examples in asked]
+    assert learned == [[-1.0, -2.0], [0.5, 0.2], [1.0, 0.0]]
+
+
 def test_what_a_cross_encoder_is_given() -> None:
     assert said_before(dialogue(CHAT, "d"), 3) == tuple(text for _, text in CHAT[:3])
 

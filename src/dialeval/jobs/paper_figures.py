@@ -45,10 +45,7 @@ class PaperFigures:
         """Correlate a source with people, or with `other`, on a public set; several sources are averaged."""
         sources = [fields["source"]] if isinstance(fields["source"], str) else list(fields["source"])
         if "recipe" in fields:
-            sources = [
-                source.format(model=self._trained(fields["recipe"], fields["learned_from"]))
-                for source in sources
-            ]
+            sources = [source.format(model=self._trained(fields)) for source in sources]
         level, other_source = fields.get("level", "dialogue"), fields.get("other")
         all_sources = [*sources, *([other_source] if other_source else [])]
         columns, gold, clusters, signature = self._columns(fields, all_sources, level)
@@ -82,15 +79,16 @@ class PaperFigures:
             " + ".join(marks),
         )
 
-    def _trained(self, recipe: str, sources: list[str]) -> Path:
+    def _trained(self, fields: Mapping[str, Any]) -> Path:
         """Return the folder of a model that is trained by a recipe, once."""
         from dialeval.jobs.training import train_to
 
-        digest = hashlib.sha256(f"{recipe}|{sources}".encode()).hexdigest()[:12]
+        recipe, sources, share = fields["recipe"], fields["learned_from"], fields.get("share", 1.0)
+        digest = hashlib.sha256(f"{recipe}|{sources}|{share}".encode()).hexdigest()[:12]
         folder = self.folder.parent / "models" / digest
         if not folder.is_dir():
             folder.parent.mkdir(parents=True, exist_ok=True)
-            train_to(recipe, sources, folder)
+            train_to(recipe, sources, folder, share=share)
         return folder
 
     def _scores(self, name: str, source: str, part: str | None) -> Scores:
@@ -185,7 +183,7 @@ class PaperFigures:
         """Return DialogueScore of a system's replies, or their gap to the log's, on a sample of MultiWOZ."""
         spec = fields.get("metric", "dialoguescore:delexicalise=true")
         if "recipe" in fields:
-            spec = spec.format(model=self._trained(fields["recipe"], fields["learned_from"]))
+            spec = spec.format(model=self._trained(fields))
         if spec not in self._contrasts:
             logged = sorted(
                 portion("multiwoz", "test"),

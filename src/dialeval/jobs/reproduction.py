@@ -31,6 +31,7 @@ ILLUSTRATION, OURS = "illustration", "not in the paper"
 MARKS = (REPRODUCED, DIFFERS, NOT_PUBLIC, NOT_HERE, OURS, ILLUSTRATION)
 _NEAR = 0.03  # a published figure this near to ours is reproduced, where there is no interval
 _FAR = 0.10  # one this far from ours is not, however wide the interval
+_OPTIONAL = ("note", "near", "far", "mark")
 
 
 @dataclass(frozen=True)
@@ -98,25 +99,30 @@ def paper_tables(paper: str) -> tuple[str, list[PaperTable]]:
 
 def _rows(table: Mapping[str, Any]) -> Iterator[PaperRow]:
     for row in table.get("row", ()):
-        optional = ("note", "near", "far", "mark")
-        fields = {key: value for key, value in row.items() if key not in ("what", "published", *optional)}
-        more = {key: row[key] for key in optional if key in row}
-        yield PaperRow(table["name"], row["what"], row.get("published"), fields, **more)
+        fields = {key: value for key, value in row.items() if key not in ("what", "published", *_OPTIONAL)}
+        yield PaperRow(table["name"], row["what"], row.get("published"), fields, **_optional(row))
+
+
+def _optional(entry: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: entry[key] for key in _OPTIONAL if key in entry}
 
 
 def _grid(table: str, grid: Mapping[str, Any]) -> Iterator[PaperRow]:
     """Expand a row with figures for several sets and statistics; those of ours alone name `sets`.
 
-    `axes` names other fields that differ from row to row, in place of the set and the method.
+    `axes` names other fields that differ from row to row, in place of the set and the method. Without `what`
+    a row is called by these two.
     """
     row_field, column_field = grid.get("axes", ("set", "method"))
     columns = grid[f"{column_field}s"]
-    published_by_row = grid.get("published") or {name: [None] * len(columns) for name in grid["sets"]}
+    published_by_row = grid.get("published") or {
+        name: [None] * len(columns) for name in grid[f"{row_field}s"]
+    }
     for name, figures in published_by_row.items():
         for column, published in zip(columns, figures, strict=True):
             fields = {**grid.get("how", {}), row_field: name, column_field: column}
-            label = f"{grid['what']}: {name}, {column}"
-            yield PaperRow(table, label, published, fields, grid.get("note", ""))
+            label = f"{grid['what']}: {name}, {column}" if "what" in grid else f"{name}: {column}"
+            yield PaperRow(table, label, published, fields, **_optional(grid))
 
 
 def reproduce(
@@ -230,7 +236,7 @@ def page_table(table: PaperTable, done: Sequence[Reproduced]) -> Table | None:
         f"{table.name}. {table.title}",
         done,
         named("row", "row.what"),
-        number("published", lambda result: decimal(result.row.published)),
+        number("published", lambda result: _figure(result.row.published)),
         number("ours", lambda result: _ours(result.ours)),
         number("n", lambda result: result.ours.n or None),
         named("mark", lambda result: TableCell(result.mark, strong=result.mark == DIFFERS)),
@@ -245,7 +251,18 @@ def page_table(table: PaperTable, done: Sequence[Reproduced]) -> Table | None:
 
 
 def _ours(ours: Estimate) -> TableCell:
-    return TableCell(decimal(ours.value), small="" if ours.low is None else interval(ours))
+    return TableCell(_figure(ours.value), small="" if ours.low is None else interval(ours))
+
+
+def _figure(value: float | None) -> str:
+    """Format a figure; a size, which is a whole number of 10 or more, without decimals.
+
+    >>> _figure(6215), _figure(17.075), _figure(5.0)
+    ('6,215', '17.075', '5.000')
+    """
+    return (
+        f"{value:,.0f}" if value is not None and value >= 10 and float(value).is_integer() else decimal(value)
+    )
 
 
 def _signatures(done: Sequence[Reproduced]) -> Table | None:
