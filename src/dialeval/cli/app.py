@@ -24,7 +24,6 @@ from dialeval.cli.places import Verb
 
 app = typer.Typer(
     name="dialeval",
-    help="Measure how good a dialogue system is and how far each score can be trusted.",
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,
@@ -51,7 +50,10 @@ def dialeval(
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
-    """Measure how good a dialogue system is and how far each score can be trusted."""
+    """Measure how good a dialogue system is and how far each score can be trusted.
+
+    Example: dialeval score chats.jsonl -o run/   (or first: dialeval demo)
+    """
 
 
 def score(
@@ -76,7 +78,7 @@ def score(
 ) -> None:
     """Score dialogues with one or more metrics.
 
-    Example: dialeval score chats.jsonl -m repetition -m short=length:speaker=user -o run/
+    Example: dialeval score chats.jsonl -m quality -m repetition:n=4 -o run/
     """
     from dialeval.jobs.scoring import build_all, count_dialogues, estimates, score_to
 

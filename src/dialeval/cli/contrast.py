@@ -47,7 +47,7 @@ def contrast(
 
     Compares scores of logged replies with those of negatives, or of systems' replies at the same place.
 
-    Example: dialeval contrast chats.jsonl -m dialoguescore -m similarity --negatives session
+    Example: dialeval contrast chats.jsonl -m similarity --negatives session
     """
     from dialeval.errors import UsageError
     from dialeval.jobs import contrast as job

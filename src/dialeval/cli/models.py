@@ -10,7 +10,9 @@ from dialeval.cli.options import Json
 from dialeval.cli.places import Verb
 
 app = typer.Typer(
-    help="List, pull, verify, export and push models.", no_args_is_help=True, rich_markup_mode=None
+    help="List, pull, verify, export and push models.\n\nExample: dialeval models list",
+    no_args_is_help=True,
+    rich_markup_mode=None,
 )
 Storage = Annotated[
     Literal["fp32", "fp16", "int8"],
@@ -139,7 +141,7 @@ def export(
 ) -> None:
     """Convert a transformers encoder to run without torch.
 
-    Example: dialeval models export bert-base-uncased/ -o my-encoder/ --storage fp16
+    Example: dialeval models export bert-base-uncased/ -o my-encoder/
     """
     from dialeval.models import artefact
     from dialeval.models.card import Card

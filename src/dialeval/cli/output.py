@@ -63,14 +63,18 @@ def print_table(
         for row in rows:
             print("\t".join(cell(item) for item in row))
         return
+    from rich import box
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(title=Text(plain(title)), title_justify="left", header_style="bold")
+    table = Table(title=Text(plain(title)), title_justify="left", header_style="bold", box=box.SIMPLE_HEAD)
+    table.padding, table.pad_edge = (0, 1, 0, 0), False
     for number, name in enumerate(header):
         table.add_column(
-            Text(plain(name)), justify="right" if rows and _is_number(rows[0][number]) else "left"
+            Text(plain(name)),
+            justify="right" if rows and _is_number(rows[0][number]) else "left",
+            overflow="fold",  # the end of a name tells versions apart
         )
     for row in rows:
         table.add_row(*(Text(cell(item)) for item in row))

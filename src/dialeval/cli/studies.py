@@ -70,7 +70,7 @@ def study(
 
     Prints correlations with confidence intervals; also tests differences, rater agreement and systems.
 
-    Example: dialeval study run/ ratings.csv --map judge.csv:id=conversation,value=score,source=gpt-4
+    Example: dialeval study run/ ratings.csv --map judge.csv:id=chat,value=score
     """
     from msgspec.structs import replace
 

@@ -32,7 +32,7 @@ def respond(
 
     Every system turn is answered, always after the original context. Repeat the command to resume.
 
-    Example: dialeval respond contexts.jsonl --system http://localhost:8000/v1 -o replies.jsonl
+    Example: dialeval respond chats.jsonl --system mybot:answer -o replies.jsonl
     """
     from dialeval.jobs.responding import respond_to
 
@@ -148,7 +148,7 @@ def chat(
 
     Repeat the command with the same folder to resume.
 
-    Example: dialeval chat --system http://localhost:8000/v1 -o talks/ --people ann,bob
+    Example: dialeval chat --system http://localhost:8000/v1 -o talks/
     """
     names, is_secure = server.names()
     from dialeval.annotation.chat import make_chat

@@ -181,7 +181,7 @@ def tune(
 
     Selects the middle of the region that does not differ from the best by more than noise.
 
-    Example: dialeval tune floweval controllable --try w=0,0.1,0.2,0.3,0.5 --try idf=true,false
+    Example: dialeval tune floweval controllable --try w=0,0.1,0.2,0.3,0.5
     """
     from dialeval import files
     from dialeval.training import tuning

@@ -59,7 +59,7 @@ def trust(
 
     Prints the true mean, how many labels a judge saves, and whether it can replace a rater.
 
-    Example: dialeval trust run/ ratings.csv --map judge.csv:id=conversation,value=score,source=judge
+    Example: dialeval trust run/ ratings.csv --map judge.csv:id=chat,value=score
     """
     from dialeval.errors import UsageError
     from dialeval.jobs.runs import TRUST
@@ -146,7 +146,7 @@ def plan(
 ) -> None:
     """Plan how many labels are needed, and choose what to label.
 
-    Example: dialeval plan run/ pilot.csv --difference 0.3 --label 100 -o study/ --raters ann,bob,cem
+    Example: dialeval plan run/ pilot.csv --label 100 -o study/ --raters ann,bob
     """
     from msgspec.structs import replace
 

@@ -30,7 +30,7 @@ ERROR, AGAIN, EARLY, HAND_OVER = "tool-error-ignored", "same-call-again", "actio
 TURNS, CALLS, UNANSWERED = "turns-to-goal", "calls-to-goal", "unanswered-request"
 Evidence = Mapping[str, Mapping[int, str]]
 """For each rule, what was found, by the message it was found in."""
-_PARTING, _ASKS = words("parting"), words("asks")
+_PARTING, _ASKS, _WITHDRAWS = words("parting"), words("asks"), words("withdraws")
 SUCCESS = "success"
 NO_GOAL = "no goal is known for this dialogue"
 _SHOWN = 120
@@ -324,12 +324,13 @@ def explained_turns(dialogue: Dialogue, calls: Iterable[Call], held: Evidence) -
 
 
 def _last_request(dialogue: Dialogue, speaker: str) -> int | None:
-    """Return the user's last turn, if it asks for something and does not take leave."""
+    """Return the user's last turn, if it asks for something, withdraws nothing and does not take leave."""
     said = [
         (n, one.text) for n, one in enumerate(dialogue.turns) if takes_part(one) and one.speaker != speaker
     ]
     number, text = next(((n, text) for n, text in reversed(said) if text.strip()), (None, ""))
-    return number if found(_ASKS, text) and not found(_PARTING, text) else None
+    ended = found(_PARTING, text) or found(_WITHDRAWS, text)
+    return number if found(_ASKS, text) and not ended else None
 
 
 def _goal_reached(calls: list[Call], verdict: Verdict | None) -> tuple[int | None, str | None]:

@@ -21,8 +21,8 @@ Kind = Literal["read", "write", "hand-over"]
 _WORDS: dict[str, Any] = tomllib.loads(
     (resources("dialeval.metrics") / "agent.toml").read_text(encoding="utf-8")
 )
-_READS, _READS_LAST, _NOT_READS = (
-    frozenset(_WORDS[name].split()) for name in ("reads", "reads-last", "not-reads")
+_READS, _READS_LAST, _CHANGES, _NOT_READS = (
+    frozenset(_WORDS[name].split()) for name in ("reads", "reads-last", "changes", "not-reads")
 )
 _PARTS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 _LONGEST = 20_000  # characters of a text that are looked at
@@ -33,7 +33,7 @@ def words(name: str) -> re.Pattern[str]:
     return re.compile("|".join(_WORDS[name]), re.IGNORECASE | re.MULTILINE)
 
 
-YES, NO = words("yes"), words("no")
+YES, NO, WHICH = words("yes"), words("no"), words("which")
 
 
 def found(pattern: re.Pattern[str], text: str) -> bool:
@@ -48,6 +48,15 @@ def is_yes(text: str) -> bool:
     (True, False, False)
     """
     return found(YES, text) and not found(NO, text)
+
+
+def is_choice(asked: str, text: str) -> bool:
+    """Whether a user turn names one of several things to act on, as it was asked to.
+
+    >>> [is_choice(asked, "The later one.") for asked in ("Which one shall I book?", "Which one is it?")]
+    [True, False]
+    """
+    return found(WHICH, asked) and not found(NO, text) and "?" not in text
 
 
 def kind_of(name: str, writes: Sequence[str] = (), reads: Sequence[str] = ()) -> Kind:
@@ -67,7 +76,7 @@ def kind_of(name: str, writes: Sequence[str] = (), reads: Sequence[str] = ()) ->
     if HAND_OVER_TOOL.search(name):
         return "hand-over"
     parts = [part.lower() for part in _PARTS.findall(name.rpartition(".")[2])]
-    if not parts or parts[-1] in _READS_LAST:
+    if not parts or (parts[-1] in _READS_LAST and parts[0] not in _CHANGES):
         return "read"
     return "read" if parts[0] in _READS and "_".join(parts[:2]) not in _NOT_READS else "write"
 
@@ -85,7 +94,7 @@ class Call:
         result: What came back; None where the log has nothing.
         failed: Whether that is an error.
         again: Whether the same call was made before, and did not fail for a passing reason.
-        agreed: Whether the user's last turn before it was a yes.
+        agreed: Whether the user's last turn before it was a yes, or named one of several to act on.
     """
 
     turn: int
@@ -117,12 +126,13 @@ def calls_of(
     """
     made: list[Call] = []
     seen: set[str] = set()
-    agreed = False
+    agreed, asked = False, ""
     for number, turn in enumerate(dialogue.turns):
         if turn.speaker != speaker:
             if takes_part(turn) and turn.text.strip():
-                agreed = is_yes(turn.text)
+                agreed = is_yes(turn.text) or is_choice(asked, turn.text)
             continue
+        asked = turn.text if turn.text.strip() else asked
         for call, result in zip(turn.tool_calls, _results(dialogue, number), strict=True):
             text = call_text(call)
             kind = kind_of(call.name, writes, reads)

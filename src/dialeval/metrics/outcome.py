@@ -165,8 +165,9 @@ def _said_date(value: str) -> re.Pattern[str] | None:
     month, day = int(date["month"]), int(date["day"])
     name = rf"{_MONTHS[month - 1]}[a-z]*\.?"
     figures = rf"\b0?{month}[/.-]0?{day}\b|\b0?{day}[/.-]0?{month}\b"
+    until = r"(?: ?(?:to|until|and|-|\u2013) ?\d\d?(?:st|nd|rd|th)?\.?)?"  # 3 to 14 August
     return re.compile(
-        rf"\b{name},? (?:the )?0?{day}(?!\d)|\b0?{day}(?:st|nd|rd|th)?\.?(?: of)? {name}|{figures}"
+        rf"\b{name},? (?:the )?0?{day}(?!\d)|\b0?{day}(?:st|nd|rd|th)?\.?{until}(?: of)? {name}|{figures}"
     )
 
 
