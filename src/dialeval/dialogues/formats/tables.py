@@ -348,7 +348,7 @@ def _turns(
     hidden, rows = len(rows) - len(shown), shown
     first, record = rows[0], dict[str, Any](references={}, meta={})
     record["meta"] |= {"note": "internal notes left out"} if hidden else {}
-    record["id"], record["system"] = first[names["id"]], first[names["system"]] or None if "system" in names else None
+    record["id"], record["system"] = first[names["id"]], first.get(names.get("system", "")) or None
     record["messages"] = [{"role": row[names["speaker"]], "content": row[names["text"]]} for row in rows]
     for message, row in zip(record["messages"], rows, strict=True):
         message.update({"time": row[names["time"]]} if "time" in names and row[names["time"]] else {})
