@@ -12,6 +12,7 @@ import contextlib
 import errno
 import gzip
 import hashlib
+import io
 import json
 import os
 import re
@@ -313,9 +314,9 @@ def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 def open_binary(path: str | Path) -> BinaryIO:
     """Open a file or an address (`s3://…`) for reading, decompressing gzip; `-` is standard input."""
     if str(path) == "-":
-        return _standard_input()
+        return unpacked(_standard_input(), path)
     with _readable_errors(Path(path)):
-        return unpacked(open_packed(path))
+        return unpacked(open_packed(path), path)
 
 
 def open_packed(path: str | Path) -> BinaryIO:
@@ -334,11 +335,16 @@ def open_packed(path: str | Path) -> BinaryIO:
         return file
 
 
-def unpacked(file: BinaryIO) -> BinaryIO:
-    """Return a decompressing file if the first bytes are those of gzip; both are closed together."""
+def unpacked(file: BinaryIO, name: str | Path) -> BinaryIO:
+    """Return a decompressing file if the first bytes are those of gzip; both are closed together.
+
+    Args:
+        file: A file that can be peeked into.
+        name: What to call it in an error.
+    """
     if cast(Any, file).peek(2)[:2] != b"\x1f\x8b":  # a look that takes nothing away: it may be a pipe
         return file
-    packed = _Packed(fileobj=cast(Any, _Counted(file)))
+    packed = _Packed(fileobj=cast(Any, _Counted(file, name)))
     packed.myfileobj = file  # type: ignore[assignment]
     return cast(BinaryIO, packed)
 
@@ -353,14 +359,14 @@ def _standard_input() -> BinaryIO:
     try:
         return os.fdopen(sys.stdin.fileno(), "rb", closefd=False)
     except (OSError, ValueError):  # not a file of the system: a test, or a program that put another there
-        return sys.stdin.buffer
+        return cast(BinaryIO, io.BufferedReader(cast(Any, sys.stdin.buffer)))
 
 
 class _Counted:
     """A file that counts the bytes that are read of it."""
 
-    def __init__(self, file: BinaryIO) -> None:
-        self.file, self.size, self.name = file, 0, getattr(file, "name", "")
+    def __init__(self, file: BinaryIO, name: str | Path) -> None:
+        self.file, self.size, self.name = file, 0, str(name)
 
     def read(self, size: int = -1) -> bytes:
         data = self.file.read(size)

@@ -127,8 +127,6 @@ def read_parquet(path: str | Path, how: TableReading, first: int = 0) -> Numbere
                 rows = ((number, _unpack(path, number, row)) for number, row in rows)
             yield from read_rows(path, parquet.schema.names, rows, how)
         except (pa.ArrowException, OSError, ValueError, OverflowError) as error:
-            if isinstance(error, DataError):
-                raise
             raise DataError(f"not a Parquet file of dialogues: {error}", file=path) from None
 
 
@@ -175,8 +173,6 @@ def read_dataset(path: str | Path, how: TableReading) -> Numbered:
                             yield from piece.to_pylist()
                         number += len(batch)
             except (pa.ArrowException, OSError, ValueError) as error:
-                if isinstance(error, DataError):
-                    raise
                 raise DataError(f"not an Arrow file of a dataset: {error}", file=part) from None
 
     stream = rows()
