@@ -196,8 +196,10 @@ def is_one_source(path: str | Path) -> bool:
     return tables.is_dataset(path) or is_slack_export(path)
 
 
-_NO_ZIP = (zipfile.BadZipFile, zlib.error, StopIteration, KeyError, TypeError, ValueError, EOFError)
-_NO_ZIP += (RuntimeError, OSError)  # a password, places that cannot be
+_NO_ZIP = (
+    *(zipfile.BadZipFile, zlib.error, StopIteration, KeyError, TypeError, ValueError, EOFError),
+    *(RuntimeError, OSError),  # a password, places that cannot be
+)
 
 
 def _packed_samples(path: str | Path) -> Iterator[tuple[int, Any]]:
