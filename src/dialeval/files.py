@@ -12,6 +12,7 @@ import contextlib
 import errno
 import gzip
 import hashlib
+import io
 import json
 import os
 import re
@@ -31,12 +32,9 @@ from dialeval.errors import BusyError, DataError, UsageError
 _CHUNK = 1 << 20
 _MAX_RECORD, _MAX_RATIO = "DIALEVAL_MAX_RECORD", "DIALEVAL_MAX_RATIO"
 _FEW_BYTES = 1 << 24  # of what is unpacked, whatever the ratio
-_BATCH_BYTES, _BATCH_ROWS = 1 << 30, 64  # of a Parquet file, at once
-_FEW_ROWS = 1 << 20
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS)  # a disk that takes no more
 _SETTLED = 60.0  # seconds; a younger part may be one that is about to be locked
 _swept: set[Path] = set()
-_ROWS_A_BYTE = 256  # of a Parquet file: ids alone take more, however alike they are
 
 
 @contextlib.contextmanager
@@ -316,9 +314,9 @@ def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 def open_binary(path: str | Path) -> BinaryIO:
     """Open a file or an address (`s3://…`) for reading, decompressing gzip; `-` is standard input."""
     if str(path) == "-":
-        return _standard_input()
+        return unpacked(_standard_input(), path)
     with _readable_errors(Path(path)):
-        return unpacked(open_packed(path))
+        return unpacked(open_packed(path), path)
 
 
 def open_packed(path: str | Path) -> BinaryIO:
@@ -337,51 +335,18 @@ def open_packed(path: str | Path) -> BinaryIO:
         return file
 
 
-def unpacked(file: BinaryIO) -> BinaryIO:
-    """Return a decompressing file if the first bytes are those of gzip; both are closed together."""
-    if cast(Any, file).peek(2)[:2] != b"\x1f\x8b":  # a look that takes nothing away: it may be a pipe
-        return file
-    packed = _Packed(fileobj=cast(Any, _Counted(file)))
-    packed.myfileobj = file  # type: ignore[assignment]
-    return cast(BinaryIO, packed)
-
-
-def open_parquet(file: BinaryIO, path: str | Path) -> Any:
-    """Open a Parquet file for pyarrow, unless it claims more rows than its bytes can hold.
-
-    Memory is made ready for as many rows as are claimed before one is read: 900 bytes could ask for more than
-    any machine has. What is claimed of columns is not looked at: a claim that makes no sense would end the
-    process there, while the reader merely refuses it.
+def unpacked(file: BinaryIO, name: str | Path) -> BinaryIO:
+    """Return a decompressing file if the first bytes are those of gzip; both are closed together.
 
     Args:
-        file: What `open_binary` returned.
-        path: What to call it in an error.
+        file: A file that can be peeked into.
+        name: What to call it in an error.
     """
-    import pyarrow.parquet as pq
-
-    opened = pq.ParquetFile(file, pre_buffer=False)
-    metadata = opened.metadata
-    rows = [metadata.row_group(number).num_rows for number in range(metadata.num_row_groups)]
-    most = max(_FEW_ROWS, _ROWS_A_BYTE * file.seek(0, os.SEEK_END))
-    if min(rows, default=0) < 0 or not sum(rows) == metadata.num_rows <= most:
-        raise DataError("not a Parquet file: it claims other rows than it has", file=path)
-    check_expansion(path, file.tell(), sum(_unpacked_sizes(metadata)))
-    return opened
-
-
-def parquet_batches(opened: Any, row_groups: list[int]) -> Iterator[Any]:
-    """Yield row groups of a Parquet file in pieces that fit into memory, whatever is repeated in them.
-
-    A text that many rows share is stored once and comes out once a row, so a piece has the fewer rows the
-    larger a text may be.
-    """
-    rows = _BATCH_BYTES // max(1, *_unpacked_sizes(opened.metadata), 1)
-    rows = max(4, min(_BATCH_ROWS, rows))
-    yield from opened.iter_batches(batch_size=rows, use_threads=False, row_groups=row_groups)
-
-
-def _unpacked_sizes(metadata: Any) -> list[int]:
-    return [max(0, metadata.row_group(number).total_byte_size) for number in range(metadata.num_row_groups)]
+    if cast(Any, file).peek(2)[:2] != b"\x1f\x8b":  # a look that takes nothing away: it may be a pipe
+        return file
+    packed = _Packed(fileobj=cast(Any, _Counted(file, name)))
+    packed.myfileobj = file  # type: ignore[assignment]
+    return cast(BinaryIO, packed)
 
 
 def _standard_input() -> BinaryIO:
@@ -394,14 +359,14 @@ def _standard_input() -> BinaryIO:
     try:
         return os.fdopen(sys.stdin.fileno(), "rb", closefd=False)
     except (OSError, ValueError):  # not a file of the system: a test, or a program that put another there
-        return sys.stdin.buffer
+        return cast(BinaryIO, io.BufferedReader(cast(Any, sys.stdin.buffer)))
 
 
 class _Counted:
     """A file that counts the bytes that are read of it."""
 
-    def __init__(self, file: BinaryIO) -> None:
-        self.file, self.size, self.name = file, 0, getattr(file, "name", "")
+    def __init__(self, file: BinaryIO, name: str | Path) -> None:
+        self.file, self.size, self.name = file, 0, str(name)
 
     def read(self, size: int = -1) -> bytes:
         data = self.file.read(size)

@@ -256,3 +256,15 @@ def test_wizards_choose_acts_and_replies_are_scored_by_them(folder: Path) -> Non
     assert "wizards chose acts here, not utterances: match=act" in wrong.stderr
     other = run(*make[:-3], "other", "--raters", "ann", "--candidates", "chats.jsonl", cwd=folder, code=2)
     assert "lists what wizards choose from" in other.stderr
+
+
+def test_ratings_of_another_study_are_not_replaced(folder: Path) -> None:
+    run(*MAKE, "--raters", "ann", "--links", cwd=folder)
+    run("annotate", "study", "--export", "mine.csv", cwd=folder)
+    run("annotate", "study", "--export", "mine.csv", cwd=folder)  # its own again
+    for name, source in (("d1", "human:bob"), ("other", "human:ann")):
+        row = {"dialogue_id": name, "turn": 1, "source": source, "dimension": "x", "value": 1}
+        (folder / "ratings.jsonl").write_text(json.dumps(row) + "\n")
+        refused = run("annotate", "study", "--export", "ratings.jsonl", "--as", "scores", cwd=folder, code=2)
+        assert "ratings.jsonl holds other ratings than this project's" in refused.stderr
+        assert json.loads((folder / "ratings.jsonl").read_text()) == row

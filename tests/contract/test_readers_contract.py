@@ -93,7 +93,7 @@ PARSED_BY_READERS = {
     *("annotation.interchange", "annotation.scheme", "dialogues.datasets.rawfiles", "dialogues.votes"),
     *("dialogues.formats.opening", "dialogues.formats.reading", "dialogues.formats.values"),
     *("dialogues.formats.spans", "dialogues.formats.support"),
-    *("dialogues.formats.tables", "files"),
+    *("dialogues.formats.tables", "files", "parquet"),
     *("dialogues.tasks.schema", "dialogues.tasks.task", "dialogues.tasks.venues"),
     *("metrics.agent", "systems.users"),
     *("jobs.batch.folder", "jobs.serving.requests", "jobs.batch.plan"),

@@ -1,7 +1,9 @@
 """Every format in, three formats out, and one clear line when a file is wrong."""
 
 import gzip
+import io
 import json
+import zipfile
 from pathlib import Path
 
 import pyarrow as pa
@@ -438,6 +440,103 @@ def test_a_record_beyond_the_limit_is_refused_and_the_limit_can_be_raised(
             list(read(tmp_path / name))
         monkeypatch.setenv("DIALEVAL_MAX_RECORD", "8000")
         assert len(list(read(tmp_path / name))) == 2, name
+
+
+def test_a_parquet_row_of_gigabytes_is_refused_in_little_memory(tmp_path: Path) -> None:
+    said = pa.StructArray.from_arrays(
+        [pa.array(["user"] * 200_000), pa.array(["x" * 2000] * 200_000)], ["role", "content"]
+    )
+    zeros = pa.array([0] * 5_000_000, pa.int8())
+    for name, column in (("texts", said), ("numbers", zeros)):
+        rows = pa.ListArray.from_arrays(pa.array([0, len(column)], pa.int32()), column)
+        few = pa.array([[{"role": "user", "content": "Hi"}]])
+        columns = {"messages": rows} if name == "texts" else {"messages": few, "scores": rows}
+        pq.write_table(pa.table({"id": ["a"], **columns}), tmp_path / f"{name}.parquet")
+        assert (tmp_path / f"{name}.parquet").stat().st_size < 20_000
+    before = pa.total_allocated_bytes(), pa.default_memory_pool().max_memory()
+    with pytest.raises(DataError, match=r"texts\.parquet:1: a record of more than 67,108,864 bytes"):
+        list(read(tmp_path / "texts.parquet"))
+    with pytest.raises(DataError, match=r"numbers\.parquet: .* bytes unpack to 40,.*DIALEVAL_MAX_RATIO"):
+        list(read(tmp_path / "numbers.parquet"))
+    assert pa.default_memory_pool().max_memory() - max(before) < 1 << 26
+
+
+def test_a_text_repeated_in_many_rows_counts_once_a_row(tmp_path: Path) -> None:
+    chats = [json.dumps([{"role": "user", "content": "x" * 20_000}])] * 2000
+    pq.write_table(pa.table({"id": list(map(str, range(2000))), "messages": chats}), tmp_path / "x.parquet")
+    with pytest.raises(DataError, match=r"x\.parquet: .* bytes unpack to .*DIALEVAL_MAX_RATIO"):
+        list(read(tmp_path / "x.parquet"))
+
+
+@pytest.mark.parametrize(
+    "kind", [pa.string(), pa.large_string(), pa.string_view(), pa.dictionary(pa.int32(), pa.string())]
+)
+def test_parquet_texts_of_every_type_are_read(kind: pa.DataType, tmp_path: Path) -> None:
+    texts = pa.array(["Hi", "Hello", "So?", None]).cast(kind)
+    table = pa.table({"id": ["a"] * 4, "role": ["user", "assistant"] * 2, "text": texts})
+    nested = pa.array([[("k", "v")], None, [], [("k", "w")]], pa.map_(pa.string(), pa.string()))
+    pq.write_table(table.append_column("more", nested), tmp_path / "x.parquet")
+    (found,) = read(tmp_path / "x.parquet")
+    assert [turn.text for turn in found.turns] == ["Hi", "Hello", "So?", ""]
+
+
+def test_an_arrow_dataset_that_unpacks_to_gigabytes_is_refused(tmp_path: Path) -> None:
+    chat = json.dumps([{"role": "user", "content": "x" * 200_000}])
+    repeated = pa.table({"id": list(map(str, range(1000))), "messages": [chat] * 1000})
+    small = pa.table({"id": ["a"], "messages": [chat]})
+    for name, table, packing, message in (
+        ("repeated", repeated.set_column(1, "messages", repeated[1].dictionary_encode()), None, "unpack to"),
+        ("compressed", small, "zstd", "a compressed Arrow file"),
+        ("texts", small.set_column(1, "messages", small[1].dictionary_encode()), "lz4", "a compressed Arrow"),
+        ("long", pa.table({"id": ["a"], "messages": [chat * 400]}), None, "a record of more than"),
+    ):
+        folder = tmp_path / name
+        folder.mkdir()
+        (folder / "state.json").write_text("{}")
+        options = pa.ipc.IpcWriteOptions(compression=packing)
+        with pa.ipc.new_stream(str(folder / "data.arrow"), table.schema, options=options) as stream:
+            stream.write_table(table)
+        with pytest.raises(DataError, match=rf"data\.arrow.*{message}"):
+            list(read(folder))
+
+
+def test_a_zip_of_samples_is_bounded_and_any_damage_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "x.eval"
+
+    def write(text: str) -> bytes:
+        said = [{"role": "user", "content": text}, {"role": "assistant", "content": "Ho"}]
+        with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as packed:
+            packed.writestr("header.json", json.dumps({"eval": {"task": "t", "model": "m"}}))
+            packed.writestr("samples/1.json", json.dumps({"id": 1, "epoch": 1, "messages": said}))
+        return path.read_bytes()
+
+    write("x" * 30_000_000)
+    with pytest.raises(DataError, match=r"x\.eval: .* bytes unpack to .*DIALEVAL_MAX_RATIO"):
+        list(read(path))
+    whole, refused = write("Hi"), 0
+    for place in range(len(whole)):
+        path.write_bytes(whole[:place] + bytes([whole[place] ^ 9]) + whole[place + 1 :])
+        try:
+            list(read(path))
+        except DataError:
+            refused += 1
+    assert refused > len(whole) // 2
+
+
+def test_gzip_on_standard_input_is_unpacked(monkeypatch: pytest.MonkeyPatch) -> None:
+    line = json.dumps({"id": "a", "messages": [{"role": "user", "content": "Hi"}]}).encode() + b"\n"
+    for data in (line, gzip.compress(line)):
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(data)))
+        assert [one.id for one in read("-")] == ["a"]
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(gzip.compress(line)[:-9])))
+    with pytest.raises(DataError, match=r"^-: the compressed file is broken"):
+        list(read("-"))
+
+
+def test_a_column_without_a_name_is_kept_beside_the_text(tmp_path: Path) -> None:
+    (tmp_path / "x.csv").write_text("id,role,text,\na,user,Hi,why\n")
+    (found,) = read(tmp_path / "x.csv")
+    assert found.turns[0].meta == {"": "why"}
 
 
 def test_a_device_is_no_file(tmp_path: Path) -> None:

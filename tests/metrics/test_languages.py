@@ -1,5 +1,8 @@
 """A dialogue in a language that the models do not know is unscored, and says so; English stays as it was."""
 
+import subprocess
+import sys
+
 import pytest
 
 from dialeval.dialogues import dialogue
@@ -56,3 +59,19 @@ def test_the_log_knows_best() -> None:
     import msgspec
 
     assert dialogue_language(msgspec.structs.replace(GERMAN, language="nl")) == "nl"
+
+
+def test_a_disk_without_room_for_the_identifier_is_an_error_of_one_line() -> None:
+    code = (
+        "import resource, tempfile\n"
+        "from dialeval.dialogues.languages import language_of\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))\n"
+        "from dialeval.errors import DataError\n"
+        "try:\n"
+        "    language_of('Wo ist mein Paket? Es sollte gestern schon kommen.')\n"
+        "except DataError as error:\n"
+        "    print(error)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "the language identifier cannot be read: " in done.stdout
+    assert "make room where temporary files are" in done.stdout

@@ -218,6 +218,20 @@ def rendered(seen: Snapshot, name: str) -> bytes:
 def write(seen: Snapshot, path: str | Path, kind: str | None = None) -> str:
     """Write an export and return its name; which one it is: see `export_of`."""
     name = export_of(seen.project.scheme, path, kind)
+    if name.startswith("scores.") and Path(path).is_file():
+        _refuse_other_ratings(seen, Path(path))
     with files.replacing(path) as file:
         file.write(rendered(seen, name))
     return name
+
+
+def _refuse_other_ratings(seen: Snapshot, path: Path) -> None:
+    """Refuse to replace ratings by people, or of dialogues, that this project does not have."""
+    there = Scores.read(path).table
+    sources, ids = (set(there[name].unique().to_pylist()) for name in ("source", "dialogue_id"))
+    ours = {f"{_PREFIX[role]}:{name}" for name, role in seen.people.items() if role in _PREFIX}
+    others = {one for one in sources - ours if one.partition(":")[0] in _PREFIX.values()}
+    if others or not ids <= {name for name, _ in seen.project.names}:
+        raise UsageError(
+            f"{path} holds other ratings than this project's: choose another name for the output"
+        )

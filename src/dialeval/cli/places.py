@@ -199,7 +199,7 @@ def _has_raters(path: Path) -> bool:
             return any(_RATER.search(line) for line in file)
         file.seek(0)
         try:
-            batches = pq.ParquetFile(file).iter_batches(columns=["source"])
+            batches = pq.ParquetFile(file, read_dictionary=["source"]).iter_batches(columns=["source"])
             sources = {one for batch in batches for one in batch.column(0).unique().to_pylist()}
         except pa.ArrowException:  # damaged
             return False

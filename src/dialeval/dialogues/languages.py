@@ -10,6 +10,7 @@ from functools import lru_cache
 from typing import Any
 
 from dialeval.dialogues.dialogue import Dialogue, takes_part
+from dialeval.errors import DataError
 
 _NAMES = {
     "arabic": "ar", "bengali": "bn", "bulgarian": "bg", "catalan": "ca", "chinese": "zh", "croatian": "hr",
@@ -79,7 +80,11 @@ def language_of(text: str) -> str | None:
 def _identifier() -> Any:
     from py3langid.langid import MODEL_FILE, LanguageIdentifier
 
-    identifier = LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
+    try:
+        identifier = LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
+    except OSError as error:  # it unpacks its model into a temporary file
+        problem = f"the language identifier cannot be read: {error.strerror or error}"
+        raise DataError(problem, file=MODEL_FILE, fix="make room where temporary files are") from None
     identifier.set_languages(sorted({*_NAMES.values()} & {str(code) for code in identifier.nb_classes}))
     return identifier
 

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from dialeval import files
 from dialeval.errors import DataError, UsageError
+from dialeval.parquet import Parquet
 from dialeval.scores.signature import Signature, add_signature
 
 Level = Literal["turn", "dialogue"]
@@ -322,7 +323,9 @@ def open_parquet(path: str | Path) -> pa.Table:
     with files.open_binary(path) as file:
         try:
             # From memory and in this thread: a reader thread that outlives an error crashes the process.
-            table = files.open_parquet(io.BytesIO(file.read()), path).read(use_threads=False)
+            parquet = Parquet(io.BytesIO(file.read()), path)
+            batches = list(parquet.batches())
+            table = pa.Table.from_batches(batches) if batches else parquet.schema.empty_table()
             table.validate(full=True)  # finds invalid text
             names = table.column_names  # and this, invalid names
         except (pa.ArrowException, OSError, EOFError, zlib.error, UnicodeDecodeError) as error:

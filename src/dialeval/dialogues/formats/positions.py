@@ -65,7 +65,8 @@ class Scan:
             return
         with readable(path), files.open_packed(path) as file:
             hashed = _Hashing(file)
-            lines = _Lines(self.layout, files.unpacked(cast(BinaryIO, io.BufferedReader(hashed, _CHUNK))))
+            packed = cast(BinaryIO, io.BufferedReader(hashed, _CHUNK))
+            lines = _Lines(self.layout, files.unpacked(packed, self.layout.path))
             yield from lines
             while hashed.read(_CHUNK):  # what stands behind the last line: nothing but in broken gzip
                 pass

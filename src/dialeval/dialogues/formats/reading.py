@@ -2,6 +2,8 @@
 
 import contextlib
 import json
+import os
+import zipfile
 import zlib
 from array import array
 from collections import Counter
@@ -194,21 +196,36 @@ def is_one_source(path: str | Path) -> bool:
     return tables.is_dataset(path) or is_slack_export(path)
 
 
+_NO_ZIP = (
+    *(zipfile.BadZipFile, zlib.error, StopIteration, KeyError, TypeError, ValueError, EOFError),
+    *(RuntimeError, OSError),  # a password, places that cannot be
+)
+
+
 def _packed_samples(path: str | Path) -> Iterator[tuple[int, Any]]:
     """Yield the samples of a log of inspect_ai, a zip with a file for each, as logs of one sample."""
-    import zipfile
-
     with files.open_binary(path) as file:
         try:
             packed = zipfile.ZipFile(file)
             names = [name for name in packed.namelist() if name.startswith("samples/")]
             head = next(one for one in ("header.json", "_journal/start.json") if one in packed.namelist())
-            about = _load(path, packed.read(head))["eval"]
+            size = sum(packed.getinfo(name).file_size for name in (head, *names))
+            files.check_expansion(path, file.seek(0, os.SEEK_END), size)
+            about = _load(path, _member(path, packed, head))["eval"]
             for number, name in enumerate(names, 1):
-                yield number, {"eval": about, "samples": [_load(path, packed.read(name))]}
-        except (zipfile.BadZipFile, NotImplementedError, StopIteration, KeyError, TypeError) as error:
+                yield number, {"eval": about, "samples": [_load(path, _member(path, packed, name))]}
+        except _NO_ZIP as error:
             fix = "inspect log dump writes it as JSON"
             raise DataError(f"no log of inspect_ai: {error}", file=path, fix=fix) from None
+
+
+def _member(path: str | Path, packed: Any, name: str) -> bytes:
+    """Return a file of a zip, which has as many bytes as its header says or fewer."""
+    size = packed.getinfo(name).file_size
+    if size > files.max_record():
+        raise files.too_large(f"{path}/{name}")
+    with packed.open(name) as member:
+        return bytes(member.read(size))
 
 
 def _records(path: str | Path, format: str | None) -> Iterator[tuple[int, Any]]:

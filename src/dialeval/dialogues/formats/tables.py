@@ -6,7 +6,7 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields
-from itertools import chain, islice, pairwise, repeat
+from itertools import chain, islice, pairwise
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -26,6 +26,7 @@ from dialeval.dialogues.formats.shapes import (
 )
 from dialeval.dialogues.formats.values import decoded, feedback_name, named_column, plain_name
 from dialeval.errors import DataError, UsageError
+from dialeval.parquet import Parquet, is_compressed, pieces
 from dialeval.scores.columns import to_number, unguard_cell
 from dialeval.scores.table import refuse_twins
 
@@ -119,14 +120,13 @@ def read_parquet(path: str | Path, how: TableReading, first: int = 0) -> Numbere
 
     with files.open_binary(path) as file:
         try:
-            parquet = files.open_parquet(file, path)
-            rows: Iterable[tuple[int, dict[str, Any]]] = enumerate(_rows(path, parquet, first), first + 1)
-            if b"dialeval" in (parquet.schema_arrow.metadata or {}):
+            parquet = Parquet(file, path)
+            found = (row for batch in parquet.batches(first) for row in batch.to_pylist())
+            rows: Iterable[tuple[int, dict[str, Any]]] = enumerate(found, first + 1)
+            if b"dialeval" in (parquet.schema.metadata or {}):
                 rows = ((number, _unpack(path, number, row)) for number, row in rows)
-            yield from read_rows(path, parquet.schema_arrow.names, rows, how)
+            yield from read_rows(path, parquet.schema.names, rows, how)
         except (pa.ArrowException, OSError, ValueError, OverflowError) as error:
-            if isinstance(error, DataError):
-                raise
             raise DataError(f"not a Parquet file of dialogues: {error}", file=path) from None
 
 
@@ -159,10 +159,19 @@ def read_dataset(path: str | Path, how: TableReading) -> Numbered:
 
     def rows() -> Iterator[dict[str, Any]]:
         for part in parts:
+            unpacked, number = 0, 1
             try:
                 with pa.memory_map(str(part)) as source:
+                    if is_compressed(pa.ipc.MessageReader.open_stream(source)):
+                        fix = "load it and save_to_disk, which does not compress"
+                        raise DataError("a compressed Arrow file", file=part, fix=fix)
+                    source.seek(0)
                     for batch in pa.ipc.open_stream(source):
-                        yield from batch.to_pylist()
+                        for size, piece in pieces(batch, part, number):
+                            unpacked += size
+                            files.check_expansion(part, source.size(), unpacked)
+                            yield from piece.to_pylist()
+                        number += len(batch)
             except (pa.ArrowException, OSError, ValueError) as error:
                 raise DataError(f"not an Arrow file of a dataset: {error}", file=part) from None
 
@@ -221,7 +230,7 @@ def has_dialogue_rows(path: str | Path, columns: TurnColumns | None) -> bool:
 
     with files.open_binary(path) as file:
         try:
-            return holds_dialogues(files.open_parquet(file, path).schema_arrow.names, columns)
+            return holds_dialogues(Parquet(file, path).schema.names, columns)
         except (pa.ArrowException, OSError, ValueError, OverflowError) as error:
             raise DataError(f"not a Parquet file of dialogues: {error}", file=path) from None
 
@@ -229,19 +238,6 @@ def has_dialogue_rows(path: str | Path, columns: TurnColumns | None) -> bool:
 def holds_dialogues(names: Iterable[str], columns: TurnColumns | None) -> bool:
     """Whether a row of a table with these columns is a whole dialogue, rather than a turn."""
     return columns is None and not column_names().isdisjoint(names)
-
-
-def _rows(path: str | Path, parquet: Any, first: int) -> Iterator[dict[str, Any]]:
-    groups, before = list(range(parquet.num_row_groups)), 0
-    while groups and before + parquet.metadata.row_group(groups[0]).num_rows <= first:
-        before += parquet.metadata.row_group(groups.pop(0)).num_rows
-    most, row = files.max_record(), before
-    for batch in files.parquet_batches(parquet, groups):
-        for one in [batch] if batch.nbytes <= most else map(batch.slice, range(len(batch)), repeat(1)):
-            if len(one) == 1 and one.nbytes > most:
-                raise files.too_large(path, row + 1)
-            yield from islice(one.to_pylist(), max(0, first - row), None)
-            row += len(one)
 
 
 _UNLIKE_OURS = (ValueError, TypeError, AttributeError, KeyError, RecursionError)
@@ -351,7 +347,7 @@ def _turns(
     record["id"], record["system"] = first[names["id"]], first.get(names.get("system", "")) or None
     record["messages"] = [{"role": row[names["speaker"]], "content": row[names["text"]]} for row in rows]
     for message, row in zip(record["messages"], rows, strict=True):
-        message.update({"time": row[names["time"]]} if row.get(names.get("time", "")) else {})
+        message.update({"time": row[names["time"]]} if "time" in names and row[names["time"]] else {})
     if ours:
         try:
             _restore(record, rows)
