@@ -182,7 +182,7 @@ HELD = {
     "times.txt": Held("text", "ua"),
     "headings.md": Held("text", "ua"),
     "chatml.txt": Held("text", "sua", instructions=True),
-    "rows-session.jsonl": Held("rows", "ua", finish="end_turn", system="claude"),
+    "rows-session.jsonl": Held("claude-code", "ua", finish="end_turn", system="claude"),
     "cohere.jsonl": Held("prompts", "uaua", 1),
     # OpenAI API reference, Responses and input items (default order: newest first), November 2026
     "openai-responses-chains.jsonl": Held("responses", "u**tt*t*ta u*aua ua", evidence=1, finish="max_output_tokens refusal", system="gpt-5-2025-08-07", instructions=True),  # noqa: E501
@@ -308,6 +308,26 @@ HELD = {
     "rows-people.jsonl": Held("bare", "ua ua", note=" ".join(["no message names its conversation: joined by user_id"] * 2)),  # noqa: E501
     "texts.json": Held("ultrachat", "ua uau", note=" ".join(["roles guessed: every second text is a reply"] * 2)),  # noqa: E501
     "transcript.json": Held("transcript", "aua"),
+    # A second set of sixty written without sight of the readers: those that were misread, lost or refused
+    "autogen-state.json": Held("messages", "u*ta"),
+    "autogen-task-result.json": Held("messages", "u*ta"),
+    "autogen-v02.json": Held("messages", "uaua"),
+    "botframework-unsorted.transcript": Held("botframework", "uaua", feedback="thumbs=1"),
+    "claude-code.jsonl": Held("claude-code", "u*taua", finish="end_turn end_turn", system="claude-opus-4-5"),
+    "codex-rollout.jsonl": Held("codex", "su*ta", system="gpt-5-codex", instructions=True),
+    "deepeval-goldens.json": Held("deepeval", "u*ta", evidence=2),
+    "dialogflow-logging.json": Held("dialogflow", "uaua"),
+    "discord-embeds.json": Held("discord", "ua", feedback="thumbs=0", note="1 entries that are no messages left out"),  # noqa: E501
+    "galileo.json": Held("galileo", "su*ta", evidence=1, system="gpt-4o", instructions=True),
+    "haystack-private.json": Held("bare", "uata"),
+    "haystack.jsonl": Held("messages", "su*ta", instructions=True),
+    "llamaindex-memory.json": Held("messages", "su*ta ua", instructions=True),
+    "mistral-conversation.json": Held("messages", "u*ta"),
+    "portkey.jsonl": Held("exchange", "uaua", finish="stop stop", system="gpt-4o"),
+    "posthog.json": Held("posthog", "suau*ta", system="gpt-5-mini", instructions=True),
+    "semantic-kernel-net.json": Held("bare", "su*ta", instructions=True),
+    "semantic-kernel.json": Held("messages", "su*ta", finish="tool_calls stop", instructions=True),
+    "whatsapp-ar.txt": Held("text", "سا"),
 }  # fmt: skip
 
 
@@ -395,6 +415,11 @@ def test_no_reply_of_a_sample_lost_its_text() -> None:
         ("whatsapp-media.txt", ["Hi, is the cake ready?", "Yes! Note: we close at 10.\nSee you soon", "Coming"]),  # noqa: E501
         ("zendesk-newest-first.csv", ["TV does not start", "Hello, which model?", "X200"]),
         ("rows-interleaved.csv", ["I want to rebook", "Sure, which day?", "Friday"]),
+        ("haystack.jsonl", ["Short answers.", "Sum 2 and 5", "", "7", "Seven."]),
+        ("codex-rollout.jsonl", ["Sandbox rules", "Rename foo to bar", "", '{"output":"","metadata":{"exit_code":0}}', "Renamed in two files."]),  # noqa: E501
+        ("autogen-v02.json", ["Plan a picnic for four", "Bring bread, cheese and fruit.", "Without cheese please", "Then bring olives. TERMINATE"]),  # noqa: E501
+        ("discord-embeds.json", ["!price tent", "Tent\nA tent costs 80 euros."]),
+        ("botframework-unsorted.transcript", ["My printer is stuck", "Is it the **blue** printer?", "Yes", "Restart it\nHold the green key."]),  # noqa: E501
         ("dialogflow-bigquery.jsonl", ["book a slot", "Which day?", "Monday", "Booked for Monday.", "Anything else?"]),  # noqa: E501
     ],
 )  # fmt: skip
@@ -430,6 +455,16 @@ def test_what_is_guessed_or_lost_is_said() -> None:
         "botframework.transcript": [
             "in record 1: 3 activities that are no messages (typing, events, updates)"
         ],
+        "botframework-unsorted.transcript": [
+            "in record 1: 3 activities that are no messages (typing, events, updates)"
+        ],
+        "autogen-state.json": ["the messages were found under llm_context.messages"],
+        "autogen-v02.json": ["the messages were found under chat_history"],
+        "claude-code.jsonl": ["3 times, first in record 1: a line that is no message"],
+        "codex-rollout.jsonl": ["3 times, first in record 3: an event, no item of the conversation"],
+        "deepeval-goldens.json": ["in record 2: a conversation without a message"],
+        "mistral-conversation.json": ["the messages were found under entries"],
+        "whatsapp-ar.txt": ["WhatsApp text: no name says who the bot is: every turn but the first is scored"],
         "copilot-studio.json": ["in record 1: 2 activities that are no messages (typing, events, updates)"],
         "openai-responses-chains.jsonl": ["in record 6: a response without an answer (failed)"],
         "openai-stored-choices.json": ["in record 2: choices after the first"],

@@ -122,6 +122,22 @@ def test_the_half_that_was_not_looked_at_is_found_as_the_page_says(rule: str) ->
     assert "| " + " | ".join(cells) + " |" in PAGE.read_text(encoding="utf-8"), cells
 
 
+FOURTH = tomllib.loads(Path(__file__).with_name("rules_fourth.toml").read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("rule", FOURTH)
+def test_a_fourth_set_is_found_as_the_page_says(rule: str) -> None:
+    def found(text: str) -> bool:
+        said = list(zip(("user", "assistant", "user"), text.split("|"), strict=False))
+        return fires_in(rule, text if rule == "error-text" else {"messages": said})
+
+    hits, alarms = ([found(one) for one in FOURTH[rule][kind]] for kind in ("positives", "negatives"))
+    assert (len(hits), len(alarms)) == (30, 60)
+    shares = (share(sum(hits), sum(hits) + sum(alarms)), share(sum(hits), 30))
+    cells = [f"`{rule}`", *(f"{made.value:.2f} [{made.low:.2f}, {made.high:.2f}]" for made in shares)]
+    assert "| " + " | ".join(cells) + " |" in PAGE.read_text(encoding="utf-8"), cells
+
+
 def test_what_somebody_quotes_or_drafts_is_not_their_own() -> None:
     for text in (
         'The bot says "I\'m transferring you to a colleague".',

@@ -125,7 +125,9 @@ class _RowReader:
                     f"no such column; the file has: {has}",
                     file=path,
                     field=column,
-                    fix=f"name the columns: --map {path}:{likely_columns(header)}",
+                    fix="these are dialogues: dialeval score them first"
+                    if "messages" in header
+                    else f"name the columns: --map {path}:{likely_columns(header)}",
                 )
         self.signature = self._make_signature()
 

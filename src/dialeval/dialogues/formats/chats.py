@@ -7,7 +7,7 @@ What differs is where the speaker and the text stand: `plain_message` finds both
 from collections.abc import Mapping
 from typing import Any
 
-from dialeval.dialogues.formats.messages import FINISHES, is_lifted
+from dialeval.dialogues.formats.messages import CONTENTS, FINISHES, is_lifted
 from dialeval.dialogues.formats.values import decoded, plain_name
 
 _LANGCHAIN = {
@@ -17,8 +17,18 @@ _LANGCHAIN = {
     **dict.fromkeys(("system", "systemmessage", "systemmessagechunk"), "system"),
     **dict.fromkeys(("chat", "chatmessage", "chatmessagechunk"), "chat"),
 }
+_AUTOGEN = {
+    **dict.fromkeys(("usermessage", "textmessage", "multimodalmessage", "stopmessage"), "user"),
+    **dict.fromkeys(("assistantmessage", "toolcallrequestevent", "toolcallsummarymessage"), "assistant"),
+    **dict.fromkeys(("structuredmessage", "handoffmessage"), "assistant"),
+    **dict.fromkeys(("functionexecutionresultmessage", "toolcallexecutionevent"), "tool"),
+    "systemmessage": "system",
+}
 _GIVEN = ("arguments", "input", "queries", "action", "code")
-_ITEMS = ("function_call", "function_call_output", "reasoning", "custom_tool_call", "custom_tool_call_output")
+_ITEMS = (
+    *("function_call", "function_call_output", "function_result", "reasoning"),
+    *("custom_tool_call", "custom_tool_call_output"),
+)
 _LISTS = (
     *("messages", "input_messages", "output_messages", "chat_history", "history", "contents", "content"),
     *("input", "output", "data"),
@@ -49,17 +59,21 @@ def plain_message(item: object) -> dict[str, Any] | None:
         return None
     if item.get("lc") and isinstance(item.get("kwargs"), Mapping) and isinstance(item.get("id"), list):
         return plain_message({**item["kwargs"], "type": str(item["id"][-1]) if item["id"] else ""})
-    kind = str(item.get("type") or "").lower()
+    kind = str(item.get("type") or "").lower().replace(".", "_")  # function.call: Mistral's conversations
     if kind in _LANGCHAIN and isinstance(item.get("data"), Mapping):
         return plain_message({**item["data"], "type": kind})
     if kind in _LANGCHAIN and "content" in item and not ("role" in item and kind != "chat"):
         return _langchain(item, _LANGCHAIN[kind])
+    if kind in _AUTOGEN and "content" in item and ("source" in item or _AUTOGEN[kind] == "tool"):
+        return _autogen(item, _AUTOGEN[kind])
+    if isinstance(item.get("Role"), Mapping) and isinstance(item.get("Items"), list):
+        return _dotnet(item)
     if kind in _ITEMS or (kind.endswith("_call") and "role" not in item):
         return _item(item, kind)
     if isinstance(item.get("message"), Mapping) and "role" not in item:
         known = {key: value for key, value in item.items() if is_lifted(key) and value is not None}
         return plain_message({**known, **item["message"]})
-    if "role" in item and any(key in item for key in ("content", "parts", "blocks", "tool_calls")):
+    if "role" in item and any(key in item for key in ("content", "tool_calls", *CONTENTS)):
         return {"content": item.get("text"), **item} if "tool_calls" in item else dict(item)
     return _of_platform(item)
 
@@ -123,15 +137,39 @@ def _langchain(item: Mapping[str, Any], speaker: str) -> dict[str, Any]:
     return {"role": made.pop("role"), "content": made.pop("content"), **made}
 
 
+def _autogen(item: Mapping[str, Any], speaker: str) -> dict[str, Any]:
+    """Return a message of AutoGen 0.4 and later: its class says what it is, its source which agent spoke."""
+    said, name = item["content"], item.get("source")
+    made = {key: value for key, value in item.items() if key not in ("type", "source", "content") and value}
+    if speaker == "user" and name != "user" and str(item["type"]) != "UserMessage":
+        speaker = "assistant"
+    if speaker == "tool":
+        said = [{**one, "type": "tool_result"} for one in said]
+    elif isinstance(said, list) and any(isinstance(one, Mapping) and "arguments" in one for one in said):
+        said, made["tool_calls"] = None, said
+    named = {} if speaker in ("tool", name) else {"name": name}
+    return {"role": speaker, "content": said, **named, **made}
+
+
+def _dotnet(item: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a message of Semantic Kernel as .NET writes it: names in capitals, classes under `$type`."""
+    parts = [{plain_name(str(key)): value for key, value in one.items()} for one in item["Items"]]
+    kinds = [plain_name(str(part.get("type"))).removesuffix("_content") for part in parts]
+    said = [{**part, "type": kind} for part, kind in zip(parts, kinds, strict=True)]
+    made = {"role": item["Role"].get("Label"), "content": said, "model": item.get("ModelId")}
+    return {key: value for key, value in made.items() if value is not None}
+
+
 def _is_call(part: object) -> bool:
     return isinstance(part, Mapping) and part.get("type") in ("tool_use", "tool_call", "function_call")
 
 
 def _item(item: Mapping[str, Any], kind: str) -> dict[str, Any] | None:
     """Return an item of the Responses API: a call, its result, or both (tools that run at OpenAI)."""
-    key = item.get("call_id") or item.get("id")
-    if kind.endswith("_output"):
-        return {"role": "tool", "content": item.get("output"), "tool_call_id": key}
+    key = item.get("call_id") or item.get("tool_call_id") or item.get("id")
+    if kind.endswith(("_output", "_result")):
+        said = item.get("output") if item.get("output") is not None else item.get("result")
+        return {"role": "tool", "content": said, "tool_call_id": key}
     if kind == "reasoning":
         return None
     name = item.get("name") or kind.removesuffix("_call")

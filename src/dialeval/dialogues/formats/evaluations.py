@@ -67,7 +67,8 @@ def _from_deepeval(record: Record) -> Dialogue | list[Dialogue]:
     if _is_case(record):
         return _from_case(record)
     if not any(isinstance(record.get(key), list) for key in _CASES):
-        return _from_conversational_case(record)
+        case = _from_conversational_case(record)
+        return case if case.turns else []  # a golden: a scenario that nobody has played yet
     cases = [one for key in _CASES for one in record.get(key) or () if isinstance(one, dict)]
     made = [_from_case(one) if _is_case(one) else _from_conversational_case(one) for one in cases]
     return [one if one.id else msgspec.structs.replace(one, id=f"case-{n}") for n, one in enumerate(made)]

@@ -56,7 +56,8 @@ FINISHES = ("finish_reason", "stop_reason", "finishReason", "stopReason", "done_
 _CALLS = ("tool_calls", "toolCalls", "function_call", "functionCall", "tools_called", "toolsCalled")
 _LIFTED = frozenset((*_TIMES, *FINISHES, *EVIDENCE, *_CALLS, "reactions"))
 _OURS = frozenset(("role", "content", "meta", "tool_call_id", "name", "model", "language", "refusal"))
-_CONTENTS = ("parts", "blocks")  # in place of `content`: Gemini and Vercel, LlamaIndex
+CONTENTS = ("parts", "blocks", "items", "contents")
+"""In place of `content`: Gemini and Vercel, LlamaIndex, Semantic Kernel, Microsoft's Agent Framework."""
 
 
 def role(name: object) -> str:
@@ -183,7 +184,7 @@ def _with_invocations(item: Mapping[str, Any]) -> Mapping[str, Any]:
     if isinstance(extra, Mapping) and extra:
         item = {**{key: value for key, value in extra.items() if value and key not in item}, **item}
         item.pop("additional_kwargs")
-    key = next((one for one in _CONTENTS if isinstance(item.get(one), list)), None)
+    key = next((one for one in CONTENTS if isinstance(item.get(one), list)), None)
     parts: list[Any] = item[key] if key else []
     called = item.get("toolInvocations")
     if isinstance(called, list) and not any("tool" in str(_kind(part)) for part in parts):
@@ -191,8 +192,10 @@ def _with_invocations(item: Mapping[str, Any]) -> Mapping[str, Any]:
         parts += [{"type": "text", "text": item["content"]}] if item.get("content") else []
     told = "content" in item and not any("tool" in str(_kind(part)) for part in parts)
     if not parts or told:
-        return item if key is None or "content" in item else {**item, "content": item[key]}
-    return {**{k: v for k, v in item.items() if k not in (*_CONTENTS, "toolInvocations")}, "content": parts}
+        if key is None or "content" in item:
+            return item
+        return {**{k: v for k, v in item.items() if k != key}, "content": item[key]}
+    return {**{k: v for k, v in item.items() if k not in (*CONTENTS, "toolInvocations")}, "content": parts}
 
 
 def _replaced(turn: Turn, **fields: Any) -> Turn:
@@ -202,6 +205,7 @@ def _replaced(turn: Turn, **fields: Any) -> Turn:
 _WRAPPED = {
     **dict.fromkeys(("functionCall", "function_call", "toolUse"), "tool_use"),
     **dict.fromkeys(("functionResponse", "function_response", "toolResult"), "tool_result"),
+    "tool_call_result": "tool_result",  # Haystack
     **dict.fromkeys(("toolInvocation", "tool_call"), "dynamic-tool"),  # Vercel's AI SDK 4, LibreChat
     "reasoningContent": "reasoning",
 }
@@ -213,10 +217,11 @@ _CALL = frozenset(
         "tool_call",
         "tool-call",
         "function_call",
+        "function",  # PostHog
         "server_tool_call",
     ]
 )
-_RESULT = ("tool_result", "tool_call_response", "tool-result", "tool-return")
+_RESULT = ("tool_result", "tool_call_response", "tool-result", "tool-return", "function_result")
 _THOUGHTS = ("thinking", "text", "content", "reasoning", "reasoningText")
 _SIGNS = ("step-start",)
 _DOCUMENT = frozenset(("document", "search_result", "source-document"))
@@ -227,7 +232,7 @@ def _kind(part: object) -> str:
         return ""
     wrapped = (kind for key, kind in _WRAPPED.items() if isinstance(part.get(key), Mapping))
     return next(wrapped, "") or str(
-        next((part[k] for k in ("type", "block_type", "part_kind") if k in part), "")
+        next((part[k] for k in ("type", "block_type", "part_kind", "content_type") if k in part), "")
     )
 
 
@@ -297,7 +302,8 @@ class _Parts:
 
     def _take_invocation(self, part: Mapping[str, Any], kind: str) -> None:
         """Take the call of Vercel's AI SDK, which holds its result too."""
-        name = part.get("toolName") or part.get("name") or kind.removeprefix("tool-")
+        names = (part.get(key) for key in ("toolName", "tool_name", "name"))
+        name = next(filter(None, names), kind.removeprefix("tool-"))
         self.calls += tool_calls({**part, "name": name})
         failed = {"is_error": True, "output": part["errorText"]} if part.get("errorText") else {}
         if failed or any(part.get(key) is not None for key in ("output", "result")):
@@ -305,12 +311,14 @@ class _Parts:
 
 
 def _result_turn(part: Mapping[str, Any]) -> Turn:
+    if isinstance(part.get("origin"), Mapping):  # Haystack: the call that it answers
+        part = {**part["origin"], **part}
     keys = ("content", "response", "result", "output", "tool_result", "server_tool_call_response")
     value = next((part[key] for key in keys if part.get(key) is not None), "")
     name = part.get("name") or part.get("toolName") or part.get("tool_name")
-    ids = ("tool_use_id", "toolCallId", "tool_call_id", "toolUseId", "id")
+    ids = ("tool_use_id", "toolCallId", "tool_call_id", "toolUseId", "call_id", "id")
     key = next((part[key] for key in ids if part.get(key)), None)
-    failed = part.get("is_error") or part.get("isError") or part.get("status") == "error"
+    failed = any(part.get(key) for key in ("is_error", "isError", "error")) or part.get("status") == "error"
     if isinstance(value, Mapping) and set(value) == {"type", "value"}:  # Vercel: {"type": "error-text", …}
         failed, value = failed or str(value["type"]).startswith("error"), value["value"]
     made = clean_turn("tool", as_text(value), {"is_error": True} if failed else {})

@@ -74,11 +74,19 @@ def parse_messages(items: Iterable[Any]) -> list[Turn]:
     plain = [
         item if (made := plain_message(item)) is None else made for item in items if not _is_thought(item)
     ]
+    if any(_of_proxy(one) and one.get("role") == "assistant" for one in plain):
+        plain = [{**one, "role": "user" if _of_proxy(one) else "assistant"} for one in plain]
     return checked_calls([turn for number, item in enumerate(plain) for turn in parse_message(item, number)])
 
 
 def _is_thought(item: object) -> bool:
-    return isinstance(item, Mapping) and item.get("type") == "reasoning" and "role" not in item
+    kinds = ("reasoning", "ThoughtEvent", "ModelClientStreamingChunkEvent")
+    return isinstance(item, Mapping) and item.get("type") in kinds and "role" not in item
+
+
+def _of_proxy(message: Any) -> bool:
+    """Whether AutoGen's proxy of the user spoke, which a chat kept on its side calls the assistant."""
+    return isinstance(message, Mapping) and message.get("name") in ("user_proxy", "User_proxy", "UserProxy")
 
 
 def checked_calls(turns: list[Turn]) -> list[Turn]:

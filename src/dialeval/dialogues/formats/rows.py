@@ -6,7 +6,7 @@ often list the newest message first.
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -26,7 +26,7 @@ from dialeval.dialogues.formats.records import (
     parse_messages,
 )
 from dialeval.dialogues.formats.texts import spoken
-from dialeval.dialogues.formats.values import instant, moment, named_column, plain_name
+from dialeval.dialogues.formats.values import as_text, instant, moment, named_column, plain_name
 
 _TIMES = (*TIMES, "create_time", "created", "received", "ts")
 
@@ -139,6 +139,55 @@ def _join_streams(pieces: list[tuple[int, Record]], lost: Lost) -> Joined:
             lost(stream[0][0], "a piece of a stream that is no message")
 
 
+# Sessions of coding agents, as they lie on a developer's disk
+
+
+def _join_claude_code(records: Iterable[tuple[int, Record]], lost: Lost) -> Joined:
+    """Put the lines of sessions together; the blocks of one reply stand in a line each, with one id."""
+    chats: dict[str, list[Record]] = defaultdict(list)
+    first: dict[str, int] = {}
+    for number, record in records:
+        message, said = record.get("message"), chats[str(record.get("sessionId"))]
+        if not isinstance(message, Mapping) or "role" not in message:
+            lost(number, "a line that is no message")
+        elif record.get("isMeta") or record.get("isSidechain"):
+            lost(number, "a line of a subagent, or written by the program in the user's name")
+        elif said and message.get("id") and message["id"] == said[-1].get("id"):
+            said[-1] = {**said[-1], **message, "content": [*said[-1]["content"], *message["content"]]}
+        else:
+            first.setdefault(str(record.get("sessionId")), number)
+            said.append({**kept_of(record, "timestamp"), **message})
+    for name, number in first.items():
+        turns = parse_messages(chats[name])
+        model = next((turn.model for turn in reversed(turns) if turn.model), None)
+        yield number, assemble({"id": name, "model": model}, "", turns)
+
+
+def _join_codex(records: Iterable[tuple[int, Record]], lost: Lost) -> Joined:
+    """Put the items of one session together; events repeat what they say."""
+    said: list[Record] = []
+    about: Record = {}
+    first = 1
+    for number, record in records:
+        kind, held = record.get("type"), record.get("payload")
+        first = number if not (said or about) else first
+        if kind == "session_meta" and isinstance(held, Mapping):
+            about["id"] = held.get("id")
+        elif kind == "turn_context" and isinstance(held, Mapping):
+            about["model"] = held.get("model")
+        elif kind != "response_item" or not isinstance(held, dict):
+            lost(number, "an event, no item of the conversation")
+        elif held.get("role") == "user" and _CONTEXT.match(str(as_text(held.get("content") or ""))):
+            said.append({**held, "role": "developer"})
+        else:
+            said.append({**kept_of(record, "timestamp"), **held})
+    yield first, assemble(about, "", parse_messages(said))
+
+
+_CONTEXT = re.compile(r"\s*(<(environment_context|user_instructions)>|# AGENTS\.md instructions)")
+_LINES = ("session_meta", "turn_context", "response_item", "event_msg", "compacted")
+
+
 # A whole conversation in one text
 
 
@@ -161,6 +210,20 @@ _TRANSCRIPT = re.compile(
     r"((full|chat|call|conversation)_)?(transcript|conversation|dialogue|dialog|chat|text)(_text)?"
 )
 SHAPES = (
+    RecordShape(
+        "claude-code",
+        "Claude Code's sessions: one line of a message, joined by sessionId",
+        ("parentUuid", "sessionId", "message"),
+        lambda record: "parentUuid" in record or record.get("type") in ("summary", "file-history-snapshot"),
+        join=_join_claude_code,
+    ),
+    RecordShape(
+        "codex",
+        "Codex' sessions: one item a line, a session a file",
+        ("timestamp", "type", "payload"),
+        lambda record: record.get("type") in _LINES and isinstance(record.get("payload"), Mapping),
+        join=_join_codex,
+    ),
     RecordShape(
         "transcript",
         "a conversation in one text a record: User: and Bot: lines under transcript, conversation, …",

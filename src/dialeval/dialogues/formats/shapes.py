@@ -43,8 +43,8 @@ _LAST = (
 )
 _ENVELOPES = (
     *("data", "items", "results", "records", "rows", "conversations", "tickets", "traces", "runs", "spans"),
-    *("observations", "activities", "logs", "samples", "examples", "events", "chats", "dialogues", "store"),
-    *("content", "response", "result", "export", "testRunData"),
+    *("observations", "activities", "logs", "samples", "examples", "events", "chats", "dialogues"),
+    *("store", "chat_store", "content", "response", "result", "export", "testRunData"),
 )
 Numbered = Iterator[tuple[int, Dialogue]]
 Tell = Callable[[str], None]

@@ -28,7 +28,7 @@ from dialeval.dialogues.formats.records import (
     kept_of,
     plain_text,
 )
-from dialeval.dialogues.formats.rows import join_rows
+from dialeval.dialogues.formats.rows import in_order, join_rows
 from dialeval.dialogues.formats.transcripts import card_text
 from dialeval.dialogues.formats.values import feedback, moment, reactions
 from dialeval.errors import DataError
@@ -132,11 +132,11 @@ def _join_activities(records: Iterable[tuple[int, Record]], lost: Lost) -> Joine
         for one in _activities(record):
             chats[str(at(one, "conversation.id") or "")].append((number, one))
     for name, activities in chats.items():
-        said = [(number, one) for number, one in activities if one.get("type") == "message"]
+        said = in_order([one for _, one in activities if one.get("type") == "message"])
         skipped = len(activities) - len(said)
         if skipped:
             lost(activities[0][0], f"{skipped} activities that are no messages (typing, events, updates)")
-        roles, guessed = _sides([one for _, one in said])
+        roles, guessed = _sides(said)
         turns = [
             _said(
                 roles[_account(one)],
@@ -145,9 +145,9 @@ def _join_activities(records: Iterable[tuple[int, Record]], lost: Lost) -> Joine
                 one["from"].get("name"),
                 **({"attachments": one["attachments"]} if one.get("attachments") else {}),
             )
-            for _, one in said
+            for one in said
         ]
-        places = {one.get("id"): place for place, (_, one) in enumerate(said) if one.get("id")}
+        places = {one.get("id"): place for place, one in enumerate(said) if one.get("id")}
         given: dict[str, float] = {}
         for _, one in activities:
             place = places.get(one.get("replyToId"))

@@ -39,9 +39,9 @@ _NO_NAMES = frozenset(
         *("total", "date", "time", "subject", "to", "cc", "re", "fwd", "conclusion", "pros", "cons"),
     )
 )
-_TIME = r"\d{1,2}[:.]\d{2}(?:[:.]\d{2})?(?:[\s\u202f]?[AaPp]\.?[\s\u202f]?[Mm]\.?)?"
+_TIME = r"\d{1,2}[:.]\d{2}(?:[:.]\d{2})?(?:[\s\u202f]?(?:[AaPp]\.?[\s\u202f]?[Mm]\.?|[صم]\b))?"
 _DATE = (  # 31/01/2026 à 22:15, 2026. 1. 31. 오후 10:15, [31/1/26, 10:15:02 p. m.]
-    r"\d{1,4}[./-]\s?\d{1,2}[./-]\s?\d{1,4}\.?,?\s(?:[^\W\d]{1,3}\s|[上下]午\s?)?" + _TIME
+    r"\d{1,4}[./-]\s?\d{1,2}[./-]\s?\d{1,4}\.?[,،]?\s(?:[^\W\d]{1,3}\s|[上下]午\s?)?" + _TIME
 )
 _DATED = re.compile(
     rf"\u200e?(?:\[(?P<a>{_DATE}|{_TIME})\]|(?P<b>{_DATE})(?: [-\u2013]|,)?)"
@@ -85,7 +85,8 @@ def _lines(path: str | Path) -> Iterator[tuple[int, str]]:
     with files.open_binary(path) as file:
         for number, raw in enumerate(files.lines(file, path), 1):
             try:
-                yield number, raw.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")
+                text = raw.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")
+                yield number, text.replace("\u200f", "")  # stands in dates of Arabic and Hebrew
             except UnicodeDecodeError as error:
                 message = f"not UTF-8: {error.reason}"
                 raise DataError(message, file=path, line=number, fix="save it as UTF-8") from None

@@ -330,7 +330,8 @@ class Traced:
         elif kind == "tool":
             call.given = decoded(_inner(call.given, "input"))
             call.returned = _inner(_inner(call.returned, "output"), "content")
-        call.failed = bool(first_of(record, "error", "exception")) or record.get("level") == "ERROR"
+        failed = found(record, "error", "exception", "properties.$ai_error")
+        call.failed = bool(failed) or record.get("level") == "ERROR"
         return call
 
 
@@ -353,8 +354,11 @@ _CALLED = ("span_data.name", "name", "op_name")
 _STARTED = (
     *("startTime", "start_time", "started_at", "timestamp", "createdAt", "created_at", "dotted_order"),
 )
-_WENT_IN = ("input", "inputs", "span_data.input")
-_CAME_OUT = ("output", "outputs", "span_data.output")
+_WENT_IN = ("input", "inputs", "span_data.input", "properties.$ai_input", "properties.$ai_input_state")
+_CAME_OUT = (
+    *("output", "outputs", "span_data.output"),
+    *("properties.$ai_output_choices", "properties.$ai_output", "properties.$ai_output_state"),
+)
 _MODELS = (
     *(
         "model",
@@ -363,6 +367,7 @@ _MODELS = (
         "internalModel",
         "span_data.model",
         "inputs.model",
+        "properties.$ai_model",
     ),
     *(f"{where}.{key}" for where in _ABOUT for key in ("ls_model_name", "model_name", "model")),
 )

@@ -40,7 +40,7 @@ _NAMES = (
     *("author.name", "author.nickname", "name", "DisplayName", "from.user.displayName", "senderDisplayName"),
     "from.application.displayName",
 )
-_MEDIA = ("attachments", "media", "photo", "file")
+_MEDIA = ("attachments", "embeds", "media", "photo", "file")
 _KEPT = ("title", "state", "subject", "status", "tags", "priority", "channel", "ai_agent_participated")
 
 
@@ -169,12 +169,13 @@ def flat_text(held: object) -> str | None:
 
 
 def card_text(message: Mapping[str, Any]) -> str | None:
-    """Return the text of cards among the attachments, which a bot may send in place of a text."""
-    held = message.get("attachments")
-    files = [one for one in held if isinstance(one, Mapping)] if isinstance(held, list) else []
-    cards = [card for one in files if isinstance(card := decoded(one.get("content")), Mapping)]
-    parts = [one for card in cards for one in (card, *(card.get("body") or ())) if isinstance(one, Mapping)]
-    texts = (str(one[key]) for one in parts for key in ("title", "subtitle", "text") if one.get(key))
+    """Return the text of cards (attachments, Discord's embeds), which a bot may send in place of a text."""
+    held = message.get("attachments"), message.get("embeds")
+    files, cards = ([one for one in some or () if isinstance(one, Mapping)] for some in held)
+    cards += [card for one in files if isinstance(card := decoded(one.get("content")), Mapping)]
+    inner = (one for card in cards for one in (card, *(card.get("body") or ()), *(card.get("fields") or ())))
+    keys = ("title", "name", "subtitle", "text", "description", "value")
+    texts = (str(one[key]) for one in inner if isinstance(one, Mapping) for key in keys if one.get(key))
     return "\n".join(texts) or None
 
 

@@ -310,7 +310,9 @@ def _tool_call(one: object) -> ToolCall:
         return ToolCall(clean_text(str(one))[0])
     held = (one[key] for key in ("function", "custom") if isinstance(one.get(key), Mapping))
     inner = next(held, one)
-    names = (inner.get(key) for key in ("name", "toolName", "tool_name", "function", "action"))
+    names = (
+        inner.get(key) for key in ("name", "toolName", "tool_name", "function_name", "function", "action")
+    )
     name = next((found for found in names if isinstance(found, str) and found), "")
     keys = ("arguments", "args", "input", "input_parameters", "inputParameters", "parameters", "kwargs")
     others = ("tool_kwargs", "server_tool_call")
