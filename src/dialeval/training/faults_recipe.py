@@ -6,7 +6,6 @@ The memory's tokens stay as they are, so that reading a reply with one more earl
 text of the memory is what to the reply (`KINDS`) is a vector that is added to its states.
 """
 
-import contextlib
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -47,7 +46,14 @@ if TYPE_CHECKING:
     import torch
 
 SETTINGS = TrainingSettings(
-    batch=64, learning_rate=1.5e-4, epochs=1, warmup=0.06, weight_decay=0.01, dropout=0.1, evaluate_every=400
+    batch=64,
+    learning_rate=1.5e-4,
+    epochs=1,
+    steps=2000,
+    warmup=0.06,
+    weight_decay=0.01,
+    dropout=0.1,
+    evaluate_every=1000,
 )
 
 
@@ -84,17 +90,15 @@ class FaultNetwork:
         import torch
         from torch.nn import functional
 
-        mixed = torch.autocast("cpu", torch.bfloat16) if self.module.training else contextlib.nullcontext()
-        with mixed:
-            reply, memory = batch["reply"].float(), batch["memory"].float()
-            memory = memory + self.kinds(batch["kinds"])
-            inside = torch.cat([batch["memory_mask"], batch["reply_mask"]], 1)
-            for layer in self.layers:
-                reply = layer(reply, memory, inside)
-            mask = batch["reply_mask"].unsqueeze(-1)
-            mean = (reply * mask).sum(1) / mask.sum(1)
-            most = reply.masked_fill(~mask, -1e4).amax(1)
-            pooled = torch.cat([reply[:, 0], mean, most], 1).float()
+        reply, memory = batch["reply"].float(), batch["memory"].float()
+        memory = memory + self.kinds(batch["kinds"])
+        inside = torch.cat([batch["memory_mask"], batch["reply_mask"]], 1)
+        for layer in self.layers:
+            reply = layer(reply, memory, inside)
+        mask = batch["reply_mask"].unsqueeze(-1)
+        mean = (reply * mask).sum(1) / mask.sum(1)
+        most = reply.masked_fill(~mask, -1e4).amax(1)
+        pooled = torch.cat([reply[:, 0], mean, most], 1).float()
         pooled = functional.dropout(pooled, self.dropout, self.module.training)
         return head_outputs(self.heads, self.tops, pooled)
 

@@ -132,7 +132,7 @@ class TrainingRun:
         self.train, self.dev = network.prepare(train), network.prepare(dev)
         self.rows = len(train), len(dev)
         self.per_epoch = steps_of(len(train), settings)
-        self.steps = self.per_epoch * settings.epochs
+        self.steps = min(self.per_epoch * settings.epochs, settings.steps or sys.maxsize)
         network.module.to(self.device)
         self.optimiser = _optimiser(network.module, settings)
         self.state = State()

@@ -25,6 +25,8 @@ class TrainingSettings:
     learning_rate: float = 2e-5
     epochs: int = 3
     """0: no steps, as for ridge regression."""
+    steps: int = 0
+    """Most steps, at which the schedule ends; 0: as many as the epochs have."""
     schedule: Literal["constant", "linear"] = "linear"
     """After the warm-up the rate stays, or falls to zero at the last step."""
     warmup: float = 0.0
@@ -53,7 +55,7 @@ class TrainingSettings:
 
     def __post_init__(self) -> None:
         positive = ("batch", "accumulate", "max_length", "group", "save_every")
-        for name in (*positive, "epochs", "evaluate_every", "patience", "seed", "threads"):
+        for name in (*positive, "epochs", "steps", "evaluate_every", "patience", "seed", "threads"):
             value, least = getattr(self, name), 1 if name in positive else 0
             if type(value) is not int or value < least:
                 raise UsageError(f"{name} must be an integer of at least {least}, not {value!r}")
