@@ -30,7 +30,6 @@ from dialeval.metrics.registry import (
 )
 from dialeval.models import act_flows, encoder, segment_acts
 from dialeval.models.act_flows import ActBert, Flow
-from dialeval.models.artefact import load
 from dialeval.models.consensus import Corpus, Described, Description, Neighbours, open_corpus
 from dialeval.models.encoder import Encoder
 from dialeval.models.matching import Matcher
@@ -104,7 +103,7 @@ class FlowEval(OpensModels):
     smoothing: Smoothing = "method4"
     splitter: str = segment_acts.LEARNED
     encoder: str = model_field(encoder.DEFAULT, Encoder.load)
-    acts: str = model_field(segment_acts.SPANS, load)
+    acts: str = model_field(segment_acts.SPANS, segment_acts.open_classifier)
     actbert: str = model_field(act_flows.DEFAULT, ActBert.load)
     scale: int = 200
     language: Language = known_language()
