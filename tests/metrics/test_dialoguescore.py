@@ -142,6 +142,21 @@ def test_a_reply_looks_the_same_to_both_questions() -> None:
     np.testing.assert_array_equal(ur[384 : 8 * 384], ru[384 : 8 * 384])
 
 
+def test_ten_figures_together_are_those_of_their_windows_alone() -> None:
+    scorer, one = CoherenceScorer.load(DialogueScore().model), chat(12)
+    (encoded,) = turn_vectors(scorer.encoder, [one])
+    vectors = described(encoded.vectors, [turn.text for turn in one.turns])
+    compared = 0
+    for reply in scorer.score([one])[0]:
+        (asked,) = windows(one, encoded.spoken, [reply.turn])
+        for direction, window in asked.items():
+            for history, value in reply.values[direction].items():
+                row = window_features(vectors, *window_arrays([(window.cut(history), direction, history)]))
+                assert value == pytest.approx(float(scorer._head.answers(row)[HEAD.name][0]), abs=1e-6)
+                compared += 1
+    assert compared > 20
+
+
 def test_one_figure_alone_is_the_same() -> None:
     scorer = CoherenceScorer.load(DialogueScore().model)
     every, alone = scorer.score([chat(12)])[0], scorer.score([chat(12)], asked=[("ur", 2)])[0]
