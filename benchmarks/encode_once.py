@@ -98,7 +98,10 @@ def describe(number: int) -> None:
     asked, matcher = corpus.how.describe(dialogues), made._matcher(corpus)
     near = list(made._compare(corpus, matcher, asked, made._weigh))
     stored = [corpus.states(found.rows) for found, _, _ in near]
-    worth = [partial(made._weigh, acts, tokens=len(one)) for (_, acts, _), one in zip(near, asked.states)]
+    worth = [
+        partial(made._weigh, acts, tokens=len(one))
+        for (_, acts, _), one in zip(near, asked.states, strict=True)
+    ]
     spent = time.process_time()
     for _ in matcher.decisive(asked.states, stored, worth):
         pass
