@@ -10,8 +10,8 @@ scored. The variants are taken in turns, `--repeat` times, and the least of each
 of the whole process.
 
 `floweval` compares with the bundled corpus, which is indexed before the clock starts. What it reads of turns
-is shared; comparing their tokens with those of about forty references (BERTScore) is work of its own, which
-no sharing can avoid: its share of the bare pass is printed beside the figures. `no faults` is
+is shared; comparing their tokens with those of the references that may be the best (BERTScore) is work of its
+own, which no sharing can avoid: its share of the bare pass is printed beside the figures. `no faults` is
 `quality:faults=false`, which reads turns one by one, as the other three metrics do.
 """
 
@@ -22,6 +22,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterable
+from functools import partial
 from itertools import islice
 
 from dialeval.dialogues import Dialogue, Turn
@@ -95,9 +96,14 @@ def describe(number: int) -> None:
     bare = time.process_time() - bare
     corpus, _ = open_corpus(made.corpus, made._description())
     asked, matcher = corpus.how.describe(dialogues), made._matcher(corpus)
-    stored = [corpus.states(found.rows) for found in corpus.retrieve(asked, made.ka, made.kc)]
+    near = list(made._compare(corpus, matcher, asked, made._weigh))
+    stored = [corpus.states(found.rows) for found, _, _ in near]
+    worth = [
+        partial(made._weigh, acts, tokens=len(one))
+        for (_, acts, _), one in zip(near, asked.states, strict=True)
+    ]
     spent = time.process_time()
-    for _ in matcher.compare(asked.states, stored):
+    for _ in matcher.decisive(asked.states, stored, worth):
         pass
     spent = time.process_time() - spent
     count = sum(len(one.turns) for one in dialogues)

@@ -21,7 +21,7 @@ from dialeval.models import artefact, matching
 from dialeval.models.card import Card
 from dialeval.models.conversion import encoder_artefact
 from dialeval.models.encoder import DEFAULT, Encoder
-from dialeval.models.matching import Idf, Matcher, States, greedy_match, idf_of_file
+from dialeval.models.matching import Idf, Matcher, States, f1_bounds, greedy_match, idf_of_file
 from dialeval.models.token_states import TokenStates
 
 ODD = [
@@ -373,3 +373,26 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20)
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, env={**os.environ}
     )
     assert float(done.stdout) <= 3
+
+
+def _stored(rng: np.random.Generator, tokens: int) -> TokenStates:
+    return TokenStates.of(np.arange(tokens), rng.normal(size=(tokens, 384))).packed()
+
+
+def test_references_that_cannot_be_the_best_are_left_out(encoder: Encoder) -> None:
+    """The bounds hold and are close; whatever is worth most is found, with the F1 of the full comparison."""
+    rng, matcher = np.random.default_rng(5), Matcher(encoder)
+    said = TokenStates.of(np.arange(30), rng.normal(size=(30, 384)) + 0.2)
+    stored = [_stored(rng, size) for size in (9, 40, 1, 120, 25, 0, 60)]
+    near = said.numbers[:20] + 0.4 * rng.normal(size=(20, 384))
+    stored.append(TokenStates.of(said.tokens[:20], near).packed())
+    full = next(matcher.compare([said], [stored]))[:, 2]
+    bounds = f1_bounds(matcher.weigh(said), [matcher.weigh(one) for one in stored])
+    assert ((bounds >= full) & (bounds < full + 0.06))[[size > 0 for size in map(len, stored)]].all()
+    for prior in (np.zeros(8), rng.normal(size=8), 0.02 * rng.normal(size=8)):
+        (found,) = matcher.decisive([said], [stored], [lambda f1, prior=prior: f1 + prior])
+        exact = np.isfinite(found)
+        assert int((found + prior).argmax()) == int((full + prior).argmax())
+        assert 0 < exact.sum() < len(stored)
+        np.testing.assert_allclose(found[exact], full[exact], atol=1e-6)
+    assert [len(one) for one in matcher.decisive([said], [[]], [lambda f1: f1])] == [0]

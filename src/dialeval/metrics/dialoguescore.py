@@ -29,7 +29,7 @@ from dialeval.metrics.registry import (
     metric,
     model_field,
 )
-from dialeval.models.artefact import Artefact, load
+from dialeval.models.artefact import Artefact, load, opened_once
 from dialeval.models.coherence import (
     DIRECTIONS,
     FIGURES,
@@ -109,16 +109,17 @@ class PairCoherence:
         return [Coherence(*fields) for fields in zip(turns, values, histories, cut, strict=True)]
 
 
-def coherence_scorer(name: str | Path) -> CoherenceScorer | PairCoherence:
+@opened_once
+def coherence_scorer(folder: str) -> CoherenceScorer | PairCoherence:
     """Open a scorer: a head over turn vectors, a cross-encoder, or a folder of them, `ur0` to `ru4`."""
-    parts = [figure for figure in FIGURES if (Path(name) / figure).is_dir()]
+    parts = [figure for figure in FIGURES if (Path(folder) / figure).is_dir()]
     if parts:
-        return PairCoherence({figure: load(Path(name) / figure) for figure in parts})
-    artefact = load(name)
+        return PairCoherence({figure: load(Path(folder) / figure) for figure in parts})
+    artefact = load(folder)
     if artefact.kind == KIND:
-        return CoherenceScorer.load(name)
+        return CoherenceScorer.load(folder)
     if artefact.kind == "pair-scorer.v1":
-        heads = [head.name for head in PairScorer.load(artefact.folder).heads]
+        heads = [head.name for head in PairScorer.load(folder).heads]
         return PairCoherence(dict.fromkeys([figure for figure in FIGURES if figure in heads], artefact))
     raise DataError(f"expected a coherence scorer, found {artefact.kind}", file=artefact.folder)
 

@@ -6,7 +6,7 @@ they say; the best of them decides. The metrics here are the paper's (Zhao et al
 
 import contextlib
 import functools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, NamedTuple
 
@@ -30,7 +30,6 @@ from dialeval.metrics.registry import (
 )
 from dialeval.models import act_flows, encoder, segment_acts
 from dialeval.models.act_flows import ActBert, Flow
-from dialeval.models.artefact import load
 from dialeval.models.consensus import Corpus, Described, Description, Neighbours, open_corpus
 from dialeval.models.encoder import Encoder
 from dialeval.models.matching import Matcher
@@ -39,7 +38,6 @@ from dialeval.scores import Scores
 
 Doubles = npt.NDArray[np.float64]
 _KEPT = 512  # judged dialogues that are kept for whoever asks why
-_F1 = 2
 
 
 class BestReference(NamedTuple):
@@ -105,7 +103,7 @@ class FlowEval(OpensModels):
     smoothing: Smoothing = "method4"
     splitter: str = segment_acts.LEARNED
     encoder: str = model_field(encoder.DEFAULT, Encoder.load)
-    acts: str = model_field(segment_acts.SPANS, load)
+    acts: str = model_field(segment_acts.SPANS, segment_acts.open_classifier)
     actbert: str = model_field(act_flows.DEFAULT, ActBert.load)
     scale: int = 200
     language: Language = known_language()
@@ -166,40 +164,49 @@ class FlowEval(OpensModels):
         matcher = self._matcher(corpus)
         for chunk in encoded_chunks(self, dialogues):
             asked = corpus.how.describe(chunk)
-            for number, (neighbours, acts, content) in enumerate(self._compare(corpus, matcher, asked)):
+            compared = self._compare(corpus, matcher, asked, self._weigh)
+            for number, (neighbours, acts, content) in enumerate(compared):
                 yield self._best(chunk[number], asked, number, neighbours.rows, acts, content, note)
 
     def _compare(
-        self, corpus: Corpus, matcher: Matcher, asked: Described
+        self, corpus: Corpus, matcher: Matcher, asked: Described, weigh: Callable[..., Doubles]
     ) -> Iterator[tuple[Neighbours, Doubles, Doubles]]:
-        """Find the references of dialogues and compute both parts of the score for each."""
+        """Find the references of dialogues and compute both parts of the score for each.
+
+        Content is computed where, weighed with the acts, it may be the best; elsewhere it is minus infinity.
+        """
         near = list(corpus.retrieve(asked, self.ka, self.kc))
-        for neighbours, flow, content in zip(
-            near, asked.flows, self._content(matcher, corpus, asked, near), strict=True
-        ):
+        acts = []
+        for neighbours, flow in zip(near, asked.flows, strict=True):
             flows = [corpus.flow(row) for row in neighbours.rows]
-            yield neighbours, neighbours.likeness * flow_bleu(flow, flows, self.smoothing), content
+            acts.append(neighbours.likeness * flow_bleu(flow, flows, self.smoothing))
+        worth = [
+            functools.partial(weigh, part, tokens=len(states))
+            for part, states in zip(acts, asked.states, strict=True)
+        ]
+        if self.w == 1:
+            content: Iterable[Doubles] = map(np.zeros_like, acts)
+        else:
+            stored = [corpus.states(neighbours.rows) for neighbours in near]
+            content = matcher.decisive(asked.states, stored, worth)
+        yield from zip(near, acts, content, strict=True)
 
     @functools.cached_property
     def _scale(self) -> Scale:
         corpus, _ = open_corpus(self.corpus, self._description())
         matcher = self._matcher(corpus)
         settings = f"{self.ka}|{self.kc}|{self.idf}|{self.smoothing}|{self.w == 1}"
-        return corpus_scale(corpus, self.scale, settings, lambda asked: self._compare(corpus, matcher, asked))
+
+        def compare(asked: Described) -> Iterator[tuple[Neighbours, Doubles, Doubles]]:
+            return self._compare(corpus, matcher, asked, lambda acts, content, tokens: content)
+
+        return corpus_scale(corpus, self.scale, settings, compare)
 
     def _weigh(self, acts: Doubles, content: Doubles, tokens: int) -> Doubles:
         """Weigh the two parts, on the corpus's scale if there is one."""
         if self.scale:
             acts, content = self._scale.acts.count(acts, tokens), self._scale.content.count(content, tokens)
         return self.w * acts + (1 - self.w) * content
-
-    def _content(
-        self, matcher: Matcher, corpus: Corpus, asked: Described, near: Sequence[Neighbours]
-    ) -> list[Doubles]:
-        if self.w == 1:
-            return [np.zeros(len(neighbours.rows)) for neighbours in near]
-        stored = [corpus.states(neighbours.rows) for neighbours in near]
-        return [scores[:, _F1] for scores in matcher.compare(asked.states, stored)]
 
     def _best(
         self,

@@ -9,7 +9,6 @@ with cannot be part of a package; what such a teacher says of unlabelled dialogu
 turn vectors, which needs neither.
 """
 
-import functools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
@@ -27,7 +26,7 @@ from dialeval.metrics.registry import (
     metric,
     model_field,
 )
-from dialeval.models.artefact import load, resolve
+from dialeval.models.artefact import load, opened_once
 from dialeval.models.dialogue_scorer import DialogueScorer, TurnScores
 from dialeval.models.needs import Need
 from dialeval.models.pairs import PairScorer
@@ -56,14 +55,9 @@ class _PairTurns:
             yield TurnScores(dialogue, turns, scores.values, cut)
 
 
-def turn_scorer(name: str) -> DialogueScorer | _PairTurns:
-    """Open a scorer of turns by folder, shipped name, pulled name or Hub id."""
-    return _opened(str(resolve(name)))
-
-
-@functools.lru_cache(maxsize=32)
-def _opened(folder: str) -> DialogueScorer | _PairTurns:
-    """Open a model of either kind, a head over turn vectors or a cross-encoder; once in a process."""
+@opened_once
+def turn_scorer(folder: str) -> DialogueScorer | _PairTurns:
+    """Open a scorer of turns of either kind, a head over turn vectors or a cross-encoder."""
     artefact = load(folder)
     if artefact.kind not in ("dialogue-scorer.v1", "pair-scorer.v1"):
         raise DataError(f"expected a turn scorer, found {artefact.kind}", file=artefact.folder)

@@ -269,6 +269,17 @@ class Model:
         return model
 
 
+Opened = TypeVar("Opened")
+
+
+def opened_once(open_folder: Callable[[str], Opened]) -> Callable[[str | Path], Opened]:
+    """Return a function that opens a folder, shipped name, pulled name or Hub id once in a process."""
+    opened = functools.lru_cache(maxsize=32)(open_folder)
+    if hasattr(os, "register_at_fork"):  # a runtime's threads do not survive a fork: the child opens its own
+        os.register_at_fork(after_in_child=opened.cache_clear)
+    return functools.wraps(open_folder)(lambda name: opened(str(resolve(name))))
+
+
 @functools.lru_cache(maxsize=32)
 def models(kind: type[Model], folder: str) -> Any:
     """Return the model of a folder, loaded once per process."""

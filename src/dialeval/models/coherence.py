@@ -24,7 +24,7 @@ from dialeval.dialogues import Dialogue, scored_turns
 from dialeval.dialogues.signals import next_turns
 from dialeval.models.artefact import Artefact
 from dialeval.models.cache import Cache, key
-from dialeval.models.heads import EncoderHead, Head
+from dialeval.models.heads import EncoderHead, Head, SharedRows
 from dialeval.models.needs import Need
 from dialeval.models.network import Floats
 from dialeval.models.turn_vectors import TurnVectors, turn_vectors, vector_needs
@@ -41,7 +41,7 @@ FIGURES = tuple(f"{direction}{history}" for direction in DIRECTIONS for history 
 _BEFORE = {"ur": 1, "ru": 2}  # turns that are not history: the answered turn; that and the reply
 _FIGURES = (len(DIRECTIONS), len(HISTORIES))
 _CACHE = 16 << 20  # bytes of cached figures, shared by the metrics of a run
-_ROWS = 256  # windows described at a time: what a core's cache holds
+_REPLIES = 64  # described at a time
 WORDS = 256  # buckets that words are hashed into
 _TOKENS = re.compile(r"\[value\]|\d+(?:[:.]\d+)*|[^\W\d_]+(?:'[^\W\d_]+)?")
 _COMMON = frozenset(
@@ -172,20 +172,10 @@ class CoherenceScorer(EncoderHead):
         texts = [turn.text for turn in encoded.dialogue.turns]
         keys = [_window_key(self.sha, by_direction, texts) for by_direction in turn_windows]
         cached = self._cache.fetch(keys)
-        rows = [
-            (number, window, history)
-            for number, by_direction in enumerate(turn_windows)
-            for window in by_direction.values()
-            for history in range(window.histories + 1)
-            if cached[number] is None and (window.direction, history) in selected
-        ]
-        tables = [np.full(_FIGURES, np.nan, np.float32) if table is None else table for table in cached]
-        if rows:
-            answers = self._answers(described(encoded.vectors, texts), rows)
-            for (number, window, history), value in zip(rows, answers, strict=True):
-                tables[number][DIRECTIONS.index(window.direction), history] = value
-        if len(selected) == len(DIRECTIONS) * len(HISTORIES):
-            self._cache.store(keys, tables)
+        open_ones = [asked for asked, table in zip(turn_windows, cached, strict=True) if table is None]
+        fresh = iter(self._tables(described(encoded.vectors, texts), open_ones) if open_ones else ())
+        tables = [next(fresh) if table is None else table for table in cached]
+        self._cache.store(keys, tables)
         return [
             Coherence(
                 turn,
@@ -199,13 +189,26 @@ class CoherenceScorer(EncoderHead):
             for turn, by_direction, table in zip(turns, turn_windows, tables, strict=True)
         ]
 
-    def _answers(self, vectors: Floats, rows: Sequence[tuple[int, Window, int]]) -> npt.NDArray[np.float64]:
-        parts = [np.zeros(0)]
-        for start in range(0, len(rows), _ROWS):
-            batch = rows[start : start + _ROWS]
-            questions = [(window.cut(history), window.direction, history) for _, window, history in batch]
-            parts.append(self._head.answers(window_features(vectors, *window_arrays(questions)))[HEAD.name])
-        return np.concatenate(parts)
+    def _tables(self, vectors: Floats, asked: Sequence[dict[Direction, Window]]) -> list[Floats]:
+        """Return all figures of replies, (directions, histories) each; of no use where no window is."""
+        tables = list[Floats]()
+        for start in range(0, len(asked), _REPLIES):
+            slots = _slots(asked[start : start + _REPLIES])
+            answers = self._head.answers(shared_window_features(vectors, slots))[HEAD.name]
+            tables += list(answers.reshape(len(slots), *_FIGURES).astype(np.float32))
+        return tables
+
+
+def _slots(asked: Sequence[dict[Direction, Window]]) -> Places:
+    """Return the turn after each reply, the reply and those before it, newest first; -1 for none."""
+    slots = np.full((len(asked), PLACES), -1, np.int64)
+    for row, by_direction in zip(slots, asked, strict=True):
+        if "ur" in by_direction:
+            turns = by_direction["ur"].turns[: PLACES - 1]
+            row[1 : 1 + len(turns)] = turns
+        if "ru" in by_direction:
+            row[0] = by_direction["ru"].turns[0]
+    return slots
 
 
 def _window_key(sha: str, by_direction: dict[Direction, Window], texts: Sequence[str]) -> bytes:
@@ -274,9 +277,51 @@ def window_features(vectors: Floats, places: Places, direction: Places, history:
     return np.concatenate(blocks, axis=1, dtype=np.float32)
 
 
+def shared_window_features(vectors: Floats, slots: Places) -> list[SharedRows]:
+    """Return the features of all questions about replies, as `window_features` has them for one.
+
+    Rows are replies by direction by history. What a question sees of a reply and its context is the same for
+    most of them, so a block of columns is computed once for all that share it.
+
+    Args:
+        vectors: Of turns with their sketches, see `described`.
+        slots: Rows of `vectors`, (replies, PLACES), see `_slots`.
+    """
+    seen_slots = vectors[np.maximum(slots, 0)] * (slots >= 0)[:, :, None]
+    seen, facts, words = np.split(seen_slots, [-SKETCH, -WORDS], axis=2)
+    after, reply, last, second = (seen[:, slot] for slot in range(4))
+    pairs = np.cumsum(seen[:, 3:], axis=1)[:, 1::2]
+    earlier = (pairs / np.arange(2, 2 * MOST + 1, 2, dtype=np.float32)[:, None]).reshape(-1, seen.shape[2])
+    number, direction, history = np.indices((len(slots), *_FIGURES)).reshape(3, -1)
+    ahead, before = np.where(direction == 1, number, -1), np.where(history > 0, number, -1)
+    mean = np.where(history > 0, MOST * number + history - 1, -1)
+    replies = np.repeat(reply, MOST, axis=0)
+    there = (slots >= 0)[number] & (np.arange(PLACES) < 3 + 2 * history[:, None])
+    there[:, 0] &= direction == 1
+    alike = [column for part in (seen, words) for column in _alike_where(part, there, number)]
+    few = [*alike, (facts[number, :4] * there[:, :4, None]).reshape(len(number), -1), there[:, 3:]]
+    few.append(_one_hot_questions(direction, history))
+    return [
+        *(SharedRows(after, ahead), SharedRows(reply, number), SharedRows(last, number)),
+        *(SharedRows(second, before), SharedRows(earlier, mean), SharedRows(reply * last, number)),
+        *(SharedRows(reply * second, before), SharedRows(replies * earlier, mean)),
+        *(SharedRows(after * reply, ahead), SharedRows(after * last, ahead)),
+        SharedRows(np.concatenate(few, axis=1, dtype=np.float32), np.arange(len(number))),
+    ]
+
+
+def _alike_where(seen: Floats, there: npt.NDArray[np.bool_], number: Places) -> Iterator[Floats]:
+    """Yield what `_alike` does for questions that see some of the turns of reply `number`."""
+    cosines = np.matmul(seen[:, :3], seen.transpose(0, 2, 1))[number]
+    yield from _compared(cosines * (there[:, :3, None] & there[:, None]))
+
+
 def _alike(seen: Floats) -> Iterator[Floats]:
     """Yield dot products of the newest three turns with those before them, and their maxima over history."""
-    cosines = np.matmul(seen[:, :3], seen.transpose(0, 2, 1))
+    yield from _compared(np.matmul(seen[:, :3], seen.transpose(0, 2, 1)))
+
+
+def _compared(cosines: Floats) -> Iterator[Floats]:
     yield from (cosines[:, slot, slot + 1 :] for slot in range(3))
     yield from (cosines[:, slot, 3:].max(axis=1, keepdims=True) for slot in range(2))
 

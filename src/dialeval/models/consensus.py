@@ -35,7 +35,7 @@ from dialeval.dialogues.splits import Fingerprints, normalise
 from dialeval.errors import DataError, UsageError
 from dialeval.models import act_flows, encoder, segment_acts
 from dialeval.models.act_flows import ActBert, Flow, flow_of
-from dialeval.models.artefact import home, load, resolve
+from dialeval.models.artefact import home
 from dialeval.models.cache import forget
 from dialeval.models.encoder import Encoder, Reading
 from dialeval.models.index import Index
@@ -43,7 +43,7 @@ from dialeval.models.index.writing import Block, Column, said
 from dialeval.models.index.writing import features as search_features
 from dialeval.models.matching import Idf
 from dialeval.models.needs import Need, encode_ahead, plain_turns
-from dialeval.models.segment_acts import CLASSIFIER, SegmentActs, Segmenter, SpanActs
+from dialeval.models.segment_acts import Segmenter, open_classifier
 from dialeval.models.token_states import TokenStates, dialogue_states
 
 Array = npt.NDArray[Any]
@@ -79,7 +79,7 @@ class Description:
     def describe(self, dialogues: Sequence[Dialogue]) -> Described:
         """Return dialogues with labelled segments and all features."""
         encode_ahead(dialogues, self.needs())
-        labelled = self.classifier.label(dialogues, self.splitter)
+        labelled = open_classifier(self.acts).label(dialogues, self.splitter)
         flows = [flow_of(dialogue) for dialogue in labelled]
         spoken = [said(dialogue) for dialogue in dialogues]
         model = Encoder.load(self.encoder)
@@ -96,19 +96,13 @@ class Description:
         """Return what it reads of encoders."""
         model = Encoder.load(self.encoder)
         tokens = Need(model, plain_turns, (Reading(model.layer(self.l), "tokens"),))
-        return [tokens, *self.classifier.needs(self.splitter)]
-
-    @property
-    def classifier(self) -> SegmentActs | SpanActs:
-        """The segment classifier: `SpanActs` or `SegmentActs`, by the kind of the artefact."""
-        spans = load(resolve(self.acts)).kind == CLASSIFIER
-        return SpanActs.load(self.acts) if spans else SegmentActs.load(self.acts)
+        return [tokens, *open_classifier(self.acts).needs(self.splitter)]
 
     @property
     def names(self) -> dict[str, str]:
         """The columns of an index that hold these features."""
         cut = self.splitter if self.splitter in SPLITTERS else Segmenter.load(self.splitter).sha
-        parts = [self.classifier.sha, ActBert.load(self.actbert).sha, cut, str(self.h)]
+        parts = [open_classifier(self.acts).sha, ActBert.load(self.actbert).sha, cut, str(self.h)]
         digest = hashlib.sha256("|".join(parts).encode()).hexdigest()[:12]
         return {
             "acts": f"acts-{digest}",

@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, TypeAlias
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, TypeAlias
 
 import msgspec
 import numpy as np
@@ -123,6 +123,36 @@ def _gelu(values: Floats) -> Floats:
     return result
 
 
+class SharedRows(NamedTuple):
+    """Columns of a table whose rows share values: these, and the number of each row's; -1 for zeros."""
+
+    values: Floats
+    rows: npt.NDArray[np.int64]
+
+
+Features = Floats | Sequence[SharedRows]
+"""A table, or its columns from the first to the last."""
+
+
+def _widths(blocks: Sequence[SharedRows]) -> list[int]:
+    return [block.values.shape[1] for block in blocks]
+
+
+def _times(features: Features, weight: Floats) -> Floats:
+    """Return a table times a weight, with as few products as its rows differ."""
+    if isinstance(features, np.ndarray):
+        return multiply(features, weight)
+    sums: dict[int, tuple[Floats, npt.NDArray[np.int64]]] = {}
+    parts = np.split(weight, np.cumsum(_widths(features))[:-1], axis=1)
+    for (values, rows), part in zip(features, parts, strict=True):
+        product = multiply(np.ascontiguousarray(values), np.ascontiguousarray(part))
+        sums[id(rows)] = (sums[id(rows)][0] + product if id(rows) in sums else product), rows
+    table = np.zeros((len(features[0].rows), len(weight)), np.float32)
+    for product, rows in sums.values():
+        table += np.concatenate([product, np.zeros_like(product[:1])])[rows]
+    return table
+
+
 _Activation = Literal["relu", "tanh", "gelu"]
 _ACTIVATIONS: Mapping[_Activation, Callable[[Floats], Floats]] = {
     "relu": lambda values: np.maximum(values, np.float32(0)),
@@ -163,18 +193,19 @@ class VectorHead:
         else:
             self._tops = {name: _standardised(*top, mean, scale) for name, top in self._tops.items()}
 
-    def answers(self, features: Floats) -> dict[str, npt.NDArray[np.float64]]:
+    def answers(self, features: Features) -> dict[str, npt.NDArray[np.float64]]:
         """Return predictions by head: (rows,) numbers or probabilities, or (rows, classes) probabilities."""
-        if features.ndim != 2 or features.shape[1] != self.inputs:
-            raise UsageError(f"expected rows of {self.inputs} features, not {features.shape}")
+        width = features.shape[-1] if isinstance(features, np.ndarray) else sum(_widths(features))
+        if width != self.inputs:
+            raise UsageError(f"expected rows of {self.inputs} features, not {width}")
         with np.errstate(all="ignore"):  # absurd weights give NaN, which counts as no answer
             values = features
             for weight, bias in self._layers:
-                values = self._activation(multiply(values, weight) + bias)
+                values = self._activation(_times(values, weight) + bias)
             by_head = {}
             for head in self.heads:
                 weight, bias = self._tops[head.name]
-                logits = multiply(values, weight) + bias
+                logits = _times(values, weight) + bias
                 by_head[head.name] = readable(head, logits if head.classes else logits[:, 0])
         return by_head
 

@@ -6,14 +6,15 @@ reference, *F1* their harmonic mean. A token that finds only negative cosines co
 encoder puts around a text have no weight in the means, but a token may match one. A mean may be weighted by
 inverse document frequency (`Idf`), so that rare tokens count more.
 
-A text is compared with many others in one product of matrices per block of theirs. A corpus that is compared
-with again and again is encoded once: `Matcher.prepare` keeps it in memory, in two bytes a number, an index
-keeps it on disk, in one (`Index.states`), from where it is compared with as it lies there.
+A text is compared with many others in one product of matrices per block of theirs. Where only the best of
+them counts, products of whole numbers leave out those that cannot be it (`Matcher.decisive`). A corpus that
+is compared with again and again is encoded once: `Matcher.prepare` keeps it in memory, in two bytes a number,
+an index keeps it on disk, in one (`Index.states`), from where it is compared with as it lies there.
 """
 
 import functools
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,15 +25,20 @@ from dialeval.dialogues.formats import read
 from dialeval.errors import DataError, UsageError
 from dialeval.files import sha256
 from dialeval.models.encoder import Encoder
-from dialeval.models.network import multiply
+from dialeval.models.network import MOST_LEFT, multiply, multiply_bytes
 from dialeval.models.token_states import ROOM, Floats, TokenStates, blocks, plain, taken, text_states
 from dialeval.models.tokenization import Tokenizer, default_threads, side_by_side
 
 Doubles = npt.NDArray[np.float64]
 Text = str | TokenStates
 """A thing that can be compared: a text, or its tokens where they are known already."""
+Cosines = Callable[[slice, npt.NDArray[Any], Floats], Floats]
+"""The cosines of some tokens of the candidate with rows, given with their scales."""
+Worth = Callable[[Doubles], Doubles]
+"""What references are worth by their F1: the higher the F1 of one, the more."""
 BLOCK_TOKENS = 1024  # tokens of the others in one product: what a core's cache holds
 TABLE = 1 << 22  # cosines in one product
+_ROUNDING = 1e-5  # more than what sums of single precision lose
 _SOME = 16  # candidates that a core takes at a time, if there are enough for all
 
 
@@ -70,37 +76,85 @@ def greedy_match(candidate: States, references: Sequence[States]) -> Doubles:
     array([[0.5  , 1.   , 0.667],
            [0.   , 0.   , 0.   ]])
     """
-    scores = np.zeros((len(references), 3))
-    if not len(candidate.rows):
-        return scores
     mine = candidate.rows * candidate.scales[:, None]
+
+    def cosines(part: slice, rows: npt.NDArray[Any], scales: Floats) -> Floats:
+        return multiply(mine[part], np.multiply(rows, scales[:, None], dtype=np.float32))
+
+    return _match_all(candidate.weights, references, cosines)
+
+
+def f1_bounds(candidate: States, references: Sequence[States]) -> Doubles:
+    """Return upper bounds of F1 against references that lie in one byte a number, in half the time.
+
+    The candidate's numbers are rounded to one byte too. That moves a cosine by at most the length of what is
+    rounded off times that of the reference's vector, which by its own rounding may be a little above one.
+    """
+    mine = candidate.rows * candidate.scales[:, None]
+    scale = float(np.abs(mine).max(initial=1e-30)) / MOST_LEFT
+    rounded = np.rint(mine / scale)
+    error = float(np.linalg.norm(mine - scale * rounded, axis=1).max(initial=0))
+    error *= 1 + np.sqrt(mine.shape[1]) / (2 * np.iinfo(np.int8).max)
+    numbers = rounded.astype(np.int8)
+
+    def cosines(part: slice, rows: npt.NDArray[Any], scales: Floats) -> Floats:
+        return multiply_bytes(numbers[part], rows, scales * np.float32(scale))
+
+    return _match_all(candidate.weights, references, cosines, error + _ROUNDING)[:, 2]
+
+
+def _match_all(
+    weights: Floats, references: Sequence[States], cosines: Cosines, error: float = 0.0
+) -> Doubles:
+    """Return precision, recall and F1, at most, by cosines that are too low by `error` at most."""
+    scores = np.zeros((len(references), 3))
+    if not len(weights):
+        return scores
     places = [place for place, reference in enumerate(references) if len(reference.rows)]
     for group in blocks(
         places, lambda place: (place,), lambda place: len(references[place].rows), BLOCK_TOKENS
     ):
-        scores[group, :2] = _match_block(mine, candidate.weights, [references[place] for place in group])
+        block = [references[place] for place in group]
+        scores[group, :2] = _match_block(weights, block, cosines, np.float32(error))
     np.minimum(scores, 1, out=scores)
     both, total = scores[:, 0] * scores[:, 1], scores[:, 0] + scores[:, 1]
     np.divide(2 * both, total, out=scores[:, 2], where=total > 0)
     return scores
 
 
-def _match_block(mine: Floats, weights: Floats, references: Sequence[States]) -> Doubles:
+def _match_block(
+    weights: Floats, references: Sequence[States], cosines: Cosines, error: np.float32
+) -> Doubles:
     """Return precision and recall against each of a few texts, none of them empty."""
     *starts, end = np.cumsum([0, *(len(reference.rows) for reference in references)]).tolist()
     scales = np.concatenate([reference.scales for reference in references])
     rows = np.concatenate([reference.rows for reference in references])
-    reference_rows = np.multiply(rows, scales[:, None], dtype=np.float32)
     scores = np.zeros((len(references), 2))
-    reached, step = np.zeros(end, np.float32), max(1, TABLE // end)
-    for start in range(0, len(mine), step):
-        table = multiply(mine[start : start + step], reference_rows)
-        closest = np.maximum(np.maximum.reduceat(table, starts, axis=1), 0)
-        scores[:, 0] += np.einsum("t,to->o", weights[start : start + step], closest)
+    reached, step = np.full(end, -error, np.float32), max(1, TABLE // end)
+    for start in range(0, len(weights), step):
+        part = slice(start, start + step)
+        table = cosines(part, rows, scales)
+        closest = np.maximum(np.maximum.reduceat(table, starts, axis=1) + error, 0)
+        scores[:, 0] += np.einsum("t,to->o", weights[part], closest)
         np.maximum(reached, table.max(axis=0), out=reached)
+    reached += error
     reached *= np.concatenate([reference.weights for reference in references])
     scores[:, 1] = np.add.reduceat(reached, starts)
     return scores
+
+
+def _decisive_f1(candidate: States, references: Sequence[States], worth: Worth) -> Doubles:
+    """Return F1 against the references that may be worth most, minus infinity for the others."""
+    if any(reference.rows.dtype != np.int8 for reference in references) or len(references) < 2:
+        return greedy_match(candidate, references)[:, 2]
+    found = np.full(len(references), -np.inf)
+    most = worth(f1_bounds(candidate, references))
+    first = int(most.argmax())
+    found[first] = greedy_match(candidate, [references[first]])[0, 2]
+    open_ones = np.flatnonzero(most >= worth(found)[first])
+    rest = [place for place in open_ones.tolist() if place != first]
+    found[rest] = greedy_match(candidate, [references[place] for place in rest])[:, 2]
+    return found
 
 
 @dataclass(frozen=True)
@@ -192,6 +246,24 @@ class Matcher:
             parts = [block[start : start + step] for start in range(0, len(block), step)]
             for _, scores in side_by_side(match, parts, self._threads):
                 yield from scores
+
+    def decisive(
+        self,
+        candidates: Sequence[TokenStates],
+        references: Sequence[Sequence[TokenStates]],
+        worth: Sequence[Worth],
+    ) -> Iterator[Doubles]:
+        """Yield the F1 of each candidate against those of its references that may be worth most.
+
+        All others, of an index (`Index.states`), have minus infinity: that costs half of `compare`.
+        """
+
+        def match(number: int) -> Doubles:
+            others = [self.weigh(reference) for reference in references[number]]
+            return _decisive_f1(self.weigh(candidates[number]), others, worth[number])
+
+        for _, found in side_by_side(match, range(len(candidates)), self._threads):
+            yield found
 
     def score(self, candidates: Sequence[Text], references: Sequence[Sequence[Text]]) -> Doubles:
         """Return precision, recall and F1 of each candidate, (candidates, 3).

@@ -25,7 +25,7 @@ from dialeval.models.tokenization import Ints, Result, batches, default_threads,
 if TYPE_CHECKING:
     from onnxruntime import InferenceSession
 
-FLOAT, INT32 = 1, 6  # ONNX's numbers for element types
+FLOAT, UINT8, INT8, INT32 = 1, 2, 3, 6  # ONNX's numbers for element types
 Attribute = int | float | str | list[int]
 Tokens = tuple[Sequence[int], Sequence[int]]
 """Numbers of tokens, and the segment of each."""
@@ -144,6 +144,8 @@ def _value(name: str, kind: int, shape: Sequence[int | str]) -> bytes:
 
 Floats = npt.NDArray[np.float32]
 _FUSED = "com.microsoft"
+MOST_LEFT = 63
+_ZERO = MOST_LEFT + 1
 
 
 class EncoderNetwork:
@@ -323,6 +325,20 @@ def multiply(left: Floats, right: Floats) -> Floats:
     return np.asarray(product, np.float32)
 
 
+def multiply_bytes(left: npt.NDArray[np.int8], right: npt.NDArray[np.int8], scales: Floats) -> Floats:
+    """Return `left @ right.T * scales`, computed on one core in half the time of `multiply`.
+
+    Numbers of `left` are at most `MOST_LEFT`: some processors add up two products in 16 bits.
+
+    >>> multiply_bytes(np.array([[1, 2]], np.int8), np.eye(2, dtype=np.int8), np.array([1, 0.5], np.float32))
+    array([[1., 1.]], dtype=float32)
+    """
+    shifted = (left + np.int8(_ZERO)).astype(np.uint8)
+    numbers = {"left": shifted, "right": right, "scale": np.ones((), np.float32), "scales": scales}
+    product: Any = _product_of_bytes().run(["table"], {**numbers, "zero": np.array(_ZERO, np.uint8)})[0]
+    return np.asarray(product, np.float32)
+
+
 def unit(vectors: Floats) -> Floats:
     """Scale vectors, a row each, to length one; zeros stay zeros."""
     return np.asarray(vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12), np.float32)
@@ -338,5 +354,20 @@ def _product() -> "InferenceSession":
     return open_session(graph.model(), {})
 
 
+@functools.cache
+def _product_of_bytes() -> "InferenceSession":
+    graph = Graph()
+    graph.input("left", UINT8, ["rows", "width"])
+    graph.input("right", INT8, ["columns", "width"])
+    graph.input("scale", FLOAT, [])
+    graph.input("scales", FLOAT, ["columns"])
+    graph.input("zero", UINT8, [])
+    inputs = ["left", graph.node("Transpose", ["right"], perm=[1, 0]), "scale", "scales", "zero"]
+    graph.node("MatMulIntegerToFloat", inputs, output="table", domain=_FUSED)
+    graph.output("table", FLOAT, ["rows", "columns"])
+    return open_session(graph.model(), {})
+
+
 if hasattr(os, "register_at_fork"):  # a runtime's threads do not survive a fork: the child opens its own
     os.register_at_fork(after_in_child=_product.cache_clear)
+    os.register_at_fork(after_in_child=_product_of_bytes.cache_clear)

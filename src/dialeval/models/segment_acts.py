@@ -22,7 +22,7 @@ from dialeval.dialogues import Dialogue, takes_part
 from dialeval.dialogues.acts import ACTS, annotations
 from dialeval.dialogues.segments import DEFAULT_SPLITTER, SPLITTERS, Segment, segments_of, with_acts
 from dialeval.errors import DataError
-from dialeval.models.artefact import Artefact, Model
+from dialeval.models.artefact import Artefact, Model, load, opened_once
 from dialeval.models.encoder import Encoder, Reading, recorded_encoder
 from dialeval.models.heads import EncoderHead, Head, VectorHead
 from dialeval.models.needs import Need, plain_turns, segment_texts
@@ -325,6 +325,12 @@ class SpanActs(EncoderHead):
             return np.zeros((0, len(ACTS)), np.float32)
         features = span_features(places, self.encoder)
         return np.asarray(self._head.answers(features)[HEAD.name], np.float32)
+
+
+@opened_once
+def open_classifier(folder: str) -> SegmentActs | SpanActs:
+    """Open a classifier of segments of either kind, on its own text or where it stands."""
+    return (SpanActs if load(folder).kind == CLASSIFIER else SegmentActs).load(folder)
 
 
 def span_features(places: Sequence[SegmentSpan], encoder: Encoder) -> Floats:
