@@ -6,6 +6,7 @@ therefore read as dictionaries, and unpacked a few rows at a time, once it is kn
 
 import os
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -14,6 +15,7 @@ from dialeval.files import check_expansion, max_record, too_large
 
 _FEW_ROWS, _ROWS_A_BYTE = 1 << 20, 256  # more rows than that take more bytes: ids alone do
 _BATCH_ROWS, _BATCH_BYTES = 1 << 14, 1 << 24  # decoded at once, as stored
+_FEWER = 256  # times fewer rows, where the size of texts is not known before they are unpacked
 _PIECE_BYTES = 1 << 22  # unpacked at once, unless one row is larger
 _TEXTS = ("NONE", "STRING", "ENUM", "JSON", "BSON")
 
@@ -33,8 +35,8 @@ class Parquet:
         import pyarrow.parquet as pq
 
         self.path, self.size = path, file.seek(0, os.SEEK_END)
-        plain = pq.ParquetFile(file, pre_buffer=False)
-        self.schema, self.metadata = plain.schema_arrow, plain.metadata
+        self._plain = pq.ParquetFile(file, pre_buffer=False)
+        self.schema, self.metadata = self._plain.schema_arrow, self._plain.metadata
         columns = [self.metadata.schema.column(place) for place in range(self.metadata.num_columns)]
         self._nested = [place for place, one in enumerate(columns) if one.max_repetition_level]
         self._widths = [max(8, one.length) for one in columns]
@@ -58,13 +60,29 @@ class Parquet:
         rows = _BATCH_BYTES * self.metadata.num_rows // max(1, self._stored())
         rows = max(1, min(rows, _BATCH_BYTES // max(1, sum(self._widths)), _BATCH_ROWS))
         unpacked = 0
-        for batch in self._reader.iter_batches(batch_size=rows, use_threads=False, row_groups=groups):
+        for batch in chain.from_iterable(self._of_group(group, rows) for group in groups):
             skipped = min(len(batch), max(0, first - row))
             for size, piece in pieces(batch.slice(skipped), self.path, row + skipped + 1):
                 unpacked += size
                 check_expansion(self.path, self.size, unpacked)
                 yield _plain(piece, self.schema)
             row += len(batch)
+
+    def _of_group(self, group: int, rows: int) -> Iterator[Any]:
+        """Yield the batches of a row group; texts in lists, where some pages are no dictionaries, as texts."""
+        import pyarrow as pa
+
+        done = 0
+        try:
+            for batch in self._reader.iter_batches(rows, row_groups=[group], use_threads=False):
+                yield batch
+                done += len(batch)
+        except pa.ArrowNotImplementedError:
+            few = max(1, rows // _FEWER)
+            for batch in self._plain.iter_batches(few, row_groups=[group], use_threads=False):
+                if len(batch) > done:
+                    yield batch.slice(done)
+                done = max(0, done - len(batch))
 
     def _check_values(self) -> None:
         """Refuse a file whose rows hold more values than its bytes can: a row is decoded at once.

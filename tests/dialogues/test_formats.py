@@ -468,6 +468,16 @@ def test_a_text_repeated_in_many_rows_counts_once_a_row(tmp_path: Path) -> None:
         list(read(tmp_path / "x.parquet"))
 
 
+@pytest.mark.parametrize("options", [{"row_group_size": 15}, {"dictionary_pagesize_limit": 1024}])
+def test_messages_in_several_row_groups_and_kinds_of_pages(options: dict[str, int], tmp_path: Path) -> None:
+    rows = [{"id": f"d{n}", "messages": [{"role": "user", "content": f"{n} " * 50}] * 4} for n in range(500)]
+    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "logs.parquet", **options)
+    found = list(read(tmp_path / "logs.parquet"))
+    assert [(chat.id, chat.turns[3].text) for chat in found] == [
+        (row["id"], row["messages"][3]["content"]) for row in rows
+    ]
+
+
 @pytest.mark.parametrize(
     "kind", [pa.string(), pa.large_string(), pa.string_view(), pa.dictionary(pa.int32(), pa.string())]
 )

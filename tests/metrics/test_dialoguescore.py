@@ -290,9 +290,10 @@ def test_a_scorer_for_some_figures_is_used_for_those(encoder: Path, tmp_path: Pa
     alone = found(DialogueScore(model=str(tmp_path / "folder")), chats[0])
     assert alone[11, "ru2"] == rows[11, "ru2"]
     assert alone[11, "ru0"] == (None, "the model has ru2 only")
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "ur1").symlink_to(tmp_path / "some")
     with pytest.raises(DataError, match="has no head 'ur1'"):
-        (tmp_path / "folder" / "ur1").symlink_to(tmp_path / "some")
-        DialogueScore(model=str(tmp_path / "folder")).score([chats[0]])
+        DialogueScore(model=str(tmp_path / "other")).score([chats[0]])
 
 
 def test_a_model_of_another_kind_is_refused(tmp_path: Path) -> None:
