@@ -69,7 +69,7 @@ class Parquet:
             row += len(batch)
 
     def _of_group(self, group: int, rows: int) -> Iterator[Any]:
-        """Yield the batches of a row group; texts in lists, where some pages are no dictionaries, as texts."""
+        """Yield the batches of a row group; texts in lists as texts, where some pages are no dictionaries."""
         import pyarrow as pa
 
         done = 0
