@@ -293,7 +293,7 @@ def test_a_turn_of_a_million_characters_is_looked_at_in_part() -> None:
     said = chat("d", "a " * 500_000 + "?", "b, " * 300_000, "((((" * 200_000)
     began = time.process_time()
     result = triage(quality({("d", 1): 0.0}), [said], find_faults=RULES)
-    assert time.process_time() - began < 2
+    assert time.process_time() - began < 20  # measured: 1 to 2 s; minutes if all of it is looked at
     assert result is not None
     assert sum(len(turn.text) for turn in result.worst[0].turns) == 3 * MOST_CHARACTERS
 
