@@ -15,6 +15,7 @@ from importlib.resources import files as resources
 from typing import Any, Literal
 
 from dialeval.dialogues import Dialogue, Turn, takes_part
+from dialeval.metrics.patterns import AnyOf
 from dialeval.metrics.rules import HAND_OVER_TOOL, call_text, is_error, is_transient
 
 Kind = Literal["read", "write", "hand-over"]
@@ -28,15 +29,15 @@ _PARTS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 _LONGEST = 20_000  # characters of a text that are looked at
 
 
-def words(name: str) -> re.Pattern[str]:
-    """Return the pattern of a list of words in `agent.toml`."""
-    return re.compile("|".join(_WORDS[name]), re.IGNORECASE | re.MULTILINE)
+def words(name: str) -> AnyOf:
+    """Return the patterns of a list of words in `agent.toml`."""
+    return AnyOf(_WORDS[name])
 
 
 YES, NO, WHICH = words("yes"), words("no"), words("which")
 
 
-def found(pattern: re.Pattern[str], text: str) -> bool:
+def found(pattern: AnyOf, text: str) -> bool:
     """Whether a pattern is in a text, whatever its apostrophes."""
     return bool(pattern.search(text[:_LONGEST].replace("\u2019", "'")))
 

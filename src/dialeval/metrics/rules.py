@@ -6,6 +6,7 @@ errs is measured on samples that were labelled by hand (docs/metrics/rules.md). 
 `empty`, `cut-off`, `wrong-language`, `loop`, `repeats` and `same-tool-call` need none.
 """
 
+import functools
 import json
 import re
 import tomllib
@@ -28,6 +29,7 @@ from dialeval.dialogues import (
 from dialeval.dialogues.formats.messages import THOUGHT_IN_TEXT
 from dialeval.dialogues.languages import language_of
 from dialeval.metrics.explanation import ExplainedTurn, Explanation, Piece, Side
+from dialeval.metrics.patterns import AnyOf
 from dialeval.metrics.registry import Better, Rows, metric
 from dialeval.scores import Scores
 
@@ -42,10 +44,10 @@ _WORDS: dict[str, Any] = _FILE["words"]
 _OPEN_ENDS, _COMMON = (frozenset(_WORDS[name].split()) for name in ("open-ends", "common"))
 
 
-def _any_of(name: str, flags: int = re.IGNORECASE | re.MULTILINE) -> re.Pattern[str]:
-    """Return one pattern for a list of words, with the classes of words in it filled in."""
+def _any_of(name: str) -> AnyOf:
+    """Return the patterns of a list of words, with the classes of words in them filled in."""
     classes: dict[str, str] = _FILE["classes"]
-    return re.compile(re.sub(r"<(\w+)>", lambda found: classes[found[1]], "|".join(_WORDS[name])), flags)
+    return AnyOf(re.sub(r"<(\w+)>", lambda found: classes[found[1]], pattern) for pattern in _WORDS[name])
 
 
 @dataclass(slots=True)
@@ -94,6 +96,7 @@ def _shown(text: str) -> str:
     return flat if len(flat) <= _SHOWN else f"{flat[:_SHOWN]}…"
 
 
+@functools.lru_cache(maxsize=256)  # the texts around a reply are looked at again with the next one
 def _plain(text: str) -> str:
     return " ".join(re.findall(r"\w+", text[:_LONGEST].lower()))
 
@@ -102,7 +105,7 @@ def _straight(text: str) -> str:
     return text[:_LONGEST].replace("\u2019", "'")
 
 
-def _found(pattern: re.Pattern[str], text: str) -> str | None:
+def _found(pattern: AnyOf | re.Pattern[str], text: str) -> str | None:
     match = pattern.search(_straight(text))
     return _shown(match[0]) if match else None
 
@@ -112,6 +115,7 @@ _QUOTED = re.compile(r"\"[^\"\n]*\"|\u201c[^\u201d\n]*\u201d|^>.*$", re.MULTILIN
 _LETTER = re.compile(r"^\W*(?:subject:|dear \w).*", re.IGNORECASE | re.MULTILINE | re.DOTALL)
 
 
+@functools.lru_cache(maxsize=16)
 def _own(text: str) -> str:
     """Return what a speaker says in person: without code, quotations and the letter drafted for another."""
     return _LETTER.sub(" ", _QUOTED.sub(" ", _CODE.sub(" ", _straight(text))))
@@ -190,7 +194,7 @@ _FILTERED, _REFUSAL, _NO_REFUSAL = map(_any_of, ("filtered", "refusal", "no-refu
 def _refusal(reply: Reply) -> str | None:
     if reply.turn.finish_reason and _FILTERED.search(reply.turn.finish_reason):
         return f"finish reason {reply.turn.finish_reason}"
-    return _found(_REFUSAL, _NO_REFUSAL.sub(" ", _own(reply.turn.text)))
+    return _found(_REFUSAL, _NO_REFUSAL.pattern.sub(" ", _own(reply.turn.text)))
 
 
 _ERROR, _ABOUT_ERRORS, _EXPLAINS, _HYPOTHETICAL = map(
@@ -212,7 +216,7 @@ def _error_text(reply: Reply) -> str | None:
     return _shown(found[0]) if len(text.split()) <= 80 or "Traceback (most recent" in text else None
 
 
-_TEMPLATE = _any_of("template", re.MULTILINE)
+_TEMPLATE = re.compile("|".join(_WORDS["template"]), re.MULTILINE)
 _PROMPT, _WANTS_CODE, _WANTS_TEXT = map(_any_of, ("prompt", "wants-code", "wants-text"))
 _NOTHING = ("none", "null", "undefined", "nan", "n/a", "[]", "{}", "true", "false")
 _CALL = re.compile(
@@ -319,9 +323,10 @@ def _similar(one: str, other: str) -> bool:
     return len(mine & theirs) >= 0.75 * len(mine | theirs)
 
 
-def _runs(plain: str) -> set[tuple[str, ...]]:
+@functools.lru_cache(maxsize=256)
+def _runs(plain: str) -> frozenset[tuple[str, ...]]:
     words = plain.split()
-    return set(zip(words, words[1:], words[2:], strict=False))
+    return frozenset(zip(words, words[1:], words[2:], strict=False))
 
 
 _QUESTION, _HELP = _any_of("question"), re.compile(r"\b(?:help|assist)", re.IGNORECASE)
