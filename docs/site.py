@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[1]
 ROOT_PAGES = ("CHANGELOG.md", "CONTRIBUTING.md", "WEIGHTS.md")
 # In the repository: on the site, where no two names may differ in case alone.
 RENAMED = {"README.md": "index.md", "docs/index.md": "map.md", "SECURITY.md": "security-policy.md"}
-_LINK = re.compile(r"(?P<text>\]\()(?P<target>[^)\s#]+)(?P<anchor>#[^)\s]*)?\)")
+_LINK = re.compile(r"(?:\.md)?\]\((?P<target>[^)\s#]+)(?P<anchor>#[^)\s]*)?\)")
 _FENCE = re.compile(r"^(```.*?^```$)", re.MULTILINE | re.DOTALL)
 
 
@@ -48,7 +48,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Any, config: MkDocsConfig, files: Files) -> str:
-    """Lead links from the repository's folders to the site's; code stays as it is."""
+    """Lead links from the repository's folders to the site's, named without `.md`; code stays as it is."""
     parts = _FENCE.split(markdown)
     parts[::2] = [_LINK.sub(lambda found: _led(found, page.file.src_uri, files), one) for one in parts[::2]]
     return "".join(parts)

@@ -62,6 +62,9 @@ def test_public_names_are_described(site: Path) -> None:
     text = (site / "api.html").read_text(encoding="utf-8")
     ids = set(re.findall(r'id="?(dialeval[\w.]+)', text))
     assert {name for name in dialeval.__all__ if not any(one.endswith(f".{name}") for one in ids)} == set()
+    for struct in (dialeval.Dialogue, dialeval.Turn):
+        own = text.partition(f'id="{struct.__module__}.{struct.__name__}"')[2].partition("<h2")[0]
+        assert {name for name in struct.__struct_fields__ if f">{name}</span></code>" not in own} == set()
 
 
 class Quiet(http.server.SimpleHTTPRequestHandler):

@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from dialeval.dialogues import Dialogue, ToolCall, Turn
+from dialeval.dialogues.formats import read
 from dialeval.metrics.agent import Agent, GoalSuccess
-from dialeval.metrics.agent_calls import is_yes, kind_of
+from dialeval.metrics.agent_calls import found, is_yes, kind_of, words
 from dialeval.metrics.outcome import Outcome, features
 from dialeval.metrics.rules import is_error
 
@@ -107,6 +108,19 @@ def test_the_estimate_is_higher_for_every_success_in_its_domain() -> None:
         ("room_availability", "read"),
         ("update_status", "write"),
         ("last_reading", "read"),
+        ("recent_transactions", "read"),
+        ("nearby_shops", "read"),
+        ("slots", "read"),
+        ("trace_parcel", "read"),
+        ("authenticate_customer", "read"),
+        ("checkout_options", "read"),
+        ("run_diagnostics", "read"),
+        ("seat_map", "read"),
+        ("order_status", "read"),
+        ("pay_balance", "write"),
+        ("choose_options", "write"),
+        ("log_hours", "write"),
+        ("share_location_details", "write"),
     ],
 )
 def test_a_tool_is_read_by_its_name(name: str, kind: str) -> None:
@@ -132,7 +146,57 @@ def test_a_number_or_a_record_is_no_error(text: str, record: bool, failed: bool)
 
 
 @pytest.mark.parametrize(
-    "text", ["That works, book it.", "Sounds great!", "Works for me.", "This works for us."]
+    "text",
+    [
+        "That works, book it.",
+        "Sounds great!",
+        "Works for me.",
+        "This works for us.",
+        "Please.",
+        "Go on then.",
+        "Why not?",
+        "That will work.",
+        "That would be fine. Is it far?",
+        "Everything's exactly right.",
+    ],
 )
 def test_other_words_for_yes(text: str) -> None:
     assert is_yes(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["Please cancel it.", "Why not today?", "Go on a diet.", "Oh, okay. Is there a way back?"]
+)
+def test_these_are_no_yes(text: str) -> None:
+    assert not is_yes(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "leaves"),
+    [
+        ("Nothing else. You've been very helpful.", True),
+        ("Super. Nothing more from me.", True),
+        ("Lovely. No, we're sorted.", True),
+        ("No thats all i need", True),
+        ("No, not right now.", True),
+        ("I don't need anything else.", True),
+        ("I have to go now.", True),
+        ("Nothing else works!", False),
+        ("I need help with nothing but the bill.", False),
+        ("That was not all of it.", False),
+    ],
+)
+def test_words_for_parting(text: str, leaves: bool) -> None:
+    assert found(words("parting"), text) is leaves
+
+
+def test_yes_and_no_of_people_are_told_apart(data_folder: Path) -> None:
+    """Turns of SGD's users that its annotation says affirm, or negate."""
+    said: dict[str, list[bool]] = {"AFFIRM": [], "NEGATE": []}
+    for one in read("sgd/dev"):
+        for turn in one.turns:
+            acts = {act for frame in turn.meta["acts"].values() for act, *_ in frame}
+            for act in acts & said.keys() if turn.speaker == "user" else ():
+                said[act].append(is_yes(turn.text))
+    shares = {act: sum(found) / len(found) for act, found in said.items()}
+    assert shares["AFFIRM"] > 0.9 and shares["NEGATE"] < 0.02, shares

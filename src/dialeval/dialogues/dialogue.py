@@ -66,8 +66,16 @@ class Turn(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_field
 class Dialogue(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True, gc=False):
     """A dialogue: its turns in order, the system, and human references for some turns.
 
-    `instructions` is a system prompt that is not one of the messages (`instructions_of` returns either);
-    `evidence` belongs to all replies, `feedback` to the dialogue as a whole.
+    Attributes:
+        id: Its name; on disk it may be missing, and is then made from the content.
+        turns: The messages in order; on disk `messages`.
+        system: The system that talks in it.
+        references: Human replies, by the number of the turn that they stand for.
+        meta: Everything without a field of its own.
+        instructions: A system prompt that is not one of the messages (`instructions_of` returns either).
+        evidence: Passages that were available to all replies.
+        feedback: The user's feedback on the dialogue as a whole.
+        language: ISO 639-1 code, where it is known.
 
     >>> chat = Dialogue("d1", (Turn("user", "Hi!"), Turn("assistant", "Hello, how are you?")), system="bot")
     >>> scored_turns(chat)
