@@ -66,3 +66,13 @@ def test_a_table_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     output.print_table(NASTY, (NASTY, "n"), [(NASTY, 1)])
     assert OBEYED.findall(shown.getvalue()) == []
     assert "␛" in shown.getvalue()
+
+
+def test_on_a_terminal_score_says_what_comes_next(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    alone = here("score", "chats.jsonl", "-m", "length", "-o", "run", cwd=place)
+    assert "next:" not in alone.stderr
+    monkeypatch.setattr(output, "is_watched", lambda: True)
+    told = here("score", "chats.jsonl", "-m", "length", "-o", "again", cwd=place)
+    assert "next: dialeval report again shows the worst turns" in told.stderr
+    table = here("score", "chats.jsonl", "-m", "length", "-o", "scores.csv", cwd=place)
+    assert "next:" not in table.stderr

@@ -118,7 +118,8 @@ def report(
         typer.Option(
             "-o",
             "--out",
-            help="report.html, tables.md or tables.tex; repeat for more. Default: RUN/report.html",
+            help="report.html, tables.md, tables.tex, or figure.pdf (.svg, .png); repeat for more. "
+            "Default: RUN/report.html",
         ),
     ] = None,
     title: Annotated[str | None, typer.Option(help="Title of the report.")] = None,

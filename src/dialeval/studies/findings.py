@@ -577,7 +577,8 @@ class Study(Finding, frozen=True, kw_only=True):
             rows = [(f"{row.system}: {row.source}/{row.dimension}", row.mean) for row in self.systems]
             return display.plot(rows, "mean")
         rows = [(row.label, row.of(self.method)) for row in self.correlations]
-        return display.plot(rows, f"{self.method} with {self.gold_name}")
+        invented = " (illustrative)" if self.illustrative else ""
+        return display.plot(rows, f"{self.method} with {self.gold_name}{invented}")
 
 
 def _short(estimate: Estimate) -> str:
