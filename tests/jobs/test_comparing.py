@@ -10,6 +10,7 @@ import pytest
 from commands import here
 
 import dialeval
+from dialeval.cli import output
 from dialeval.dialogues import Dialogue
 from dialeval.errors import UsageError
 from dialeval.jobs.comparing import compare
@@ -138,6 +139,21 @@ def test_the_verb_on_files_and_as_json(runs: Path) -> None:
     found = json.loads(here("compare", "old.jsonl", "forgetful.jsonl", *quick, "--json", cwd=runs).stdout)
     assert found["columns"][0]["verdict"] == "worse" and not found["passed"]
     assert "must end in" in here("compare", "a", "b", "-o", "x.pdf", cwd=runs, code=2).stderr
+
+
+def test_the_time_left_is_known_where_files_can_be_counted(
+    runs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = []
+    monkeypatch.setattr(output, "is_watched", lambda: True)
+    show = output.progress
+    monkeypatch.setattr(
+        output, "progress", lambda what, total=None: seen.append(total) or show(what, quiet=True)
+    )
+    quick = ("-m", "length", "--resamples", "100")
+    here("compare", "old.jsonl", "forgetful.jsonl", *quick, cwd=runs)
+    here("compare", "old", "forgetful", "--source", "length", "--resamples", "100", cwd=runs)
+    assert seen == [80, None]
 
 
 def test_one_file_is_cut_into_its_systems_and_tables_have_no_turns(tmp_path: Path) -> None:

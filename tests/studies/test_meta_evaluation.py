@@ -581,6 +581,15 @@ def test_a_rater_who_always_gives_the_same_value_is_named(tmp_path: Path) -> Non
     assert not any("same value" in one for one in (*few.notes, *alone.notes))
 
 
+def test_the_figure_says_what_is_drawn(tmp_path: Path) -> None:
+    scores = synthetic()
+    signatures = {"bad": Signature.parse("bad.v1|better:lower")}
+    (axes,) = study(Scores.of(scores, signatures), **QUICK).plot().axes
+    assert axes.get_xlabel() == "Spearman with human / overall (95 % interval)"
+    shown = [label.get_text() for label in axes.get_yticklabels()]
+    assert "bad (lower is better)" in shown and "good" in shown
+
+
 def test_no_rows_and_no_gold(tmp_path: Path) -> None:
     nothing = sound(study(Scores.of([])), tmp_path)
     assert (nothing.gold, nothing.n_units, nothing.correlations) == (None, 0, ())
