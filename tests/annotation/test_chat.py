@@ -77,7 +77,9 @@ def test_nothing_is_lost_when_the_server_dies(server: Server, tmp_path: Path) ->
         assert "3 user Second words" in ann.say("Second words")
 
 
-def test_a_system_that_fails_can_be_asked_again(server: Server, tmp_path: Path) -> None:
+def test_a_system_that_fails_can_be_asked_again(
+    server: Server, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     with chatting(tmp_path / "talks", server.at("echo"), "--tries", "1") as links:
         ann = Client(links["ann"])
         ann.say("please fail")
@@ -91,6 +93,7 @@ def test_a_system_that_fails_can_be_asked_again(server: Server, tmp_path: Path) 
     assert [turn.speaker for turn in talk.turns] == ["user", "user", "assistant"]
     assert [one["turn"] for one in talk.meta["failures"]] == [1, 1]
     assert "HTTP 400" in talk.meta["failures"][0]["why"]
+    assert capfd.readouterr().err.count("secret-bot did not answer: ") == 2
 
 
 def test_what_could_not_be_saved_was_not_said(server: Server, tmp_path: Path) -> None:

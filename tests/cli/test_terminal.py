@@ -66,3 +66,28 @@ def test_a_table_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     output.print_table(NASTY, (NASTY, "n"), [(NASTY, 1)])
     assert OBEYED.findall(shown.getvalue()) == []
     assert "␛" in shown.getvalue()
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_a_wide_table_breaks_between_words(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    shown = io.StringIO()
+    monkeypatch.setattr(files, "is_terminal", lambda stream: True)
+    monkeypatch.setattr(sys, "stdout", shown)
+    monkeypatch.setenv("COLUMNS", str(width))
+    row = ("rules/asks-again", "not told apart", "0.0451 -> 0.0154", -0.03, "[-0.065, -0.01]", "200 paired")
+    header = ("score", "verdict", "old -> new", "difference", "interval", "items")
+    output.print_table("Versions", header, [row, (*row[:5], "and a reply of many words " * 9)])
+    lines = shown.getvalue().splitlines()
+    assert max(map(len, lines)) <= width
+    words = {word for item in (*header, *row) for word in output.cell(item).split()}
+    assert words <= set(shown.getvalue().split())
+
+
+def test_on_a_terminal_score_says_what_comes_next(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    alone = here("score", "chats.jsonl", "-m", "length", "-o", "run", cwd=place)
+    assert "next:" not in alone.stderr
+    monkeypatch.setattr(output, "is_watched", lambda: True)
+    told = here("score", "chats.jsonl", "-m", "length", "-o", "again", cwd=place)
+    assert "next: dialeval report again shows the worst turns" in told.stderr
+    table = here("score", "chats.jsonl", "-m", "length", "-o", "scores.csv", cwd=place)
+    assert "next:" not in table.stderr

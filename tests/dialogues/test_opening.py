@@ -263,3 +263,8 @@ def test_a_name_that_no_file_can_have_is_refused() -> None:
     for name in ("9" * 5000, "a\0b"):
         with pytest.raises(DataError):
             list(read(name))
+
+
+def test_what_is_no_dialogue_at_all_is_refused_in_words() -> None:
+    with pytest.raises(UsageError, match="cannot read dialogues from int: give a path, messages"):
+        read(42)

@@ -10,6 +10,7 @@ import pytest
 from commands import here
 
 import dialeval
+from dialeval.cli import output
 from dialeval.dialogues import Dialogue
 from dialeval.errors import UsageError
 from dialeval.jobs.comparing import compare
@@ -140,11 +141,26 @@ def test_the_verb_on_files_and_as_json(runs: Path) -> None:
     assert "must end in" in here("compare", "a", "b", "-o", "x.pdf", cwd=runs, code=2).stderr
 
 
+def test_the_time_left_is_known_where_files_can_be_counted(
+    runs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = []
+    monkeypatch.setattr(output, "is_watched", lambda: True)
+    show = output.progress
+    monkeypatch.setattr(
+        output, "progress", lambda what, total=None: seen.append(total) or show(what, quiet=True)
+    )
+    quick = ("-m", "length", "--resamples", "100")
+    here("compare", "old.jsonl", "forgetful.jsonl", *quick, cwd=runs)
+    here("compare", "old", "forgetful", "--source", "length", "--resamples", "100", cwd=runs)
+    assert seen == [80, None]
+
+
 def test_one_file_is_cut_into_its_systems_and_tables_have_no_turns(tmp_path: Path) -> None:
     chats = [*bot_versions.chats(name="v1"), *bot_versions.chats(bot_versions.cut_off, "v2")]
     found = compare(chats, metrics=["length"], **QUICK)  # type: ignore[arg-type]
     assert [one.name for one in found.versions] == ["v1", "v2"] and found.columns[0].verdict == "less"
-    assert found.columns[0].paired and found.summary == ""
+    assert found.columns[0].paired and found.summary.startswith("No score says whether v2")
     for name, one in zip(("v1", "v2"), (chats[:40], chats[40:]), strict=True):
         dialeval.score(one, "length").write(tmp_path / f"{name}.csv")
     tables = compare(tmp_path / "v1.csv", tmp_path / "v2.csv", **QUICK)  # type: ignore[arg-type]
@@ -181,3 +197,11 @@ def test_faults_of_a_metric_are_columns_and_chips() -> None:
     scale, turns = rereading.turns_to_read(said)
     assert scale is not None and scale.source == "quality"
     assert {one.faults for one in turns} == {("rules/stuck-loop",)}
+
+
+def test_one_metric_needs_no_list_and_two_versions_of_one_name_are_refused(runs: Path) -> None:
+    chats = [*bot_versions.chats(name="v1")][:6]
+    assert compare(chats, chats, metrics="length", resamples=100).columns[0].source == "length"
+    file = str(runs / "old.jsonl")
+    with pytest.raises(UsageError, match=r"two versions are called .*names="):
+        compare(file, file, metrics="length", resamples=100)

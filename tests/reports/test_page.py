@@ -195,7 +195,7 @@ def test_the_first_screen_says_how_good_who_is_better_and_where_it_fails() -> No
     first = re.sub(r"<[^>]+>", " ", page.partition('id="summary"')[2].partition('id="triage"')[0])
     first = " ".join(first.split())
     assert "Systems by quality" in first
-    assert "better than 70 % of rated ones" in first
+    assert "better than 70 % of rated dialogues of this kind" in first
     assert re.search(r"bot-1 is better than bot-0 1\.0", first), "the better one first, and no minus"
     assert re.search(r"loop 0 none of 20 100\.0", first)
 
@@ -271,8 +271,16 @@ def test_only_what_no_test_tells_apart_is_called_as_good() -> None:
 
 def test_another_ending_is_refused(found: Study, scores: Scores, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"\.html, \.md, \.tex"):
-        write_report(found, scores, [], tmp_path / "report.pdf")
+        write_report(found, scores, [], tmp_path / "report.doc")
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(("ending", "start"), [(".pdf", b"%PDF"), (".svg", b"<?xml"), (".png", b"\x89PNG")])
+def test_the_figure_of_a_paper(
+    ending: str, start: bytes, found: Study, scores: Scores, tmp_path: Path
+) -> None:
+    write_report(found, scores, [], tmp_path / f"figure{ending}")
+    assert (tmp_path / f"figure{ending}").read_bytes().startswith(start)
 
 
 def test_long_turns_and_dialogues_are_cut_and_say_so() -> None:

@@ -109,6 +109,14 @@ def test_the_first_line_may_lack_a_field(tmp_path: Path) -> None:
     assert [(row.turn, row.source) for row in Scores.read(own)] == [(None, "own"), (3, "m")]
 
 
+def test_scores_read_other_columns_by_name(tmp_path: Path) -> None:
+    path = csv_file(tmp_path / "people.csv", "conversation,stars,who", "d1,4,ann")
+    (row,) = Scores.read(path, "id=conversation,value=stars,rater=who")
+    assert (row.dialogue_id, row.source, row.dimension, row.value) == ("d1", "human:ann", "stars", 4.0)
+    with pytest.raises(DataError, match=r"people.csv:id=conversation,value=stars; in Python: columns="):
+        Scores.read(path)
+
+
 @pytest.mark.parametrize("field", ["id", "value", "turn", "rater"])
 def test_a_wrong_column_names_file_field_and_columns(field: str, tmp_path: Path) -> None:
     path = csv_file(tmp_path / "judge.csv", "conversation,score", "d1,4")

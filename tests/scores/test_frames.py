@@ -34,6 +34,16 @@ def test_a_frame_of_somebody_else() -> None:
         Scores.from_pandas(frame.assign(turn=["x", "y"]))
 
 
+def test_scores_print_as_their_means() -> None:
+    scores = Scores.of([Score("d1", 1, "bot", "m", "x", 1.0), Score("d2", 1, "bot", "m", "x", None)])
+    assert str(scores).splitlines() == [
+        "source  dimension  level  system  mean  n  unscored",
+        "m       x          turn   bot        1  1         1",
+    ]
+    assert repr(scores) == "<Scores: 2 of m>"
+    assert repr(Scores.of([])) == "<Scores: 0 of nothing>" and str(Scores.of([])).startswith("source")
+
+
 def test_what_a_notebook_shows_is_escaped() -> None:
     shown = Scores.of([*ROWS, Score("d", None, "<script>", "m", "x", 1.0)])._repr_html_()
     assert (

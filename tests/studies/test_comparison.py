@@ -219,7 +219,7 @@ def test_versions_are_held_against_the_first_and_a_way_that_is_no_better_is_more
     }
     found = compare(length, **QUICK)
     assert [(one.version, one.verdict) for one in found.columns] == [("b", "more"), ("c", "less")]
-    assert found.passed and found.summary == ""
+    assert found.passed and found.summary.startswith("No score says whether b is better than a: neither")
     scores = {"old": run(BASE, "quality"), "new": run(BASE - 1 + 0.1 * NOISE, "quality")}
     for name, k in (("old", 0), ("new", 1)):
         scores[name] = Scores.concat([run(BASE + k + 0.1 * NOISE * k), scores[name]])
@@ -283,6 +283,31 @@ def test_faults_that_neither_side_has_cost_nothing_and_are_named_in_a_line() -> 
     assert [one.p_holm for one in few.columns] == [one.p_holm for one in many.columns][: len(few.columns)]
     assert many.not_found == tuple(f"faults/silent-{n}" for n in range(9))
     assert [row[0] for row in many.rows()] == [row[0] for row in few.rows()]
+
+
+def test_a_fault_that_one_of_the_versions_has_is_not_said_to_be_in_none() -> None:
+    versions = {"old": with_faults(BASE, 1, 0.0, 2), "a": with_faults(BASE, 1, 0.0, 2)}
+    versions["b"] = Scores.of(
+        (row._replace(value=1.0) if row.dimension == "silent-0" else row for row in versions["a"]),
+        versions["a"].signatures,
+    )
+    found = compare(versions, **QUICK)
+    assert found.not_found == ("faults/silent-1",)
+    assert "b: faults/silent-0" in [row[0] for row in found.rows()]
+
+
+def test_the_legend_names_the_units_of_what_is_shown() -> None:
+    faults = compare({"old": with_faults(BASE, 1, 0.0, 0), "new": with_faults(BASE, 1, 0.1, 0)}, **QUICK)
+    assert "faults: faults in a hundred replies" in faults.legend
+    assert "rules:" not in faults.legend
+    assert "faults" not in compare({"old": run(BASE), "new": run(BASE)}, **QUICK).legend
+
+
+def test_a_score_without_a_direction_gives_no_verdict_but_a_sentence() -> None:
+    old, new = (run(BASE + k, "length", signature="length.v1|better:neither") for k in (0, 5))
+    assert compare({"old": old, "new": new}, **QUICK).summary == (
+        "No score says whether new is better than old: neither direction of length/x is better."
+    )
 
 
 def test_a_rule_that_another_source_counts_is_compared_once() -> None:

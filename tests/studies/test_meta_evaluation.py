@@ -568,6 +568,28 @@ def test_people_who_never_meet_and_people_who_always_agree(tmp_path: Path) -> No
     assert panel.fleiss.reason == panel.alpha["nominal"].reason == "constant"
 
 
+def test_a_rater_who_always_gives_the_same_value_is_named(tmp_path: Path) -> None:
+    rows = [
+        Score(f"d{i}", None, None, f"human:{rater}", "overall", 4.0 if rater == "lazy" else float(i % 5))
+        for i in range(9)
+        for rater in ("ann", "lazy")
+    ]
+    (note,) = sound(study(Scores.of(rows), **QUICK), tmp_path).notes[-1:]
+    assert note.startswith("raters with the same value for every unit: human:lazy (4 to 9);")
+    few = study(Scores.of(row for row in rows if row.dialogue_id < "d4"), **QUICK)
+    alone = study(Scores.of(row for row in rows if row.source == "human:lazy"), **QUICK)
+    assert not any("same value" in one for one in (*few.notes, *alone.notes))
+
+
+def test_the_figure_says_what_is_drawn(tmp_path: Path) -> None:
+    scores = synthetic()
+    signatures = {"bad": Signature.parse("bad.v1|better:lower")}
+    (axes,) = study(Scores.of(scores, signatures), **QUICK).plot().axes
+    assert axes.get_xlabel() == "Spearman with human / overall (95 % interval)"
+    shown = [label.get_text() for label in axes.get_yticklabels()]
+    assert "bad (lower is better)" in shown and "good" in shown
+
+
 def test_no_rows_and_no_gold(tmp_path: Path) -> None:
     nothing = sound(study(Scores.of([])), tmp_path)
     assert (nothing.gold, nothing.n_units, nothing.correlations) == (None, 0, ())

@@ -177,6 +177,37 @@ def test_faults_that_a_metric_found_take_the_place_of_the_rules() -> None:
     assert table is not None and [cell.text for cell in table.rows[0]] == ["loop", "50.0", "25.0"]
 
 
+def test_a_fault_of_both_sources_is_counted_once_and_replies_with_any_fault_are_counted() -> None:
+    """`faults` has the findings of `rules` among its own, so both would show one reply twice."""
+    found = {"rules/empty": (1, 0, 0, 0), "faults/empty": (1, 0, 0, 0), "faults/ignores": (1, 1, 0, 0)}
+    talked = [chat(f"x{n}", "Hi", "Hello there.", system="x") for n in range(4)]
+    rows = [
+        Score(f"x{n}", 1, "x", *name.split("/"), float(value))
+        for name, values in found.items()
+        for n, value in enumerate(values)
+    ]
+    rows += [Score(f"x{n}", 1, "x", "mine", "quality", float(n)) for n in range(4)]
+    result = triage(Scores.of(rows), talked)
+    assert result is not None
+    assert [failure.name for failure in result.failures] == ["faults/ignores", "faults/empty"]
+    assert result.faulty["x"].value == 50.0
+    table = fault_table(result)
+    assert table is not None
+    shown = [(row[0].text, row[1].text) for row in table.rows]
+    assert shown == [("any of them", "50.0"), ("ignores", "50.0"), ("empty", "25.0")]
+
+
+def test_the_worst_turns_are_not_one_reply_again_and_again() -> None:
+    """A third one with the same text is shown only if there are too few others."""
+    texts = ["", " ", "\n", "I do not know.", "i do not know. ", "I do not know.", "Yes."]
+    talked = [chat(f"d{n}", "Hi", text) for n, text in enumerate(texts)]
+    scores = quality({(f"d{n}", 1): float(n) for n in range(len(texts))})
+    for most, places in ((5, "01346"), (6, "012346"), (20, "0123456")):
+        result = triage(scores, talked, most)
+        assert result is not None
+        assert [bad.dialogue_id for bad in result.worst] == [f"d{place}" for place in places]
+
+
 def test_of_many_dialogues_faults_are_looked_for_in_some(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dialeval.studies.triage.MOST_SEARCHED", 50)
     talked = [chat(f"d{n:03}", "Hi", "") for n in range(120)]

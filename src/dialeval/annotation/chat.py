@@ -5,7 +5,7 @@ never names the system. With a scheme about replies, each message includes a rat
 """
 
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from msgspec.structs import replace
@@ -29,13 +29,18 @@ _ENOUGH = "This conversation is long enough: please end it and rate it."
 
 
 def make_chat(
-    chats: ChatFolder, system: System, hosts: Collection[str] = (), *, is_secure: bool = False
+    chats: ChatFolder,
+    system: System,
+    hosts: Collection[str] = (),
+    *,
+    is_secure: bool = False,
+    say: Callable[[str], None] | None = None,
 ) -> RequestGuard:
-    """Return the application in which people talk to a system."""
+    """Return the application in which people talk to a system; `say` is called where that did not answer."""
     if system.fixed_only:
         raise UsageError(f"nobody can talk to {system.name}: it answers fixed contexts only")
     links = PersonalLinks(chats.people, chats.secret, pages.refusal, {"person": "/chat"}, hosts, is_secure)
-    chat = ChatPages(chats, system)
+    chat = ChatPages(chats, system, say)
     return links.app(
         [
             Page("/", lambda _: RedirectResponse("/chat", 303), _PERSON),
@@ -51,8 +56,8 @@ def make_chat(
 class ChatPages:
     """The pages of a person, and their forms."""
 
-    def __init__(self, chats: ChatFolder, system: System) -> None:
-        self.chats, self.system = chats, system
+    def __init__(self, chats: ChatFolder, system: System, say: Callable[[str], None] | None = None) -> None:
+        self.chats, self.system, self._say = chats, system, say
 
     def show(self, visit: Visit) -> Response:
         """Show the conversation so far, or the instructions before it begins."""
@@ -102,6 +107,8 @@ class ChatPages:
         if str(note).startswith(FAILED):
             why = str(note).removeprefix(f"{FAILED}: ")
             self._keep(replace(record, failures=(*record.failures, (len(record.turns), why))))
+            if self._say:
+                self._say(f"{self.system.name} did not answer: {why}")
         else:
             self._keep(replace(record, turns=(*record.turns, reply)))
         return RedirectResponse("/chat", 303)

@@ -1,5 +1,6 @@
 """All commands of the command line."""
 
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -76,7 +77,7 @@ def score(
     overwrite: Overwrite = False,
     json: Json = False,
 ) -> None:
-    """Score dialogues with one or more metrics.
+    """Score dialogues with one or more metrics, by default with quality.
 
     Example: dialeval score chats.jsonl -m quality -m repetition:n=4 -o run/
     """
@@ -143,6 +144,8 @@ def _show(chats: list[str], summary: Any, out: str | None, explain: bool, json: 
     tables.say_signatures(summary.signatures)
     if out:
         output.say(f"written: {out}")
+        if output.is_watched() and not Path(out).suffix:
+            output.say(f"next: dialeval report {out} shows the worst turns, and faults in a hundred replies")
 
 
 _VERBS = (

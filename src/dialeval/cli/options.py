@@ -24,7 +24,7 @@ Metrics = Annotated[
     typer.Option(
         "-m",
         "--metric",
-        help="Metric as [alias=]name[:field=value,…]; repeatable.",
+        help="Metric as [alias=]name[:field=value,…] (see: dialeval list); repeatable.",
         show_default=False,
     ),
 ]

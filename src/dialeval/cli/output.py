@@ -70,15 +70,35 @@ def print_table(
 
     table = Table(title=Text(plain(title)), title_justify="left", header_style="bold", box=box.SIMPLE_HEAD)
     table.padding, table.pad_edge = (0, 1, 0, 0), False
-    for number, name in enumerate(header):
+    console, texts = Console(), [list(map(plain, header)), *(list(map(cell, row)) for row in rows)]
+    widths = fitting_widths(list(zip(*texts, strict=True)), console.width - 2 * len(header) - 1)
+    for number, (name, width) in enumerate(zip(texts[0], widths, strict=True)):
         table.add_column(
-            Text(plain(name)),
+            Text(name),
             justify="right" if rows and _is_number(rows[0][number]) else "left",
             overflow="fold",  # the end of a name tells versions apart
+            width=width,
         )
-    for row in rows:
-        table.add_row(*(Text(cell(item)) for item in row))
-    Console().print(table)
+    for row in texts[1:]:
+        table.add_row(*map(Text, row))
+    console.print(table)
+
+
+def fitting_widths(columns: Sequence[Sequence[str]], available: int) -> list[int]:
+    """Return column widths that break no word if that can be, and else only the longest words.
+
+    >>> columns = [["score", "rules/asks-again"], ["verdict", "not told apart"], ["difference", "0.2"]]
+    >>> [fitting_widths(columns, available) for available in (50, 36, 33, 30)]
+    [[16, 14, 10], [16, 10, 10], [16, 7, 10], [13, 7, 10]]
+    """
+    words = [max((len(word) for text in column for word in text.split()), default=0) for column in columns]
+    texts = [max(map(len, column)) for column in columns]
+    room = [
+        [max(word, min(text, limit)) for word, text in zip(words, texts, strict=True)]
+        for limit in range(min(max(texts), available), 0, -1)
+    ]
+    tight = [[min(word, limit) for word in words] for limit in range(min(max(words), available), 1, -1)]
+    return next((widths for widths in (*room, *tight) if sum(widths) <= available), [1] * len(words))
 
 
 def print_records(title: str, records: "dict[str, Any] | list[dict[str, Any]]", json: bool) -> None:

@@ -118,7 +118,8 @@ def report(
         typer.Option(
             "-o",
             "--out",
-            help="report.html, tables.md or tables.tex; repeat for more. Default: RUN/report.html",
+            help="report.html, tables.md, tables.tex, or figure.pdf (.svg, .png); repeat for more. "
+            "Default: RUN/report.html",
         ),
     ] = None,
     title: Annotated[str | None, typer.Option(help="Title of the report.")] = None,
@@ -263,14 +264,18 @@ def compare(
     Example: dialeval compare old.jsonl new.jsonl -o report.html
     """
     from dialeval.jobs.comparing import compare as compare_versions
+    from dialeval.jobs.comparing import is_table
+    from dialeval.jobs.scoring import count_dialogues
     from dialeval.reports import write_comparison
     from dialeval.reports.comparison_page import refuse_endings
 
     refuse_endings(out or ())
     given = [("", "", one) if Path(one).exists() else one.rpartition("=") for one in versions]
-    with output.progress("dialogues scored") as watch:
+    places = [place for _, _, place in given]
+    known = output.is_watched() and not any(map(is_table, places))
+    with output.progress("dialogues scored", count_dialogues(places) if known else None) as watch:
         found = compare_versions(
-            *(place for _, _, place in given),
+            *places,
             names=[name for name, _, _ in given],
             metrics=tuple(metric or ()),
             source=source,

@@ -168,7 +168,8 @@ def chat(
         )
 
     with contextlib.closing(chats):
-        server.serve(make_chat(chats, made, names, is_secure=is_secure), port, names, announce)
+        app = make_chat(chats, made, names, is_secure=is_secure, say=output.say)
+        server.serve(app, port, names, announce)
     output.say(
         f"{output.counted(len(chats.rated()), 'conversation')} rated: {out / DIALOGUES}, {out / RATINGS}"
     )

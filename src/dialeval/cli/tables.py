@@ -116,7 +116,7 @@ def show_comparison(found: "Comparison") -> None:
     output.print_lines([found.summary, ""])
     output.print_table("Versions", HEADER, found.rows())
     if found.not_found:
-        output.print_lines(["", f"On neither side: {', '.join(found.not_found)}."])
+        output.print_lines(["", f"In no version: {', '.join(found.not_found)}."])
     turns = [
         (
             one.system,
@@ -131,6 +131,7 @@ def show_comparison(found: "Comparison") -> None:
     if turns:
         header = ("version", "dialogue", "turn", "why", "faults", "reply")
         output.print_table("Turns to read", header, turns, further=True)
+    output.say(found.legend)
     for version in found.versions[1:]:
         if version.partners:
             output.say(f"{version.name}: partners found: {version.partners}")

@@ -33,7 +33,7 @@ class Version:
 def compare(
     *versions: Any,
     names: Sequence[str] = (),
-    metrics: Sequence[str] = (),
+    metrics: str | Sequence[str] = (),
     source: str | None = None,
     dimension: str | None = None,
     level: Literal["turn", "dialogue"] = "dialogue",
@@ -49,6 +49,7 @@ def compare(
             scores (a `Scores` or its file). One alone is cut into its systems.
         names: What to call them; by default by their files.
         metrics: What to score dialogues with; by default `quality`, and the faults of replies that are known.
+            One alone needs no list.
         source: Compare only this source.
         dimension: Compare only this dimension.
         level: What an item is.
@@ -61,7 +62,7 @@ def compare(
         A `Comparison`: `print` it, look at it in a notebook, `save` it, or draw it with
         `dialeval.reports.write_comparison`.
     """
-    read = _versions(versions, names, metrics, watch)
+    read = _versions(versions, names, (metrics,) if isinstance(metrics, str) else metrics, watch)
     partners, pairings = _partners(read)
     options: dict[str, Any] = {"source": source, "dimension": dimension, "level": level}
     comparison = compare_scores(
@@ -111,6 +112,11 @@ def _versions(
         read.append(Version(name, scores, dialogues))
     if len(read) == 1:
         read = list(_by_system(read[0]))
+    twice = [name for name, count in Counter(version.name for version in read).items() if count > 1]
+    if twice:
+        raise UsageError(
+            f"two versions are called {twice[0]!r}: name them, as in old={twice[0]} (in Python: names=)"
+        )
     if len(read) < 2:
         raise UsageError("nothing to compare: give two files, or one whose dialogues name two systems")
     return read

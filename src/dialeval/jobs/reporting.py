@@ -34,7 +34,7 @@ def write_report(
         scores: The table the study was made from; bad turns are found by it, and turns coloured.
         dialogues: What was said. May be a stream of any length: it is read once, and only the dialogues that
             are shown are kept.
-        path: Ends in `.html`, `.md` or `.tex`.
+        path: Ends in `.html`, `.md` or `.tex`; in `.pdf`, `.svg` or `.png` it gets a figure.
         title: The heading.
         illustrative: Whether to mark all ratings as made up.
         explanations: Why dialogues got their scores, for the HTML page; read once, too.

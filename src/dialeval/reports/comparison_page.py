@@ -76,11 +76,9 @@ def compared_tables(comparison: Comparison) -> list[Table]:
     tables = []
     for version in comparison.versions[1:]:
         rows = [column for column in comparison.shown() if column.version == version.name]
-        absent = f" In neither version: {', '.join(comparison.not_found)}." if comparison.not_found else ""
+        absent = f" In no version: {', '.join(comparison.not_found)}." if comparison.not_found else ""
         title = f"{version.name} against {comparison.versions[0].name}"
         paired = f"Partners found: {version.partners}. " if version.partners else ""
-        faults = any(row.short == "faults" for row in rows)
-        counted = "Faults are counted in a hundred replies. " if faults else ""
         table = tabulate(
             "compared",
             title,
@@ -91,13 +89,8 @@ def compared_tables(comparison: Comparison) -> list[Table]:
             number("p (Holm)", lambda column: p_cell(column.p_holm, column.difference.reason)),
             number("Old", lambda column: estimate_cell(column.old, figure)),
             number("New", lambda column: estimate_cell(column.new, figure)),
-            number("Dialogues to see half", lambda column: column.dialogues_for_half),
-            notes=(
-                f"{paired}Items are {comparison.level}s. {counted}Difference: new minus old, with a 95 % "
-                "interval. p: Holm-corrected for the number of scores, separately for overall figures. "
-                "Dialogues to see half: per version, to show half of this difference with a power of .8."
-                f"{absent}",
-            ),
+            number("Dialogues for half of it", lambda column: column.dialogues_for_half),
+            notes=(f"{paired}{comparison.legend}{absent}",),
         )
         tables += [table] if table else []
     return tables

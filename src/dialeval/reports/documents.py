@@ -15,7 +15,8 @@ from dialeval.reports.text import escape_latex, escape_markdown, one_line
 from dialeval.studies import Inspection, Study
 from dialeval.studies.trust_findings import Trust
 
-ENDINGS = (".html", ".md", ".tex")
+_FIGURES = (".pdf", ".svg", ".png")
+ENDINGS = (".html", ".md", ".tex", *_FIGURES)
 _INTERVAL = re.compile(r"\\\[([\d.,e+-]+, [\d.,e+-]+)\\\]")
 _LONG = 40
 _NUMBER = re.compile(r"-(?=[\d.])")
@@ -43,12 +44,13 @@ def write_report(
     why: Why | None = None,
     trust: Trust | None = None,
 ) -> None:
-    """Write a report as HTML, Markdown or LaTeX, by the ending of the file name.
+    """Write a report as HTML, Markdown or LaTeX, or its figure, by the ending of the file name.
 
     Args:
         study: The study.
         inspection: The inspection of its dialogues (`dialeval.studies.inspect`).
-        path: Ends in `.html`, `.md` or `.tex`.
+        path: Ends in `.html`, `.md` or `.tex`; in `.pdf`, `.svg` or `.png` it gets the correlations with
+            their intervals (`study.plot()`).
         title: The heading.
         illustrative: Whether to mark all ratings as invented examples.
         why: Explanations of scores (`dialeval.reports.explain`), for the HTML page.
@@ -58,6 +60,10 @@ def write_report(
         UsageError: If the name has another ending.
     """
     suffix = Path(path).suffix.lower()
+    if suffix in _FIGURES:
+        with files.replacing(path) as file:
+            study.plot().savefig(file, format=suffix[1:], dpi=300, bbox_inches="tight")
+        return
     if suffix == ".html":
         text = to_html(study, inspection, title=title, illustrative=illustrative, why=why, trust=trust)
     elif suffix in ENDINGS:

@@ -147,22 +147,28 @@ def fault_table(triage: Triage, order: Sequence[str] = ()) -> Table | None:
         return max(share.value or 0.0 for share in failure.by_system.values())
 
     ranked = sorted(filter(rate, triage.failures), key=rate, reverse=True)
-    rows = [fault for index, fault in enumerate(ranked) if index < _FAULTS or rate(fault) >= _NOT_RARE]
-    names = dict.fromkeys(name for failure in rows for name in failure.by_system)
+    common = [fault for index, fault in enumerate(ranked) if index < _FAULTS or rate(fault) >= _NOT_RARE]
+    rows = [(words(failure.name), failure.by_system) for failure in common]
+    names = dict.fromkeys(name for _, shares in rows for name in shares)
+    if len(ranked) > 1:
+        rows.insert(0, ("any of them", triage.faulty))
     systems = [*(name for name in order if name in names), *(name for name in names if name not in order)]
     if len(systems) > _MOST_SYSTEMS:
         return None
-    rare = ", ".join(words(failure.name) for failure in ranked if failure not in rows)
+    rare = ", ".join(words(failure.name) for failure in ranked if failure not in common)
     return tabulate(
         "faults",
         "Faults in a hundred replies",
         rows,
-        named("Fault", lambda row: words(row.name), strong=True),
+        named("Fault", lambda row: row[0], strong=True),
         *numbers(
             [name or "all replies" for name in systems],
-            lambda row, index: _rate(row.by_system.get(systems[index])),
+            lambda row, index: _rate(row[1].get(systems[index])),
         ),
-        notes=("Brackets: 95 % interval over dialogues." + (f" Rarer: {rare}." if rare else ""),),
+        notes=(
+            "Replies with the fault, of a hundred. A reply can have several. Brackets: 95 % interval over "
+            f"dialogues.{f' Rarer: {rare}.' if rare else ''}",
+        ),
     )
 
 

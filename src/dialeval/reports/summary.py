@@ -194,10 +194,11 @@ def _best_system(study: Study) -> Sentence:
 
 
 def in_words(study: Study, system: str, source: str) -> str:
-    """Return the mean percentile of a system among rated ones, if the source has a dimension `percentile`."""
+    """Return the mean percentile of a system in words, if the source has a dimension `percentile`."""
     means = {(row.system, row.source, row.dimension): row.mean.value for row in study.systems}
     value = means.get((system, source, PERCENTILE))
-    return "" if value is None else f"better than {value:.0f} % of rated ones"
+    rated = "replies" if study.level == "turn" else "dialogues"
+    return "" if value is None else f"better than {value:.0f} % of rated {rated} of this kind"
 
 
 def system_table(study: Study) -> Table | None:

@@ -127,7 +127,7 @@ class _RowReader:
                     field=column,
                     fix="these are dialogues: dialeval score them first"
                     if "messages" in header
-                    else f"name the columns: --map {path}:{likely_columns(header)}",
+                    else f"name the columns: --map {path}:{likely_columns(header)}; in Python: columns=…",
                 )
         self.signature = self._make_signature()
 

@@ -34,6 +34,7 @@ _METADATA = b"dialeval"
 UNSCORED = "unscored"
 _MOST_SHOWN = 100  # rows of a summary in a notebook
 FAULT_SOURCES = ("rules", "faults")  # metrics whose dimensions are faults of replies
+_HEADER = ("source", "dimension", "level", "system", "mean", "n", "unscored")
 _SUMMARIES = ("faultless", "faults", "overall")  # their dimensions that are not faults
 
 
@@ -183,19 +184,29 @@ class Scores:
             for row in groups.to_pylist()
         ]
 
+    def __repr__(self) -> str:
+        return f"<Scores: {len(self):,} of {', '.join(self.sources) or 'nothing'}>"
+
+    def __str__(self) -> str:
+        from dialeval.scores import display
+
+        return display.to_text(_HEADER, self._rows())
+
     def _repr_html_(self) -> str:
         from dialeval.scores import display
 
-        header = ["source", "dimension", "level", "system", "mean", "n", "unscored"]
-        rows = [
+        return display.to_html(f"{len(self):,} scores", _HEADER, self._rows())
+
+    def _rows(self) -> list[list[str]]:
+        """Return the means as text, under `_HEADER`."""
+        return [
             [
-                *(row[name] or "" for name in header[:4]),
+                *(row[name] or "" for name in _HEADER[:4]),
                 "" if row["mean"] is None else f"{row['mean']:.3g}",
                 *(f"{row[name]:,}" for name in ("n", "n_unscored")),
             ]
             for row in self.summary()[:_MOST_SHOWN]
         ]
-        return display.to_html(f"{len(self):,} scores", header, rows)
 
     def to_pandas(self) -> Any:
         """Return the rows as a pandas data frame with the signatures in its `attrs`."""
@@ -279,18 +290,24 @@ class Scores:
         return buffer.getvalue()
 
     @classmethod
-    def read(cls, path: str | Path) -> "Scores":
-        """Read a table with our own columns; for others see `read_columns`.
+    def read(cls, path: str | Path, columns: str | None = None) -> "Scores":
+        """Read a table of scores or ratings.
 
-        A folder of Parquet files, as written by a batch, is one table, in the order of file names.
+        Args:
+            path: Parquet, JSONL or CSV. A folder of Parquet files, as written by a batch, is one table, in
+                the order of file names.
+            columns: Which columns hold what, if the table is not one of ours, as in `--map`:
+                `id=conversation,value=stars,rater=annotator`.
         """
-        from dialeval.scores import columns
+        from dialeval.scores import columns as tables
 
+        if columns is not None:
+            return tables.read_columns(*tables.ColumnMap.parse(f"{path}:{columns}"))
         if Path(path).is_dir() and (parts := sorted(Path(path).glob("*.parquet"))):
             return cls.concat(map(read_parquet, parts))
         if Path(path).suffix.lower() == ".parquet":
             return read_parquet(path)
-        return columns.read_scores(path)
+        return tables.read_scores(path)
 
 
 def metadata(signatures: Mapping[str, Signature]) -> dict[bytes, bytes]:

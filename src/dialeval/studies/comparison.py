@@ -7,7 +7,7 @@ from typing import Any, Literal
 import msgspec
 
 from dialeval import files
-from dialeval.scores import display
+from dialeval.scores import display, is_fault
 from dialeval.statistics import Estimate
 from dialeval.studies.excerpts import Excerpt
 from dialeval.studies.findings import Finding
@@ -15,6 +15,10 @@ from dialeval.studies.turn_scores import TurnScale
 
 Verdict = Literal["better", "worse", "more", "less", "not told apart"]
 _WORDS = ("worse", "better")
+_FAULT_UNITS = {
+    "rules": "share of dialogues with the fault",
+    "faults": "faults in a hundred replies (faultless: mean probability that a reply has none)",
+}
 HEADER = ("score", "verdict", "old → new", "difference", "interval", "p", "items", "dialogues for half of it")
 
 
@@ -125,6 +129,12 @@ class Comparison(Finding, frozen=True, kw_only=True):
             if main is not None:
                 joined = "from" if main.verdict == "not told apart" else "than"
                 sentences.append(f"By {main.short}, {version.name} is {main.verdict} {joined} {first}.")
+            else:
+                names = ", ".join(column.short for column in columns)
+                sentences.append(
+                    f"No score says whether {version.name} is better than {first}: "
+                    f"neither direction of {names} is better."
+                )
             by_verdict = {
                 word: [column.short for column in columns if column.verdict == word and column is not main]
                 for word in _WORDS
@@ -151,8 +161,22 @@ class Comparison(Finding, frozen=True, kw_only=True):
 
     @property
     def not_found(self) -> tuple[str, ...]:
-        """The columns that are 0 in both versions."""
-        return tuple(dict.fromkeys(column.short for column in self.columns if column.is_silent))
+        """The columns that are 0 in all versions."""
+        found = {column.short for column in self.columns if not column.is_silent}
+        return tuple(dict.fromkeys(column.short for column in self.columns if column.short not in found))
+
+    @property
+    def legend(self) -> str:
+        """What the table's figures are: their units, the interval and the test."""
+        sources = {column.source for column in self.shown() if is_fault(column.source, column.dimension)}
+        units = _FAULT_UNITS if self.level == "dialogue" else {}
+        counted = "".join(f"{name}: {unit}. " for name, unit in units.items() if name in sources)
+        tested = "two-sided" if self.alternative == "two-sided" else "one-sided"
+        return (
+            f"Items are {self.level}s. {counted}Difference: new minus old, with a 95 % interval. "
+            f"p: {tested}, Holm-corrected for the number of scores, separately for overall figures. "
+            f"{HEADER[-1].capitalize()}: per version, to show half of this difference with a power of .8."
+        )
 
     def rows(self) -> list[tuple[str, ...]]:
         """Return the table as text, under `HEADER`."""
@@ -187,7 +211,7 @@ class Comparison(Finding, frozen=True, kw_only=True):
         return f"{self.summary}\n{display.to_text(HEADER, self.rows())}"
 
     def _repr_html_(self) -> str:
-        return display.to_html(self.summary, HEADER, self.rows(), f"p: Holm-corrected; {self.level} level.")
+        return display.to_html(self.summary, HEADER, self.rows(), self.legend)
 
 
 def _figure(value: float | None) -> str:

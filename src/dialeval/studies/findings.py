@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from dialeval import files
 from dialeval.errors import DataError, UsageError
 from dialeval.scores import display
-from dialeval.scores.signature import EvaluationSchema
+from dialeval.scores.signature import EvaluationSchema, better
 from dialeval.statistics import METHODS, Bin, Estimate
 from dialeval.statistics.agreement import TIES
 from dialeval.statistics.resampling import Draws
@@ -576,8 +576,15 @@ class Study(Finding, frozen=True, kw_only=True):
         if self.gold is None:
             rows = [(f"{row.system}: {row.source}/{row.dimension}", row.mean) for row in self.systems]
             return display.plot(rows, "mean")
-        rows = [(row.label, row.of(self.method)) for row in self.correlations]
-        return display.plot(rows, f"{self.method} with {self.gold_name}")
+        lower = {
+            row.label: " (lower is better)"
+            for row in self.correlations
+            if better(self.signatures, row.source, row.dimension) == "lower"
+        }
+        rows = [(row.label + lower.get(row.label, ""), row.of(self.method)) for row in self.correlations]
+        invented = "illustrative ratings, " if self.illustrative else ""
+        interval = f"{invented}{100 * self.settings.confidence:g} % interval"
+        return display.plot(rows, f"{self.method.capitalize()} with {self.gold_name} ({interval})")
 
 
 def _short(estimate: Estimate) -> str:

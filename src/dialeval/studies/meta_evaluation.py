@@ -143,12 +143,15 @@ def _compute_findings(
         if not columns:
             messages.append("no source besides the gold ratings: nothing to correlate")
     else:
-        messages.append(f"no source {settings.gold!r}: only means, comparisons and correlations of sources")
+        messages.append(
+            f"no ratings (no source {settings.gold!r}): only means, and correlations between sources"
+        )
     messages += notes.missing_sources(scores, units, settings) + notes.missing_scores(scores, columns)
     if target is not None:
         pairs = len(findings["differences"])
         messages += notes.powerless_tests(pairs, "sources", settings.permutations, settings)
         messages += notes.unmatched_ids(units, columns, target) + notes.missing_ratings(scores, gold_columns)
+        messages += notes.constant_raters(units, gold_columns)
     findings["matrix"] = against_gold.matrix(units, columns, target, settings.method)
     below = _below_systems(scores, units, settings)
     findings |= system_findings(data, below)

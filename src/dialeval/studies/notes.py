@@ -96,6 +96,19 @@ def missing_ratings(scores: Scores, gold_columns: list[Column]) -> list[str]:
     return [f"ratings without a value: {summary}"] if summary else []
 
 
+def constant_raters(units: Units, gold_columns: Sequence[Column]) -> list[str]:
+    """Return a note on raters who gave one value to all of at least five units, if others did not."""
+    given = {column.source: (v := units.columns[column])[~np.isnan(v)] for column in gold_columns}
+    constant = {rater: values for rater, values in given.items() if len(values) > 4 and not np.ptp(values)}
+    if not constant or len(constant) == len(given):
+        return []
+    names = ", ".join(f"{rater} ({values[0]:g} to {len(values):,})" for rater, values in constant.items())
+    return [
+        f"raters with the same value for every unit: {names}; they count in the gold, in the correlation of "
+        "one rater and in the agreement, so study the ratings without their rows too"
+    ]
+
+
 def missing_scores(scores: Scores, columns: Sequence[Column]) -> list[str]:
     """Return a note for each foreign source with rows that have no value."""
     signatures, sources = scores.signatures, dict.fromkeys(column.source for column in columns)

@@ -6,6 +6,7 @@ function finds. The dialogues may be a stream of any length: it is read once, an
 stored.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
@@ -27,14 +28,15 @@ from dialeval.studies.turn_scores import (
     clustered_mean,
     means_by_index,
 )
-from dialeval.studies.units import Column, Floats, Key, Units, align, with_systems
+from dialeval.studies.units import Column, Floats, Key, Units, align, distinct_faults, with_systems
 
 MOST = 20  # turns shown
-EACH = 2  # of one dialogue
+EACH = 2  # of one dialogue, and with the same text
 AROUND = 2  # turns shown before a bad one
 MOST_CHARACTERS = 1_500
 _CHUNK = 64  # dialogues whose faults are looked for at a time
 MOST_SEARCHED = 5_000  # dialogues in which faults are looked for; of more, every second, third, …
+_RankedTurn = tuple[float, int, int, Excerpt]
 FaultFinder = Callable[[Sequence[Dialogue]], Scores]
 """Scores the faults of dialogues, as the metric `rules` does."""
 
@@ -44,7 +46,7 @@ class WorstTurns:
     """The worst replies so far, ordered by oriented score, then by number of faults."""
 
     most: int
-    ranked: list[tuple[float, int, int, Excerpt]] = field(default_factory=list)
+    ranked: list[_RankedTurn] = field(default_factory=list)
     seen: int = 0
     limit: float = np.inf
 
@@ -56,10 +58,16 @@ class WorstTurns:
             self.trim()
 
     def trim(self) -> None:
-        """Sort the replies and keep the worst."""
-        self.ranked = sorted(self.ranked, key=lambda entry: entry[:3])[: self.most]
-        if len(self.ranked) == self.most:
-            self.limit = self.ranked[-1][0] if self.most else -np.inf
+        """Sort the replies and keep the worst; a third one with the same text only if there are too few."""
+        self.ranked.sort(key=lambda entry: entry[:3])
+        seen, distinct, repeated = Counter[str](), list[_RankedTurn](), list[_RankedTurn]()
+        for entry in self.ranked:
+            text = entry[3].reply.text.strip().casefold()
+            seen[text] += 1
+            (distinct if seen[text] <= EACH else repeated).append(entry)
+        if len(distinct) >= self.most:
+            self.limit = distinct[self.most - 1][0] if self.most else -np.inf
+        self.ranked = sorted([*distinct, *repeated][: self.most], key=lambda entry: entry[:3])
 
 
 class FailureExample(NamedTuple):
@@ -103,6 +111,7 @@ class Triage:
         score: The score that ranks replies.
         worst: The worst replies, the worst first.
         failures: One for each fault, the most frequent first.
+        faulty: The percentage of each system's replies with at least one of these faults.
         by_index: The mean score of the first, second, … reply.
         n: Replies with a score.
         n_unscored: Replies without.
@@ -112,6 +121,7 @@ class Triage:
     score: TurnScale
     worst: list[Excerpt]
     failures: list[Failure]
+    faulty: dict[str | None, Estimate]
     by_index: list[IndexMean]
     n: int
     n_unscored: int
@@ -250,26 +260,31 @@ class TriageReader:
             self._score,
             [turn for *_, turn in self._worst.ranked],
             sorted(map(self._failure, self._marks), key=lambda failure: -failure.found),
+            self._shares(np.fmax.reduce(list(self._marks.values()))) if self._marks else {},
             means_by_index(self._value, self._units),
             len(self._units) - unscored,
             unscored,
             self._dialogues,
         )
 
+    def _shares(self, marks: Floats) -> dict[str | None, Estimate]:
+        """Return the percentage of each system's replies that are marked."""
+        groups: list[tuple[str | None, Any]] = [*self._units.by_system().items()] or [(None, slice(None))]
+        return {
+            system: clustered_mean(100 * marks[indices], self._units.clusters[indices])
+            for system, indices in groups
+        }
+
     def _failure(self, name: str) -> Failure:
         marks = self._marks[name]
         read = ~np.isnan(marks)
         here, values, clusters = marks[read] == 1, self._value[read], self._units.clusters[read]
         example = self._examples.get(name)
-        groups: list[tuple[str | None, Any]] = [*self._units.by_system().items()] or [(None, slice(None))]
         return Failure(
             name,
             int(here.sum()),
             int(read.sum()),
-            {
-                system: clustered_mean(100 * marks[indices], self._units.clusters[indices])
-                for system, indices in groups
-            },
+            self._shares(marks),
             clustered_mean(values[here], clusters[here]),
             clustered_mean(values[~here], clusters[~here]),
             clustered_difference(values, here, clusters),
@@ -280,8 +295,12 @@ class TriageReader:
 def _marks(units: Units, scores: Scores) -> dict[str, Floats]:
     """Return for each fault 1 for replies at its threshold or above, 0 for others, NaN if not checked."""
     return {
-        "/".join(column): np.where(np.isnan(values), np.nan, values >= threshold(scores.signatures, *column))
-        for column, values in units.columns.items()
+        "/".join(column): np.where(
+            np.isnan(units.columns[column]),
+            np.nan,
+            units.columns[column] >= threshold(scores.signatures, *column),
+        )
+        for column in distinct_faults(units.columns)
         if is_fault(*column)
     }
 

@@ -9,7 +9,7 @@ order of rows in a file.
 import operator
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal, NamedTuple
@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from dialeval.dialogues.contexts import conversation_of
 from dialeval.errors import DataError, UsageError
-from dialeval.scores import SCHEMA, Score, Scores, is_human
+from dialeval.scores import FAULT_SOURCES, SCHEMA, Score, Scores, is_human
 
 Floats = NDArray[np.float64]
 Places = NDArray[np.intp]
@@ -62,6 +62,21 @@ class Column(NamedTuple):
 
     source: str
     dimension: str
+
+
+def distinct_faults(columns: Iterable[Column]) -> list[Column]:
+    """Leave out the columns of `rules` that another source of faults has under the same name.
+
+    >>> distinct_faults([Column("rules", "empty"), Column("rules", "loop"), Column("faults", "empty")])
+    [Column(source='rules', dimension='loop'), Column(source='faults', dimension='empty')]
+    """
+    columns = list(columns)
+    first, *learned = FAULT_SOURCES
+    return [
+        column
+        for column in columns
+        if column.source != first or not any((source, column.dimension) in columns for source in learned)
+    ]
 
 
 @dataclass(frozen=True)

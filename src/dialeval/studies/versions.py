@@ -12,14 +12,14 @@ import numpy as np
 
 from dialeval import statistics
 from dialeval.errors import UsageError
-from dialeval.scores import FAULT_SOURCES, Scores, is_fault, is_human
+from dialeval.scores import Scores, is_fault, is_human
 from dialeval.scores.signature import better
 from dialeval.statistics import Estimate
 from dialeval.statistics.power import Precision
 from dialeval.studies import systems
 from dialeval.studies.comparison import ComparedColumn, ComparedVersion, Comparison
 from dialeval.studies.systems import Item
-from dialeval.studies.units import Column, Key, Units, align, human_columns, mean_over
+from dialeval.studies.units import Column, Key, Units, align, distinct_faults, human_columns, mean_over
 
 Partners = Mapping[str, Mapping[str, str]]
 """For each new version, the ids of its dialogues' partners in the first version where ids differ."""
@@ -102,7 +102,7 @@ class _Test(msgspec.Struct, frozen=True):
         self, name: str, old: Scores, new: Scores, sides: Sequence[Mapping[Column, tuple[Units, Any]]]
     ) -> list[ComparedColumn]:
         """Compare all columns that both sides have, the default metric first."""
-        shared = _without_duplicates([column for column in sides[0] if column in sides[1]])
+        shared = distinct_faults(column for column in sides[0] if column in sides[1])
         _check_comparable(shared, sides, old, new, self.level)
         ways = {column: better(new.signatures, *column) for column in shared}
         if self.alternative == "worse":
@@ -201,17 +201,6 @@ def add_verdicts(columns: Sequence[ComparedColumn], alpha: float) -> list[Compar
             verdict = words[gap < 0]
         judged_columns.append(msgspec.structs.replace(column, p_holm=p, verdict=verdict))
     return judged_columns
-
-
-def _without_duplicates(columns: list[Column]) -> list[Column]:
-    """Drop the columns of `rules` that another source of faults has under the same name."""
-    first, *learned = FAULT_SOURCES
-    return [
-        column
-        for column in columns
-        if column.source != first
-        or not any(Column(source, column.dimension) in columns for source in learned)
-    ]
 
 
 def _main_columns(ways: Mapping[Column, str]) -> set[Column]:

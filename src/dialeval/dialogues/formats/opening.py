@@ -93,6 +93,11 @@ def read(
         source = [source]
     if (frame := _frame_rows(source)) is not None:
         return _checked([_Input("the table", partial(_read_rows, *frame, how))])
+    if not isinstance(source, Iterable):
+        raise UsageError(
+            f"cannot read dialogues from {type(source).__name__}: give a path, messages, dialogues, a data "
+            "frame, or a list of these"
+        )
     return _read_items(iter(source), how)
 
 
