@@ -1,5 +1,6 @@
 """No verb writes over what it reads, or over anything of another kind than it writes."""
 
+import json
 import shutil
 import subprocess
 import sys
@@ -240,3 +241,32 @@ def test_a_reproduction_goes_on_in_the_folder_that_is_called_like_its_paper(
     (folder / "rows.jsonl").rename(folder / "notes.txt")
     with pytest.raises(UsageError, match="is something else"):
         check_places("reproduce", {"paper": "floweval", "out": Path("floweval")})
+
+
+@pytest.mark.parametrize(
+    ("verb", "target", "said"),
+    [
+        ("score", "n" * 300, "File name too long"),
+        ("convert", "n" * 300 + ".jsonl", "File name too long"),
+        ("batch", "d/" * 2100, "File name too long"),
+        ("score", "circle", "circle is a link that leads in a circle"),
+        ("index", "circle", "circle is a link that leads in a circle"),
+        ("score", "run\udcff", "'run\\udcff' is not UTF-8"),
+        ("batch", "batch\udcff", "'batch\\udcff' is not UTF-8"),
+    ],
+)
+def test_a_name_that_no_file_can_have(place: Path, verb: str, target: str, said: str) -> None:
+    (place / "circle").symlink_to("round")
+    (place / "round").symlink_to("circle")
+    before = contents(place)
+    assert said in here(verb, *COMMANDS[verb], "-o", target, cwd=place, code=2).stderr
+    assert contents(place) == before
+
+
+def test_an_input_whose_name_is_not_utf8_can_be_read_but_not_recorded(place: Path) -> None:
+    name = "chats\udce9.jsonl"
+    (place / name).write_bytes((place / "chats.jsonl").read_bytes())
+    said = here("score", name, "-m", "length", "-o", "new", cwd=place, code=2).stderr
+    assert said == "dialeval: 'chats\\udce9.jsonl' is not UTF-8: rename it\n"
+    told = here("score", name, "-m", "length", "--json", cwd=place).stdout
+    assert json.loads(told.encode())["input"] == "chats?.jsonl"

@@ -6,6 +6,7 @@ and the file that standard input comes from. A table with people's ratings is of
 """
 
 import glob
+import os
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -83,11 +84,25 @@ def check_places(verb: str, given: dict[str, Any]) -> None:
     for option, kinds in written.items():
         for place in _each(given.get(option)):
             path = Path(place)
-            if place == "-" or not path.exists() or not (path.is_file() or path.is_dir()):
+            _check_names(place, *(one for value in given.values() for one in _each(value)))
+            if place == "-" or not (path.is_file() or path.is_dir()):
                 continue
             if verb != "annotate" or option != "out":  # a project is resumed by its folder
                 _check_inputs(path, inputs, kinds)
             _check_kind(path, kinds)
+
+
+def _check_names(place: str, *given: str) -> None:
+    """Refuse a place that no file can have, and names that cannot be recorded in what is written."""
+    for name in given:
+        if name.encode("utf-8", "replace").decode() != name:
+            raise UsageError(f"{name!r} is not UTF-8: rename it")
+    try:
+        Path(place).exists()
+    except OSError as error:
+        raise UsageError(f"{place[:100]}: {error.strerror}: choose another name for the output") from None
+    if "\0" not in place and os.path.islink(os.path.realpath(place)):  # noqa: PTH114
+        raise UsageError(f"{place} is a link that leads in a circle: choose another name for the output")
 
 
 def _check_inputs(path: Path, inputs: Iterable[Path], kinds: tuple[str, ...]) -> None:

@@ -27,7 +27,7 @@ Floats = NDArray[np.float64]
 Places = NDArray[np.intp]
 Level = Literal["turn", "dialogue", "system"]
 LEVELS: tuple[Level, ...] = ("turn", "dialogue", "system")
-LARGEST = 1e60  # the fourth power of a value, summed over rows, must be finite
+LARGEST = 1e60  # fourth powers, summed over rows, must be finite; those of its reciprocal must not vanish
 AGGREGATES: dict[str, Callable[[Floats], Any]] = {
     "mean": np.mean,
     "min": np.min,
@@ -158,16 +158,16 @@ def align(scores: Scores, level: Level, aggregate: str = "mean") -> Units:
 
 
 def _check_range(scores: Scores) -> None:
-    """Refuse values so large that statistics of them overflow."""
-    beyond = pc.fill_null(pc.greater(pc.abs(scores.table["value"]), LARGEST), False)
-    if not pc.any(beyond).as_py():
-        return
-    row = next(iter(Scores(scores.table.filter(beyond).slice(0, 1))))
-    value = f"{row.source}/{row.dimension}: {row.value:g} for the dialogue {row.dialogue_id}"
-    raise DataError(
-        f"{value} is beyond ±{LARGEST:g}",
-        fix="correct the value, or leave the source out",
-    )
+    """Refuse a column whose values are so large or so small that statistics of them overflow or vanish."""
+    sizes = scores.table.append_column("size", pc.abs(scores.table["value"]))
+    for row in sizes.group_by(["source", "dimension"]).aggregate([("size", "max")]).to_pylist():
+        size = row["size_max"]
+        if size and not 1 / LARGEST <= size <= LARGEST:
+            problem = f"beyond ±{LARGEST:g}" if size > 1 else f"all within ±{1 / LARGEST:g}"
+            raise DataError(
+                f"{row['source']}/{row['dimension']}: values {problem}, such as {size:g}",
+                fix="correct them, take logarithms, or leave the source out",
+            )
 
 
 Part = tuple[Places, Floats]
