@@ -139,14 +139,17 @@ def first_of(record: Mapping[str, Any], *keys: str) -> Any:
 
 
 def at(record: object, path: str) -> Any:
-    """Return what stands under a path of names, None if nothing does.
+    """Return what stands under a path of names and places in lists, None if nothing does.
 
-    >>> at({"info": {"tags": ["a"]}}, "info.tags")
-    ['a']
+    >>> at({"info": {"tags": ["a"]}}, "info.tags"), at({"info": {"tags": ["a"]}}, "info.tags.0")
+    (['a'], 'a')
     """
     if isinstance(record, Mapping) and path in record:
         return decoded(record[path])
     name, _, rest = path.partition(".")
+    if isinstance(record, list) and name.isdigit():
+        inner = record[int(name)] if int(name) < len(record) else None
+        return at(decoded(inner), rest) if rest else decoded(inner)
     return at(decoded(record.get(name)), rest) if rest and isinstance(record, Mapping) else None
 
 

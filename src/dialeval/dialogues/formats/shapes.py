@@ -136,7 +136,7 @@ def unwrapped(record: object) -> list[Any] | None:
         return None if not record or is_message(record[0]) else record
     if not isinstance(record, dict):
         return None
-    if "id" not in record and _fit(listed := record.get("messages"), ("rows",)):
+    if "id" not in record and _fit(listed := record.get("messages"), ("rows", "sunshine")):
         return None if any(not shape.general for shape in fitting(record)) else list(listed or ())
     if _fits(record):
         return None
@@ -283,9 +283,8 @@ def _chosen(record: object, path: object, number: int, tell: Tell | None) -> Rec
     if len(narrow) > 1 and tell:
         others = ", ".join(shape.name for shape in narrow[1:])
         marks = ", ".join(key for key in found[0].keys if isinstance(record, dict) and key in record)
-        tell(
-            f"{path}: read as {found[0].name}, because of {marks}; {others} would fit too (--format {others})"
-        )
+        why = f", because of {marks}" if marks else ""
+        tell(f"{path}: read as {found[0].name}{why}; {others} would fit too (--format {others})")
     try:
         return found[0] if found else shape_of(record)
     except DataError as error:

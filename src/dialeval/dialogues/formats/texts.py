@@ -47,7 +47,13 @@ _DATED = re.compile(
     rf"\u200e?(?:\[(?P<a>{_DATE}|{_TIME})\]|(?P<b>{_DATE})(?: [-\u2013]|,)?)"
     r" (?:(?P<who>[^:]{1,60}?)\s?: )?(?P<text>.*)"
 )
-_PLACEHOLDER = re.compile(r"\u200e.*|<[^<>]+>")  # image omitted, <Media omitted>, in any language
+_PLACEHOLDER = re.compile(  # image omitted, <Media omitted>, in any language; a message that was taken back
+    r"\u200e.*|<[^<>]+>|(this message was|you) deleted( this message)?\.?|diese nachricht wurde gelöscht\.?"
+    r"|(se eliminó este|eliminaste este) mensaje\.?|esta mensagem foi apagada\.?|mensagem apagada\.?"
+    r"|(questo messaggio è stato eliminato|hai eliminato questo messaggio)\.?|ce message a été supprimé\.?"
+    r"|dit bericht (is|werd) verwijderd\.?|(ta|ten) wiadomość została usunięta\.?",
+    re.IGNORECASE,
+)
 _HEADING = re.compile(r"(?:<\|im_start\|>|#{1,4}\s+|\*\*)(?P<who>[A-Za-z]+):?(?:\*\*)?:?\s*")
 _SLACK = re.compile(
     r"(?P<who>[^\[\]:]{1,40}?)(?P<app>\s?APP)?\s{1,2}\[?(?P<when>\d{1,2}:\d{2}(?:\s?[AP]M)?)\]?$"

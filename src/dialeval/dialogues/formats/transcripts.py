@@ -92,8 +92,8 @@ class Transcript:
 
     def _entries(self, record: Record) -> Iterator[Record]:
         for path in self.items:
-            held = at(record, path)
-            if isinstance(held, Mapping) and found(held, *self.said):  # Intercom's first message
+            held = found(record, path)
+            if isinstance(held, Mapping) and found(held, *self.said):  # the first message
                 yield {**kept_of(record, "created_at"), **held}
             yield from (one for one in held if isinstance(one, dict)) if isinstance(held, list) else ()
 
@@ -161,7 +161,7 @@ def flat_text(held: object) -> str | None:
     'Where is 7?'
     """
     if isinstance(held, Mapping):
-        return flat_text(first_of(held, "text", "content", "body"))
+        return flat_text(first_of(held, "text", "content", "body", "data", "title"))
     if isinstance(held, list):
         pieces = [text for one in held if (text := flat_text(one))]
         return ("" if any(isinstance(one, str) for one in held) else "\n").join(pieces) or None

@@ -203,7 +203,7 @@ def feedback(found: object, name: str = "feedback", meta: dict[str, Any] | None 
     ({'thumbs': 0.0}, {'rating': 4.0}, {'resolved': 1.0})
     """
     if isinstance(found, Mapping):
-        named = {str(key): value for key, value in found.items() if key not in ("reaction", "name")}
+        named = {str(key): value for key, value in found.items() if key not in ("reaction", "name", "weight")}
         every = [
             feedback(value, name if key in ("score", "value") else key, meta) for key, value in named.items()
         ]
@@ -341,8 +341,11 @@ def text_of(part: Mapping[str, Any]) -> Any:
         return part["text"].get("value")
     if isinstance(part.get("document"), Mapping):  # Cohere
         return part["document"].get("data")
-    kind = part.get("type")
-    return part.get(str(kind)) or part.get("content") if kind in ("text", "refusal") else None
+    kind, said = str(part.get("type")), part.get("content")
+    if kind.endswith("-prompt"):  # Pydantic AI: texts, and links to files
+        texts = said if isinstance(said, list) else [said]
+        return "\n".join(one for one in texts if isinstance(one, str))
+    return part.get(kind) or said if kind in ("text", "refusal") else None
 
 
 def as_text(value: object) -> str:
