@@ -356,6 +356,21 @@ HELD = {
     "sunshine-page.json": Held("sunshine", "ua"),
     "tidio.json": Held("rows", "ua"),
     "whatsapp-it.txt": Held("text", "GNG"),
+    # A fourth set, of forty-three, written after these were read
+    "azure-rows.json": Held("prompts", "ua ua", evidence=2),
+    "botframework-adaptive.json": Held("botframework", "ua"),
+    "call-centre.txt": Held("text", "aua"),
+    "langfuse-ui-export.json": Held("langfuse", "uaua", feedback="thumbs=1 thumbs=0"),
+    "langsmith-histories.json": Held("langsmith", "uaua", feedback="thumbs=0"),
+    "logfire.jsonl": Held("otel", "sua", instructions=True, note="no session: the trace is a dialogue of its own"),  # noqa: E501
+    "mlflow-histories.json": Held("otel", "u*ta"),
+    "named-records.json": Held("messages", "ua ua", feedback="rating=5 rating=1"),
+    "pairs-objects.jsonl": Held("messages", "uaua u"),
+    "pairs-texts.jsonl": Held("messages", "uaua ua"),
+    "prompts-semicolons.csv": Held("sessions", "ua", evidence=1, feedback="csat=4"),
+    "rasa-sql-events.jsonl": Held("rasa-events", "ua"),
+    "transcript-times.txt": Held("text", "ua ua"),
+    "whatsapp-tr.txt": Held("text", "ua"),
 }  # fmt: skip
 
 
@@ -440,6 +455,10 @@ def test_no_reply_of_a_sample_lost_its_text() -> None:
         ("sunshine-page.json", ["hello", "Hi! How can I help?"]),
         ("chatgpt-quotes.json", ["Cheapest flight?", "", "Airline X 40 euro", "Airline X, 40 euro.", "And this one?", "That is a hotel."]),  # noqa: E501
         ("pydantic-ai-lines.jsonl", ["You are a clerk.", "Order two pens", "", '{"ok": true}', "Two pens ordered."]),  # noqa: E501
+        ("langsmith-histories.json", ["first?", "one.", "second?", "two."]),
+        ("botframework-adaptive.json", ["", "Refund started.\nIt takes 5 days."]),
+        ("call-centre.txt", ["Thank you for calling, how can I help?", "My card is blocked.", "I see. One moment."]),  # noqa: E501
+        ("pairs-objects.jsonl", ["Hi", "Hello", "Bye", "Goodbye"]),
         ("openai-audio.jsonl", ["x", "play it", "Playing the song now."]),
         ("openai-stream.jsonl", ["Hello"]),
         ("azure-agent.jsonl", ["S", "order?", "", "shipped", "It shipped."]),
@@ -536,6 +555,11 @@ def test_what_is_guessed_or_lost_is_said() -> None:
             "WhatsApp text: no name says who the bot is: every turn but the first is scored",
             "WhatsApp text: 2 attachments or notices left out",
         ],
+        "whatsapp-tr.txt": [
+            "WhatsApp text: roles guessed by name, Destek Bot is the bot",
+            "WhatsApp text: 2 attachments or notices left out",
+        ],
+        "prompts-semicolons.csv": ["in record 4: no question or no answer in it"],
         "promptfoo.json": ["in record 3: the request failed (API error: 429)"],
         "botpress-page.json": ["in record 4: no speaker or no text"],
         "slack-export.json": ["in record 1: channel_join: no message"],

@@ -38,6 +38,7 @@ _WHO = (
     *("role", "sender_type", "author_type", "author_role", "participant_role", "sender", "speaker", "author"),
     *("from", "direction", "participant", "who"),
 )
+_SIDES = ("user", "human", "customer", "assistant", "bot", "chatbot", "ai", "system")
 _BOT = ("is_bot", "from_bot", "from_agent", "incoming")
 _SAID = (
     *("content", "text", "message", "utterance", "body_text", "plain_body", "body", "msg", "value"),
@@ -82,6 +83,9 @@ def plain_message(item: object) -> dict[str, Any] | None:
         return plain_message({**known, **item["message"]})
     if "role" in item and any(key in item for key in ("content", "tool_calls", *CONTENTS)):
         return {"content": item.get("text"), **item} if "tool_calls" in item else dict(item)
+    if len(item) == 1 and plain_name(str(next(iter(item)))) in _SIDES:  # {"user": "Hi!"}
+        ((who, said),) = item.items()
+        return {"role": who, "content": said} if isinstance(said, str) else None
     return _of_platform(item)
 
 

@@ -32,13 +32,13 @@ from dialeval.dialogues.formats.records import (
     plain_text,
     turns_in,
 )
-from dialeval.dialogues.formats.traces import TraceCall, conversations, dated, only_new
+from dialeval.dialogues.formats.traces import TraceCall, conversations, dated, told_apart
 from dialeval.dialogues.formats.values import (
-    EVIDENCE,
     decoded,
     evidence_in,
     feedback,
     feedback_in,
+    is_evidence,
     moment,
     named_column,
     plain_name,
@@ -134,7 +134,8 @@ class Logged:
         answer = found(record, *self.answered)
         failed = found(record, *_ERRORS)
         asked_only = answer is record and "choices" not in record
-        after = [] if failed or asked_only else only_new(call.before, turns_in(answer, "assistant"))
+        after = [] if failed or asked_only else turns_in(answer, "assistant")
+        call.before, after = told_apart(call.before, after)
         if self.html:
             after = [msgspec.structs.replace(turn, text=plain_text(turn.text) or "") for turn in after]
         heard = call.before or after if self.spoken else after and (call.before or self.single)
@@ -266,7 +267,7 @@ _EXPECTED = ("reference", "ground_truth", "expected_output", "expected", "refere
 _BOTH = (("chosen", "rejected"), ("preferred_output", "non_preferred_output"))
 
 
-def _pair_keys(record: Record) -> tuple[str, str] | None:
+def pair_keys(record: Record) -> tuple[str, str] | None:
     """Return the names of the question and the answer of a record."""
     plain = {plain_name(str(key)): key for key in record}
     asked = _key_of(record, plain, _ASKED, _USERS, said=True)
@@ -297,7 +298,7 @@ def has_history(record: Mapping[str, Any]) -> bool:
 
 
 def _from_prompt(record: Record) -> Dialogue | list[Dialogue]:
-    keys = _pair_keys(record)
+    keys = pair_keys(record)
     if keys is None:
         raise KeyError("prompt")
     asked, answer = (decoded(record[key]) for key in keys)
@@ -306,7 +307,9 @@ def _from_prompt(record: Record) -> Dialogue | list[Dialogue]:
         asked = f"{asked}\n\n{more}"
     history = next((held for key in _HISTORY if (held := decoded(record.get(key)))), None)
     before = [*turns_in(history), *turns_in(asked, "user")]
-    rest = {key: value for key, value in record.items() if key not in (*keys, *EVIDENCE, *_HISTORY)}
+    rest = {
+        key: value for key, value in record.items() if key not in (*keys, *_HISTORY) and not is_evidence(key)
+    }
     if isinstance(answer, list) and keys[1] in ("completions", "responses"):
         name = first_of(record, "id", "prompt_id")
         several = [_answered(before, one, {**rest, **_model_of(one), "id": ""}, record) for one in answer]
@@ -335,12 +338,12 @@ def _answered(before: list[Turn], answer: object, rest: Record, record: Record) 
 
 def _is_session(record: Record) -> bool:
     """Whether a prompt and its response belong to a session of several."""
-    return session_key(record) is not None and "messages" not in record and _pair_keys(record) is not None
+    return session_key(record) is not None and "messages" not in record and pair_keys(record) is not None
 
 
 def _join_sessions(records: Iterable[tuple[int, Record]], lost: Lost) -> Joined:
     rows = [(number, record) for number, record in records]
-    keys = next((pair for _, record in rows if (pair := _pair_keys(record))), ("prompt", "response"))
+    keys = next((pair for _, record in rows if (pair := pair_keys(record))), ("prompt", "response"))
     name = next((key for _, record in rows if (key := session_key(record))), SESSIONS[0])
     asked = "." if any(has_history(record) for _, record in rows) else str(keys[0])
     table = Logged("sessions", "", (asked,), (str(keys[1]),), (name,))
@@ -403,7 +406,7 @@ SHAPES = (
         "prompts",
         "a prompt and a response a record",
         ("prompt", "response", "question", "answer", "instruction", "output"),
-        lambda record: _pair_keys(record) is not None,
+        lambda record: pair_keys(record) is not None,
         _from_prompt,
         general=True,
     ),

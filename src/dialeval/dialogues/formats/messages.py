@@ -14,12 +14,12 @@ import msgspec
 
 from dialeval.dialogues.dialogue import Passage, ToolCall, Turn, clean_text, clean_turn
 from dialeval.dialogues.formats.values import (
-    EVIDENCE,
     as_text,
     decoded,
     evidence_in,
     feedback_in,
     feedback_name,
+    is_evidence,
     moment,
     passages,
     reactions,
@@ -54,7 +54,7 @@ _ROLES = {
 _TIMES = ("time", "timestamp", "created_at", "createdAt", "create_time", "created", "createTime", "received")
 FINISHES = ("finish_reason", "stop_reason", "finishReason", "stopReason", "done_reason")
 _CALLS = ("tool_calls", "toolCalls", "function_call", "functionCall", "tools_called", "toolsCalled")
-_LIFTED = frozenset((*_TIMES, *FINISHES, *EVIDENCE, *_CALLS, "reactions"))
+_LIFTED = frozenset((*_TIMES, *FINISHES, *_CALLS, "reactions"))
 _OURS = frozenset(("role", "content", "meta", "tool_call_id", "name", "model", "language", "refusal"))
 CONTENTS = ("parts", "blocks", "items", "contents")
 """In place of `content`: Gemini and Vercel, LlamaIndex, Semantic Kernel, Microsoft's Agent Framework."""
@@ -183,7 +183,7 @@ def _is_invocation(part: object) -> bool:
 
 def is_lifted(key: str) -> bool:
     """Whether what stands under a key of a message has a field of its own, whatever it is called."""
-    return key in _LIFTED or feedback_name(key) is not None
+    return key in _LIFTED or is_evidence(key) or feedback_name(key) is not None
 
 
 def _with_invocations(item: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -16,7 +16,7 @@ from typing import Any
 from dialeval.dialogues.dialogue import Dialogue, Turn, clean_text
 from dialeval.dialogues.formats.chats import messages_in, plain_message
 from dialeval.dialogues.formats.messages import parse_message
-from dialeval.dialogues.formats.values import EVIDENCE, decoded, evidence_in, feedback_in, feedback_name
+from dialeval.dialogues.formats.values import decoded, evidence_in, feedback_in, feedback_name, is_evidence
 from dialeval.dialogues.languages import language_code
 from dialeval.errors import DataError
 
@@ -231,7 +231,7 @@ _FIELDS = ("instructions", "system_prompt", "preamble", "evidence", "feedback", 
 
 def _is_lifted(key: str, value: object) -> bool:
     """Whether what stands under a key of a record is evidence or feedback, by its name."""
-    passages = key in EVIDENCE and isinstance(decoded(value), str | list | tuple)
+    passages = is_evidence(key) and isinstance(decoded(value), str | list | tuple)
     return passages or (feedback_name(str(key)) is not None and bool(feedback_in({key: value})))
 
 

@@ -321,8 +321,8 @@ class Traced:
         call = TraceCall(kind, number, str(trace or f"record {number}"), session and str(session), time, name)
         call.given, call.returned = found(record, *_WENT_IN), found(record, *_CAME_OUT)
         if kind in ("root", "model"):
-            call.before = turns_in(call.given, "user")
-            after = only_new(call.before, turns_in(call.returned, "assistant"))
+            given, returned = turns_in(call.given, "user"), turns_in(call.returned, "assistant")
+            call.before, after = told_apart(given, returned)
             call.after = dated(after, time, found(record, *_MODELS))
             call.feedback, call.scores = rated(*(at(record, path) for path in _SCORES))
             call.feedback |= feedback_in(record)  # the table has a column for each score
@@ -343,10 +343,12 @@ def _inner(found: Any, key: str) -> Any:
     return found[key] if isinstance(found, Mapping) and found.get(key) is not None else found
 
 
-def only_new(before: list[Turn], after: list[Turn]) -> list[Turn]:
-    """Return the outputs of a call without the inputs, which graphs put in front of them."""
+def told_apart(before: list[Turn], after: list[Turn]) -> tuple[list[Turn], list[Turn]]:
+    """Return what went into a call and what came out; graphs put the inputs, and all before, into both."""
     keys, given = [_key(turn) for turn in after], [_key(turn) for turn in before]
-    return after[len(given) :] if given and keys[: len(given)] == given else after
+    ends = (end for end in range(len(keys), 0, -1) if given and keys[max(0, end - len(given)) : end] == given)
+    end = next(ends, None)
+    return (before, after) if end is None else (after[:end], after[end:])
 
 
 _PAGES = ("traces", "data.attributes.spans")

@@ -17,6 +17,7 @@ from dialeval.dialogues.dialogue import Passage, ToolCall, clean_text
 EVIDENCE = (
     *("evidence", "retrieved_contexts", "retrieval_context", "retrieved_documents", "retrieved_docs"),
     *("documents", "source_documents", "source_nodes", "contexts", "context", "sources", "passages"),
+    *("retrieved_context", "retrieved_passages", "retrieved_chunks"),
 )
 _THUMBS = frozenset(
     ("feedback", "score", "thumbs", "thumb", "thumbs_up", "thumbsup", "thumbs_down", "like", "liked", "vote")
@@ -169,6 +170,7 @@ def feedback_name(key: str) -> str | None:
     True
     """
     name = re.sub(r"^(is|was|user|human|customer|end_user|feedback|message|chat)_(?=\w)", "", plain_name(key))
+    name = re.sub(r"(_\d+(_to)?_\d+)$", "", name)  # CSAT (1-5)
     name = re.sub(r"_(score|value|rating|feedback)$", "", name)
     if name in ("feedback", "rating") or name in _RATINGS:
         return name
@@ -210,6 +212,8 @@ def feedback(found: object, name: str = "feedback", meta: dict[str, Any] | None 
         if isinstance(found.get("reaction"), str):
             every.append(feedback(found["reaction"], "thumbs", meta))
         return {key: value for some in every for key, value in some.items()}
+    if isinstance(found, list):  # Langfuse: all scores of one name
+        return feedback(next((one for one in reversed(found) if one is not None), None), name, meta)
     if isinstance(found, bool):
         return {"thumbs" if name in ("feedback", "value", "score", "rating") else name: float(found)}
     if isinstance(found, int | float):
@@ -287,9 +291,14 @@ def _passage(one: Any) -> Passage:
     return Passage(made, None if source is None else clean_text(str(source))[0])
 
 
+def is_evidence(key: str) -> bool:
+    """Whether passages stand under a key, by its name."""
+    return plain_name(key) in EVIDENCE
+
+
 def evidence_in(record: Mapping[str, Any]) -> tuple[Passage, ...]:
     """Return the passages under the usual names of a record; an object under `context` is none."""
-    held = (decoded(record.get(key)) for key in EVIDENCE)
+    held = (decoded(value) for key, value in record.items() if is_evidence(str(key)))
     return tuple(one for some in held if isinstance(some, str | list | tuple) for one in passages(some))
 
 
