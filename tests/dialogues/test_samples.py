@@ -328,6 +328,49 @@ HELD = {
     "semantic-kernel-net.json": Held("bare", "su*ta", instructions=True),
     "semantic-kernel.json": Held("messages", "su*ta", finish="tool_calls stop", instructions=True),
     "whatsapp-ar.txt": Held("text", "سا"),
+    # A third set, of a hundred: those that were misread, lost or refused
+    "chatgpt-quotes.json": Held("chatgpt", "u*taua ua", system="gpt-5", note="other branches left out"),
+    "connect-card.json": Held("connect", "uaa", note="1 entries that are no messages left out"),
+    "crisp.json": Held("crisp", "ua", note="internal notes left out; 1 entries that are no messages left out"),  # noqa: E501
+    "datadog-intake.json": Held("datadog", "su*ta", evidence=1, system="gpt-4o", instructions=True),
+    "datadog-search.json": Held("datadog", "uaua", system="gpt-4o"),
+    "dialogflow-greeting.json": Held("dialogflow", "aua", feedback="thumbs=0"),
+    "dialogflow-unanswered.json": Held("dialogflow", "uaua u"),
+    "discord-api.json": Held("bare", "ua"),
+    "discord-thumbs.json": Held("discord", "uau", note="1 entries that are no messages left out"),
+    "freshdesk-conversations.json": Held("rows", "ua"),
+    "freshdesk-tickets.json": Held("freshdesk", "uau u", note="internal notes left out"),
+    "gemini-takeout.json": Held("takeout", "uaua"),
+    "gorgias.json": Held("gorgias", "ua", feedback="rating=5", note="internal notes left out"),
+    "langsmith-examples.jsonl": Held("examples", "u*ta ua"),
+    "lm-eval.jsonl": Held("lm-eval", "ua ua"),
+    "named-bot.json": Held("messages", "uc"),
+    "one-shard.arrow": Held("prompts", "ua"),
+    "openai-dpo.jsonl": Held("preferences", "ua ua", feedback="preferred=1 preferred=0"),
+    "openai-evals.json": Held("openai-evals", "sua sua", finish="stop stop", system="gpt-4o-mini", instructions=True),  # noqa: E501
+    "openai-events.jsonl": Held("bare", "a", finish="stop", note="only the reply is in the log, not what it answers"),  # noqa: E501
+    "portkey-feedback.jsonl": Held("exchange", "ua ua", feedback="feedback=5", finish="stop", system="gpt-4o"),  # noqa: E501
+    "pydantic-ai-history.json": Held("bare", "su*ta", finish="tool_call stop", instructions=True),
+    "pydantic-ai-lines.jsonl": Held("messages", "su*ta uua", finish="tool_call stop", instructions=True),
+    "salesforce-entries.json": Held("salesforce", "ua", note="1 entries that are no messages left out"),
+    "sunshine-page.json": Held("sunshine", "ua"),
+    "tidio.json": Held("rows", "ua"),
+    "whatsapp-it.txt": Held("text", "GNG"),
+    # A fourth set, of forty-three, written after these were read
+    "azure-rows.json": Held("prompts", "ua ua", evidence=2),
+    "botframework-adaptive.json": Held("botframework", "ua"),
+    "call-centre.txt": Held("text", "aua"),
+    "langfuse-ui-export.json": Held("langfuse", "uaua", feedback="thumbs=1 thumbs=0"),
+    "langsmith-histories.json": Held("langsmith", "uaua", feedback="thumbs=0"),
+    "logfire.jsonl": Held("otel", "sua", instructions=True, note="no session: the trace is a dialogue of its own"),  # noqa: E501
+    "mlflow-histories.json": Held("otel", "u*ta"),
+    "named-records.json": Held("messages", "ua ua", feedback="rating=5 rating=1"),
+    "pairs-objects.jsonl": Held("messages", "uaua u"),
+    "pairs-texts.jsonl": Held("messages", "uaua ua"),
+    "prompts-semicolons.csv": Held("sessions", "ua", evidence=1, feedback="csat=4"),
+    "rasa-sql-events.jsonl": Held("rasa-events", "ua"),
+    "transcript-times.txt": Held("text", "ua ua"),
+    "whatsapp-tr.txt": Held("text", "ua"),
 }  # fmt: skip
 
 
@@ -406,6 +449,16 @@ def test_no_reply_of_a_sample_lost_its_text() -> None:
     ("name", "texts"),
     [
         ("otel-azure-events.json", ["Stay polite.", "Is the museum open?", "Open until six."]),
+        ("connect-card.json", ["My phone is dead", "Which model?", "I am **here**."]),
+        ("gemini-takeout.json", ["when do roses flower", "In June.", "how do I prune roses", "Cut above a bud."]),  # noqa: E501
+        ("discord-api.json", ["what time is it", "It is 7 pm."]),
+        ("sunshine-page.json", ["hello", "Hi! How can I help?"]),
+        ("chatgpt-quotes.json", ["Cheapest flight?", "", "Airline X 40 euro", "Airline X, 40 euro.", "And this one?", "That is a hotel."]),  # noqa: E501
+        ("pydantic-ai-lines.jsonl", ["You are a clerk.", "Order two pens", "", '{"ok": true}', "Two pens ordered."]),  # noqa: E501
+        ("langsmith-histories.json", ["first?", "one.", "second?", "two."]),
+        ("botframework-adaptive.json", ["", "Refund started.\nIt takes 5 days."]),
+        ("call-centre.txt", ["Thank you for calling, how can I help?", "My card is blocked.", "I see. One moment."]),  # noqa: E501
+        ("pairs-objects.jsonl", ["Hi", "Hello", "Bye", "Goodbye"]),
         ("openai-audio.jsonl", ["x", "play it", "Playing the song now."]),
         ("openai-stream.jsonl", ["Hello"]),
         ("azure-agent.jsonl", ["S", "order?", "", "shipped", "It shipped."]),
@@ -496,6 +549,17 @@ def test_what_is_guessed_or_lost_is_said() -> None:
             "in record 3: the request failed (ThrottlingException)",
             "in record 4: no question or no answer in it",
         ],
+        "gemini-takeout.json": ["in record 2: no question or no answer in it"],
+        "sunshine-page.json": ["in record 3: no speaker or no text"],
+        "whatsapp-it.txt": [
+            "WhatsApp text: no name says who the bot is: every turn but the first is scored",
+            "WhatsApp text: 2 attachments or notices left out",
+        ],
+        "whatsapp-tr.txt": [
+            "WhatsApp text: roles guessed by name, Destek Bot is the bot",
+            "WhatsApp text: 2 attachments or notices left out",
+        ],
+        "prompts-semicolons.csv": ["in record 4: no question or no answer in it"],
         "promptfoo.json": ["in record 3: the request failed (API error: 429)"],
         "botpress-page.json": ["in record 4: no speaker or no text"],
         "slack-export.json": ["in record 1: channel_join: no message"],

@@ -207,8 +207,9 @@ def scored_turns(dialogue: Dialogue, speaker: str | None = None) -> list[int]:
     """Return the numbers of the turns that metrics score.
 
     By default these are the assistant's turns except an opening one; without a speaker `assistant` (two
-    people), every turn but the first. A list `scored` in the dialogue's meta (as for a reply to a fixed
-    context) replaces them. A `speaker` overrides both: that speaker's turns except an opening one.
+    people), every turn but the first that is no `user`'s. A list `scored` in the dialogue's meta (as for a
+    reply to a fixed context) replaces them. A `speaker` overrides both: that speaker's turns except an
+    opening one.
     A message that only calls a tool is not a reply, nor is a tool's result or a system prompt.
 
     >>> scored_turns(dialogue([("A", "Hi"), ("B", "Hi"), ("A", "So?")]))
@@ -217,6 +218,8 @@ def scored_turns(dialogue: Dialogue, speaker: str | None = None) -> list[int]:
     [2]
     >>> scored_turns(dialogue([("A", "Hi"), ("B", "Hi"), ("A", "So?")], meta={"scored": [2]}))
     [2]
+    >>> scored_turns(dialogue([("user", "Hi"), ("HelpBot", "Hi"), ("user", "So?")]))
+    [1]
     """
     if speaker is None and isinstance(listed := dialogue.meta.get("scored"), list):
         return [number for number in range(len(dialogue.turns)) if number in listed]
@@ -224,7 +227,8 @@ def scored_turns(dialogue: Dialogue, speaker: str | None = None) -> list[int]:
     if speaker or any(turn.speaker == name for turn in dialogue.turns):
         numbers = (number for number, turn in enumerate(dialogue.turns) if number and turn.speaker == name)
         return [number for number in numbers if not is_step(dialogue.turns[number])]
-    return [number for number, turn in enumerate(dialogue.turns) if number and takes_part(turn)]
+    answers = (takes_part(turn) and turn.speaker != "user" for turn in dialogue.turns)
+    return [number for number, answer in enumerate(answers) if number and answer]
 
 
 def context_of(dialogue: Dialogue, turn: int) -> tuple[Turn, ...]:

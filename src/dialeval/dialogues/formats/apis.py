@@ -166,7 +166,8 @@ class ChatApp(NamedTuple):
     def fits(self, record: Record) -> bool:
         """Whether a record is a conversation of this application."""
         items = list(_app_items(at(record, self.items)))
-        return self.key in items[0] if items else self.items in record and self.items != "messages"
+        marks = (self.key,) if self.items != "messages" else (self.key, self.parent)
+        return all(one in items[0] for one in marks) if items else self.items in record and marks[1:] == ()
 
     def parse(self, record: Record) -> list[Dialogue]:
         """Return the branch that was seen last; nothing where nobody said anything."""

@@ -24,6 +24,7 @@ _AUTOGEN = {
     **dict.fromkeys(("functionexecutionresultmessage", "toolcallexecutionevent"), "tool"),
     "systemmessage": "system",
 }
+_PYDANTIC = {"request": "user", "response": "assistant"}
 _GIVEN = ("arguments", "input", "queries", "action", "code")
 _ITEMS = (
     *("function_call", "function_call_output", "function_result", "reasoning"),
@@ -37,9 +38,14 @@ _WHO = (
     *("role", "sender_type", "author_type", "author_role", "participant_role", "sender", "speaker", "author"),
     *("from", "direction", "participant", "who"),
 )
-_BOT = ("is_bot", "from_bot")
-_SAID = ("content", "text", "message", "utterance", "body", "plain_body", "msg", "value", "payload")
+_SIDES = ("user", "human", "customer", "assistant", "bot", "chatbot", "ai", "system")
+_BOT = ("is_bot", "from_bot", "from_agent", "incoming")
+_SAID = (
+    *("content", "text", "message", "utterance", "body_text", "plain_body", "body", "msg", "value"),
+    "payload",
+)
 _BLOCKS = {"toolUse", "toolResult", "reasoningContent", "image", "document"}
+_DISCORD = ("discriminator", "global_name")  # of an account, which says that it is a bot if it is one
 _NAMES = ("display_name", "nickname", "name", "username")
 
 
@@ -70,11 +76,16 @@ def plain_message(item: object) -> dict[str, Any] | None:
         return _dotnet(item)
     if kind in _ITEMS or (kind.endswith("_call") and "role" not in item):
         return _item(item, kind)
+    if item.get("kind") in _PYDANTIC and isinstance(item.get("parts"), list):
+        return _pydantic(item)
     if isinstance(item.get("message"), Mapping) and "role" not in item:
         known = {key: value for key, value in item.items() if is_lifted(key) and value is not None}
         return plain_message({**known, **item["message"]})
     if "role" in item and any(key in item for key in ("content", "tool_calls", *CONTENTS)):
         return {"content": item.get("text"), **item} if "tool_calls" in item else dict(item)
+    if len(item) == 1 and plain_name(str(next(iter(item)))) in _SIDES:  # {"user": "Hi!"}
+        ((who, said),) = item.items()
+        return {"role": who, "content": said} if isinstance(said, str) else None
     return _of_platform(item)
 
 
@@ -93,7 +104,8 @@ def _of_platform(item: Mapping[str, Any]) -> dict[str, Any] | None:
             speaker, name = text["role"], speaker
         text = next((text[key] for key in ("parts", "text", "altText", "body") if text.get(key)), None)
     if bots is not None and who not in ("role", "direction"):
-        speaker, name = ("assistant" if _is_true(item[bots]) else "user"), name or speaker
+        answers = _is_true(item[bots]) != (plain_name(bots) == "incoming")
+        speaker, name = ("assistant" if answers else "user"), name or speaker
     if not isinstance(speaker, str) or not isinstance(text, str | list | None):
         return None
     rest = {key: value for key, value in item.items() if key not in (who, said, bots)}
@@ -106,7 +118,7 @@ def _account(found: Mapping[str, Any]) -> tuple[object, object]:
     plain = {plain_name(str(key)): value for key, value in found.items()}
     name = next((plain[key] for key in _NAMES if plain.get(key)), None)
     speaker = plain.get("role") or plain.get("type")
-    bots = [plain[key] for key in (*_BOT, "bot") if key in plain]
+    bots = [plain[key] for key in (*_BOT, "bot", *_DISCORD) if key in plain]
     if bots and not speaker:
         speaker = "assistant" if _is_true(bots[0]) else "user"
     return speaker or name, name
@@ -149,6 +161,19 @@ def _autogen(item: Mapping[str, Any], speaker: str) -> dict[str, Any]:
         said, made["tool_calls"] = None, said
     named = {} if speaker in ("tool", name) else {"name": name}
     return {"role": speaker, "content": said, **named, **made}
+
+
+def _pydantic(item: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a message of Pydantic AI: a request holds prompts and results, a response text and calls."""
+    parts = [
+        {**one, "part_kind": "tool-return", "is_error": True}
+        if one.get("part_kind") == "retry-prompt" and one.get("tool_name")
+        else one
+        for one in item["parts"]
+    ]
+    made = {"role": _PYDANTIC[item["kind"]], "content": parts, "model": item.get("model_name")}
+    kept = {key: item.get(key) for key in ("instructions", "timestamp", "finish_reason")}
+    return {key: value for key, value in (made | kept).items() if value}
 
 
 def _dotnet(item: Mapping[str, Any]) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from dialeval.dialogues.formats.records import (
     assemble,
     branch,
     first_of,
+    found,
     has_items,
     has_list,
     items_of,
@@ -85,19 +86,23 @@ def _from_chatgpt(record: Record) -> Dialogue:
     )
 
 
+_CHATGPT = ("parts", "text", "result")  # what was said, code, what a tool found
+
+
 def _is_seen(message: Any) -> bool:
     if not isinstance(message, Mapping):
         return False
     about = message.get("metadata") if isinstance(message.get("metadata"), Mapping) else {}
     hidden = (about or {}).get("is_visually_hidden_from_conversation") or message.get("weight") == 0
     content = message.get("content")
-    return not hidden and isinstance(content, Mapping) and bool(content.get("parts") or content.get("text"))
+    return not hidden and isinstance(content, Mapping) and bool(found(content, *_CHATGPT))
 
 
 def _chatgpt_turns(message: Mapping[str, Any], number: int) -> list[Turn]:
     content, about = message["content"], message.get("metadata") or {}
     plain = plain_message(message) or {}
-    parts = content.get("parts") or [content.get("text")]
+    held = found(content, *_CHATGPT)
+    parts = held if isinstance(held, list) else [held]
     plain["content"] = "\n".join(parts) if all(isinstance(part, str) for part in parts) else parts
     kept = kept_of(plain, "role", "content", "create_time")
     kept["model"] = about.get("model_slug")

@@ -29,15 +29,16 @@ from dialeval.dialogues.formats.records import (
     first_of,
     found,
     has_list,
+    plain_text,
     turns_in,
 )
-from dialeval.dialogues.formats.traces import TraceCall, conversations, dated
+from dialeval.dialogues.formats.traces import TraceCall, conversations, dated, told_apart
 from dialeval.dialogues.formats.values import (
-    EVIDENCE,
     decoded,
     evidence_in,
     feedback,
     feedback_in,
+    is_evidence,
     moment,
     named_column,
     plain_name,
@@ -63,6 +64,7 @@ MODELS = (
     *("model", "modelId", "model_name", "model_id"),
     *("response.modelVersion", "response.model", "request.model", "params.model", "body.model"),
     "provider.id",
+    "sample.model",
 )
 NO_INPUT = "only the reply is in the log, not what it answers"
 
@@ -86,6 +88,10 @@ class Logged:
         feedback: What users said of the answer.
         tools: The calls of tools with their results.
         single: Whether a record is whole by itself: no session is no surprise, an answer alone is read.
+        spoken: Whether one side may say nothing: a bot greets, or does not answer.
+        html: Whether answers are written in HTML.
+        lead: What stands before a question that is no part of it.
+        marks: Paths of which one leads somewhere, where both sides alone would say too little.
     """
 
     name: str
@@ -96,10 +102,14 @@ class Logged:
     feedback: tuple[str, ...] = ()
     tools: tuple[str, ...] = ()
     single: bool = False
+    spoken: bool = False
+    html: bool = False
+    lead: str = ""
+    marks: tuple[str, ...] = (".",)
 
     def fits(self, record: Mapping[str, Any]) -> bool:
         """Whether a record holds both sides where this log keeps them."""
-        return all(found(record, *paths) is not None for paths in (self.asked, self.answered))
+        return all(found(record, *paths) is not None for paths in (self.asked, self.answered, self.marks))
 
     def join(self, records: Iterable[tuple[int, Record]], lost: Lost) -> Joined:
         """Yield the dialogues of all records; those of no session as they come, the others at the end."""
@@ -119,12 +129,17 @@ class Logged:
         session, time = found(record, *self.session, *_ABOUT), str(moment(found(record, *TIMES)) or "")
         session = str(session).rpartition("/")[2] if isinstance(session, str | int) else None
         call = TraceCall("root", number, trace, session, time)
-        call.before = turns_in(found(record, *self.asked), "user")
+        asked = found(record, *self.asked)
+        call.before = turns_in(re.sub(self.lead, "", asked) if isinstance(asked, str) else asked, "user")
         answer = found(record, *self.answered)
         failed = found(record, *_ERRORS)
         asked_only = answer is record and "choices" not in record
         after = [] if failed or asked_only else turns_in(answer, "assistant")
-        if not after or not (call.before or self.single):
+        call.before, after = told_apart(call.before, after)
+        if self.html:
+            after = [msgspec.structs.replace(turn, text=plain_text(turn.text) or "") for turn in after]
+        heard = call.before or after if self.spoken else after and (call.before or self.single)
+        if not heard:
             lost(
                 number, f"the request failed{_reason(failed)}" if failed else "no question or no answer in it"
             )
@@ -134,13 +149,14 @@ class Logged:
         ):
             lost(number, "choices after the first")
         call.after = dated(after, time, found(record, *MODELS))
-        if not call.after[-1].finish_reason and isinstance(ended := found(record, *_FINISHES), str):
+        if after and not call.after[-1].finish_reason and isinstance(ended := found(record, *_FINISHES), str):
             call.after[-1] = msgspec.structs.replace(call.after[-1], finish_reason=ended)
         about = record.get("metadata")
         call.feedback = feedback(found(record, *self.feedback)) | feedback_in(record)
         call.feedback |= feedback_in(about) if isinstance(about, Mapping) else {}
-        held = (one for one in (record, found(record, *self.asked)) if isinstance(one, Mapping))
-        if evidence := tuple(dict.fromkeys(passage for one in held for passage in evidence_in(one))):
+        held = (one for one in (record, asked) if isinstance(one, Mapping))
+        evidence = tuple(dict.fromkeys(passage for one in held for passage in evidence_in(one)))
+        if after and evidence:
             call.after[-1] = msgspec.structs.replace(call.after[-1], evidence=evidence)
         if self.single:
             used = {path.partition(".")[0] for path in (*self.asked, *self.answered)} | {
@@ -213,7 +229,7 @@ def _is_completion(record: Record) -> bool:
     )
 
 
-_FINISHES = ("response.finishReason", "finish_reason", "stop_reason")
+_FINISHES = ("response.finishReason", "finish_reason", "stop_reason", "sample.finish_reason")
 LOGGED = tuple(Logged(**one) for one in described("requests"))
 EXCHANGE = next(one for one in LOGGED if one.name == "exchange")
 
@@ -248,10 +264,10 @@ _BOTS = re.compile(
 )
 _HISTORY = ("history", "chat_history", "conversation_history")
 _EXPECTED = ("reference", "ground_truth", "expected_output", "expected", "reference_answer")
-_BOTH = ("chosen", "rejected")
+_BOTH = (("chosen", "rejected"), ("preferred_output", "non_preferred_output"))
 
 
-def _pair_keys(record: Record) -> tuple[str, str] | None:
+def pair_keys(record: Record) -> tuple[str, str] | None:
     """Return the names of the question and the answer of a record."""
     plain = {plain_name(str(key)): key for key in record}
     asked = _key_of(record, plain, _ASKED, _USERS, said=True)
@@ -282,7 +298,7 @@ def has_history(record: Mapping[str, Any]) -> bool:
 
 
 def _from_prompt(record: Record) -> Dialogue | list[Dialogue]:
-    keys = _pair_keys(record)
+    keys = pair_keys(record)
     if keys is None:
         raise KeyError("prompt")
     asked, answer = (decoded(record[key]) for key in keys)
@@ -291,7 +307,9 @@ def _from_prompt(record: Record) -> Dialogue | list[Dialogue]:
         asked = f"{asked}\n\n{more}"
     history = next((held for key in _HISTORY if (held := decoded(record.get(key)))), None)
     before = [*turns_in(history), *turns_in(asked, "user")]
-    rest = {key: value for key, value in record.items() if key not in (*keys, *EVIDENCE, *_HISTORY)}
+    rest = {
+        key: value for key, value in record.items() if key not in (*keys, *_HISTORY) and not is_evidence(key)
+    }
     if isinstance(answer, list) and keys[1] in ("completions", "responses"):
         name = first_of(record, "id", "prompt_id")
         several = [_answered(before, one, {**rest, **_model_of(one), "id": ""}, record) for one in answer]
@@ -320,12 +338,12 @@ def _answered(before: list[Turn], answer: object, rest: Record, record: Record) 
 
 def _is_session(record: Record) -> bool:
     """Whether a prompt and its response belong to a session of several."""
-    return session_key(record) is not None and "messages" not in record and _pair_keys(record) is not None
+    return session_key(record) is not None and "messages" not in record and pair_keys(record) is not None
 
 
 def _join_sessions(records: Iterable[tuple[int, Record]], lost: Lost) -> Joined:
     rows = [(number, record) for number, record in records]
-    keys = next((pair for _, record in rows if (pair := _pair_keys(record))), ("prompt", "response"))
+    keys = next((pair for _, record in rows if (pair := pair_keys(record))), ("prompt", "response"))
     name = next((key for _, record in rows if (key := session_key(record))), SESSIONS[0])
     asked = "." if any(has_history(record) for _, record in rows) else str(keys[0])
     table = Logged("sessions", "", (asked,), (str(keys[1]),), (name,))
@@ -338,14 +356,15 @@ def _join_sessions(records: Iterable[tuple[int, Record]], lost: Lost) -> Joined:
 def _from_preference(record: Record) -> list[Dialogue]:
     name = str(first_of(record, "id", "prompt_id") or "")
     made = []
-    for side in _BOTH:
-        asked, answer = decoded(record.get("prompt")), decoded(record[side])
+    better, worse = next(both for both in _BOTH if both[0] in record)
+    for side in (better, worse):
+        asked, answer = decoded(first_of(record, "prompt", "input")), decoded(record[side])
         held = turns_in(answer, "assistant")
         whole = held if held and held[0].speaker == "user" else [*turns_in(asked, "user"), *held]
         if isinstance(answer, str) and asked is None:
             whole = _spoken(answer)
         rest = {"id": f"{name}-{side}", "pair": name} if name else {}
-        made.append(assemble(rest, "", whole, feedback={"preferred": float(side == "chosen")}))
+        made.append(assemble(rest, "", whole, feedback={"preferred": float(side == better)}))
     return made
 
 
@@ -371,8 +390,8 @@ SHAPES = (
     RecordShape(
         "preferences",
         "a prompt with a chosen and a rejected answer: two dialogues and a vote",
-        _BOTH,
-        lambda record: all(key in record for key in _BOTH),
+        _BOTH[0],
+        lambda record: any(all(key in record for key in both) for both in _BOTH),
         _from_preference,
     ),
     RecordShape(
@@ -387,7 +406,7 @@ SHAPES = (
         "prompts",
         "a prompt and a response a record",
         ("prompt", "response", "question", "answer", "instruction", "output"),
-        lambda record: _pair_keys(record) is not None,
+        lambda record: pair_keys(record) is not None,
         _from_prompt,
         general=True,
     ),

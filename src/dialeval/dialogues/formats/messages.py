@@ -14,12 +14,12 @@ import msgspec
 
 from dialeval.dialogues.dialogue import Passage, ToolCall, Turn, clean_text, clean_turn
 from dialeval.dialogues.formats.values import (
-    EVIDENCE,
     as_text,
     decoded,
     evidence_in,
     feedback_in,
     feedback_name,
+    is_evidence,
     moment,
     passages,
     reactions,
@@ -42,7 +42,7 @@ _ROLES = {
         (
             *("assistant", "bot", "chatbot", "gpt", "chatgpt", "agent", "ai", "model", "bing", "bard", "sys"),
             *("admin", "operator", "business", "virtual agent", "virtual assistant", "outgoing", "outbound"),
-            *("ai_agent", "virtual_agent", "custom_bot", "aimessage"),
+            *("ai_agent", "virtual_agent", "custom_bot", "aimessage", "lyro"),
         ),
         "assistant",
     ),
@@ -54,7 +54,7 @@ _ROLES = {
 _TIMES = ("time", "timestamp", "created_at", "createdAt", "create_time", "created", "createTime", "received")
 FINISHES = ("finish_reason", "stop_reason", "finishReason", "stopReason", "done_reason")
 _CALLS = ("tool_calls", "toolCalls", "function_call", "functionCall", "tools_called", "toolsCalled")
-_LIFTED = frozenset((*_TIMES, *FINISHES, *EVIDENCE, *_CALLS, "reactions"))
+_LIFTED = frozenset((*_TIMES, *FINISHES, *_CALLS, "reactions"))
 _OURS = frozenset(("role", "content", "meta", "tool_call_id", "name", "model", "language", "refusal"))
 CONTENTS = ("parts", "blocks", "items", "contents")
 """In place of `content`: Gemini and Vercel, LlamaIndex, Semantic Kernel, Microsoft's Agent Framework."""
@@ -86,6 +86,11 @@ def parse_message(item: object, number: int) -> list[Turn]:
     if isinstance(item.get("role"), Mapping | list):
         raise DataError("a name is expected", field=f"messages[{number}].role")
     item = _tagged(_with_invocations(item))
+    prompts, spoken = _prompts(item.get("content"))
+    if prompts:
+        told = "\n".join(str(text_of({"type": "system-prompt", **part})) for part in prompts)
+        system = parse_message({"role": "system", "content": told}, number)
+        return [*system, *(parse_message({**item, "content": spoken}, number) if spoken else ())]
     steps = _steps(item.get("content"))
     if len(steps) > 1:  # what was said, the calls and their results, then what was said to that
         known = {key: item[key] for key in ("role", "model", *_TIMES) if key in item}
@@ -161,6 +166,13 @@ def _steps(content: object) -> list[list[Any]]:
     return steps
 
 
+def _prompts(content: object) -> tuple[list[Any], list[Any]]:
+    """Return the system prompts among the parts of a message (Pydantic AI), and the others."""
+    parts: list[Any] = content if isinstance(content, list) else []
+    prompts = [part for part in parts if _kind(part) == "system-prompt"]
+    return prompts, [part for part in parts if part not in prompts] if prompts else parts
+
+
 def _is_invocation(part: object) -> bool:
     """Whether a part is a call of Vercel's AI SDK, which holds its result too."""
     kind = _kind(part)
@@ -171,7 +183,7 @@ def _is_invocation(part: object) -> bool:
 
 def is_lifted(key: str) -> bool:
     """Whether what stands under a key of a message has a field of its own, whatever it is called."""
-    return key in _LIFTED or feedback_name(key) is not None
+    return key in _LIFTED or is_evidence(key) or feedback_name(key) is not None
 
 
 def _with_invocations(item: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -219,6 +231,7 @@ _CALL = frozenset(
         "function_call",
         "function",  # PostHog
         "server_tool_call",
+        "builtin-tool-call",  # Pydantic AI
     ]
 )
 _RESULT = ("tool_result", "tool_call_response", "tool-result", "tool-return", "function_result")
@@ -341,6 +354,7 @@ def _tool_turn(
 
 
 def _fields(item: Mapping[str, Any], meta: dict[str, Any]) -> dict[str, Any]:
+    asks = role(item.get("role")) == "user"  # a reaction to a question says nothing of a reply
     found: dict[str, Any] = {
         "name": item["name"] if isinstance(item.get("name"), str) else None,
         "model": item["model"] if isinstance(item.get("model"), str) else None,
@@ -348,7 +362,7 @@ def _fields(item: Mapping[str, Any], meta: dict[str, Any]) -> dict[str, Any]:
         "finish_reason": next((str(item[key]) for key in FINISHES if item.get(key)), _incomplete(item)),
         "time": next((when for key in _TIMES if (when := moment(item.get(key)))), None),
         "evidence": evidence_in(item),
-        "feedback": reactions(item.get("reactions")) | feedback_in(item, meta),
+        "feedback": ({} if asks else reactions(item.get("reactions"))) | feedback_in(item, meta),
     }
     for key in ("name", "model", "language"):
         if item.get(key) is not None and found[key] is None:

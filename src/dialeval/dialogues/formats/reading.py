@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import re
 import zipfile
 import zlib
 from array import array
@@ -172,7 +173,7 @@ def numbered(
     suffix = ending(path)
     shape = shape_named(format)
     how = tables.TableReading(columns, shape, tell, lenient, took)
-    if tables.is_dataset(path):
+    if tables.is_dataset(path) or suffix == ".arrow":
         return tables.read_dataset(path, how)
     if suffix == ".parquet":
         return tables.read_parquet(path, how)
@@ -330,6 +331,8 @@ def _line_records(path: str | Path, lines: Iterator[bytes]) -> Iterator[tuple[in
         if dialogue is not None:
             yield number, dialogue
             continue
+        if (event := _EVENT.match(line)) and not (line := line[event.end() :].strip()).startswith(b"{"):
+            continue
         try:
             record = _json(path, number, line)
         except DataError as error:
@@ -393,6 +396,7 @@ def _read_plain(line: bytes) -> Dialogue | None:
 
 
 _BLANK = object()
+_EVENT = re.compile(rb"(data|event|id|retry|):\s?")  # a stream as a server sends it
 
 
 def _json(path: str | Path, number: int, line: bytes) -> Any:

@@ -16,7 +16,7 @@ from typing import Any
 from dialeval.dialogues.dialogue import Dialogue, Turn, clean_text
 from dialeval.dialogues.formats.chats import messages_in, plain_message
 from dialeval.dialogues.formats.messages import parse_message
-from dialeval.dialogues.formats.values import EVIDENCE, decoded, evidence_in, feedback_in, feedback_name
+from dialeval.dialogues.formats.values import decoded, evidence_in, feedback_in, feedback_name, is_evidence
 from dialeval.dialogues.languages import language_code
 from dialeval.errors import DataError
 
@@ -139,14 +139,17 @@ def first_of(record: Mapping[str, Any], *keys: str) -> Any:
 
 
 def at(record: object, path: str) -> Any:
-    """Return what stands under a path of names, None if nothing does.
+    """Return what stands under a path of names and places in lists, None if nothing does.
 
-    >>> at({"info": {"tags": ["a"]}}, "info.tags")
-    ['a']
+    >>> at({"info": {"tags": ["a"]}}, "info.tags"), at({"info": {"tags": ["a"]}}, "info.tags.0")
+    (['a'], 'a')
     """
     if isinstance(record, Mapping) and path in record:
         return decoded(record[path])
     name, _, rest = path.partition(".")
+    if isinstance(record, list) and name.isdigit():
+        inner = record[int(name)] if int(name) < len(record) else None
+        return at(decoded(inner), rest) if rest else decoded(inner)
     return at(decoded(record.get(name)), rest) if rest and isinstance(record, Mapping) else None
 
 
@@ -228,7 +231,7 @@ _FIELDS = ("instructions", "system_prompt", "preamble", "evidence", "feedback", 
 
 def _is_lifted(key: str, value: object) -> bool:
     """Whether what stands under a key of a record is evidence or feedback, by its name."""
-    passages = key in EVIDENCE and isinstance(decoded(value), str | list | tuple)
+    passages = is_evidence(key) and isinstance(decoded(value), str | list | tuple)
     return passages or (feedback_name(str(key)) is not None and bool(feedback_in({key: value})))
 
 

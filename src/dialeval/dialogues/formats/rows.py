@@ -28,6 +28,7 @@ from dialeval.dialogues.formats.records import (
 from dialeval.dialogues.formats.texts import spoken
 from dialeval.dialogues.formats.values import as_text, instant, moment, named_column, plain_name
 
+_SHOWN = ("public", "private", "type")
 _TIMES = (*TIMES, "create_time", "created", "received", "ts")
 
 
@@ -48,18 +49,28 @@ def join_rows(records: Iterable[tuple[int, Record]], lost: Lost, key: str | None
     chats: dict[str, list[tuple[int, Record]]] = defaultdict(list)
     for number, record in records:
         key = key or session_key(record)
-        name, message = record.get(str(key)), _as_message(record)
-        if name in (None, "") or not message:
+        name, message = record.get(str(key)) if key else "", _as_message(record)
+        if is_internal(record):
+            lost(number, "an internal note")
+        elif (key and name in (None, "")) or not message:
             lost(number, f"no {key}" if message else "no speaker or no text")
-            continue
-        order, time = (named_column(record, what) for what in ("turn", "time"))
-        known = {one: record[one] for one in (order, time) if one}
-        chats[str(name)].append((number, {**known, **message}))
+        else:
+            order, time = (named_column(record, what) for what in ("turn", "time"))
+            known = {one: record[one] for one in (order, time) if one}
+            chats[str(name)].append((number, {**known, **message}))
     for name, said in chats.items():
         first, messages = said[0][0], in_order([message for _, message in said])
         model = next((m["model"] for m in messages if isinstance(m.get("model"), str)), None)
         turns = parse_messages(messages)
         yield first, assemble({"id": name, "model": model, **_as_bots(turns)}, "", checked_calls(turns))
+
+
+def is_internal(row: Mapping[str, Any]) -> bool:
+    """Whether a row is a note that the customer never saw."""
+    names = {plain_name(str(key)).removeprefix("is_"): key for key in row}
+    plain = {name: str(row[names[name]]).strip().lower() for name in _SHOWN if name in names}
+    shown, hidden, kind = map(plain.get, _SHOWN)
+    return shown in ("false", "0", "no") or hidden in ("true", "1", "yes") or kind == "note"
 
 
 def in_order(messages: list[Record]) -> list[Record]:

@@ -23,7 +23,7 @@ from dialeval.dialogues.formats import (
     traces,
     transcripts,
 )
-from dialeval.dialogues.formats.chats import is_messages, oldest_first, plain_message
+from dialeval.dialogues.formats.chats import is_messages, messages_in, oldest_first, plain_message
 from dialeval.dialogues.formats.records import Record, RecordShape
 from dialeval.dialogues.formats.values import decoded
 from dialeval.errors import DataError
@@ -113,8 +113,35 @@ def _nearest(record: Record) -> str:
     return f"nearest is {shape.name} ({marks_of}): {shape.what}; dialeval list formats shows all"
 
 
+_CHATS = (
+    *("turns", "history", "chat_history", "conversation", "dialog", "dialogue", "exchanges"),
+    "messages",
+)
+
+
+def _exchanges(found: object) -> list[Any] | None:
+    """Return the messages of a list of pairs: of texts, or of a question and its answer in an object."""
+    if not isinstance(found, list) or not found:
+        return None
+    if all(isinstance(one, Mapping) for one in found):
+        keys = [plain_message(one) is None and exchanges.pair_keys(dict(one)) for one in found]
+        found = [[one[key] for key in pair] if pair else None for one, pair in zip(found, keys, strict=True)]
+    pairs = [one for one in found if isinstance(one, list) and len(one) == 2]
+    texts = all(isinstance(text, str | None) for one in pairs for text in one)
+    return messages_in(pairs) if texts and len(pairs) == len(found) else None
+
+
 def as_record(found: object) -> object:
     """Return a record as an object: a list of messages is a conversation, and so is one of texts."""
+    if isinstance(found, Mapping):
+        if any(str(key).startswith("inputs.") for key in found):  # evaluations of Azure
+            found = {str(key).removeprefix("inputs."): value for key, value in found.items()}
+        key, said = next(((key, said) for key in _CHATS if (said := _exchanges(found.get(key)))), ("", None))
+        rest = {name: value for name, value in found.items() if name != key}
+        if said and exchanges.pair_keys(rest) is None:
+            return {**rest, "messages": said}
+    elif said := _exchanges(found):
+        return {"messages": said}
     if isinstance(found, list | tuple) and found and all(plain_message(one) is not None for one in found):
         return {"messages": list(found)}
     if isinstance(found, list) and len(found) > 1 and all(isinstance(one, str) for one in found):
@@ -134,9 +161,9 @@ def unwrapped(record: object) -> list[Any] | None:
     """
     if isinstance(record, list):
         return None if not record or is_message(record[0]) else record
-    if not isinstance(record, dict):
+    if not isinstance(record, dict) or as_record(record) is not record:
         return None
-    if "id" not in record and _fit(listed := record.get("messages"), ("rows",)):
+    if "id" not in record and _fit(listed := record.get("messages"), ("rows", "sunshine")):
         return None if any(not shape.general for shape in fitting(record)) else list(listed or ())
     if _fits(record):
         return None
@@ -155,6 +182,8 @@ def unwrapped(record: object) -> list[Any] | None:
                 return inside
     if record and all(map(is_messages, record.values())) and not fitting(record):
         return [{"id": key, "messages": items} for key, items in record.items()]
+    if len(record) > 1 and all(isinstance(one, dict) and _fits(one) for one in record.values()):
+        return [{"id": key, **one} for key, one in record.items()]
     return None
 
 
@@ -283,9 +312,8 @@ def _chosen(record: object, path: object, number: int, tell: Tell | None) -> Rec
     if len(narrow) > 1 and tell:
         others = ", ".join(shape.name for shape in narrow[1:])
         marks = ", ".join(key for key in found[0].keys if isinstance(record, dict) and key in record)
-        tell(
-            f"{path}: read as {found[0].name}, because of {marks}; {others} would fit too (--format {others})"
-        )
+        why = f", because of {marks}" if marks else ""
+        tell(f"{path}: read as {found[0].name}{why}; {others} would fit too (--format {others})")
     try:
         return found[0] if found else shape_of(record)
     except DataError as error:

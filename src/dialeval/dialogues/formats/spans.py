@@ -22,7 +22,7 @@ from dialeval.dialogues.formats.records import (
     has_list,
     turns_in,
 )
-from dialeval.dialogues.formats.traces import TraceCall, conversations, dated, rated, retrieved
+from dialeval.dialogues.formats.traces import TraceCall, conversations, dated, rated, retrieved, told_apart
 from dialeval.dialogues.formats.values import decoded, moment, passages
 
 _PREFIXES = ("gen_ai.", "llm.", "openinference.", "traceloop.", "mlflow.span", "ai.prompt", "ai.response.")
@@ -176,7 +176,9 @@ def _typed(value: Any) -> Any:
     return dict(value)
 
 
+_HISTORIES = ("pydantic_ai.all_messages", "all_messages_events")
 _WHOLE = (
+    *_HISTORIES,
     "gen_ai.input.messages",
     "gen_ai.output.messages",
     "gen_ai.system_instructions",
@@ -189,7 +191,7 @@ def _flatten(found: Mapping[str, Any], prefix: str, made: dict[str, Any]) -> Non
         name = f"{prefix}{key}"
         if isinstance(value, Mapping) and name not in _WHOLE:
             _flatten(value, f"{name}.", made)
-        elif isinstance(value, list) and value and isinstance(value[0], Mapping) and name not in _WHOLE[:3]:
+        elif isinstance(value, list) and value and isinstance(value[0], Mapping) and name not in _WHOLE[:-1]:
             for place, one in enumerate(value):
                 _flatten(one if isinstance(one, Mapping) else {"value": one}, f"{name}.{place}.", made)
         else:
@@ -278,6 +280,7 @@ def _messages(span: Mapping[str, Any], found: dict[str, Any]) -> tuple[list[Any]
     before += _flat_messages(found, "gen_ai.prompt") + _flat_messages(found, "llm.input_messages", "message.")
     after += _flat_messages(found, "gen_ai.completion")
     after += _flat_messages(found, "llm.output_messages", "message.")
+    before += next((held for key in _HISTORIES if (held := decoded(found.get(key)))), [])  # Logfire
     if "ai.prompt.messages" in found:  # Vercel's AI SDK
         before += decoded(found["ai.prompt.messages"])
         calls = decoded(found.get("ai.response.toolCalls"))
@@ -323,7 +326,9 @@ def _span_call(span: Mapping[str, Any], number: int, lost: Lost) -> TraceCall:
         call.kind, call.name = "tool", first_of(found, *tools) or call.name
     elif kind in ("LLM", "CHAT_MODEL") or not first_of(span, *_PARENTS):
         call.kind = "model" if kind in ("LLM", "CHAT_MODEL") else "root"
-        call.before, call.after = turns_in(call.given, "user"), turns_in(call.returned, "assistant")
+        call.before, call.after = told_apart(
+            turns_in(call.given, "user"), turns_in(call.returned, "assistant")
+        )
         _end(call, found)
     rows = [_annotated(one) for one in span.get("annotations") or () if isinstance(one, Mapping)]
     events = (one for one in span.get("events") or () if isinstance(one, Mapping))

@@ -30,7 +30,7 @@ from dialeval.dialogues.formats.records import (
 )
 from dialeval.dialogues.formats.rows import in_order, join_rows
 from dialeval.dialogues.formats.transcripts import card_text
-from dialeval.dialogues.formats.values import feedback, moment, reactions
+from dialeval.dialogues.formats.values import decoded, feedback, moment, reactions
 from dialeval.errors import DataError
 
 
@@ -84,7 +84,9 @@ def _join_events(records: Iterable[tuple[int, Record]], lost: Lost) -> Joined:
         if record.get("sender_id") in (None, ""):
             lost(number, "an event without sender_id")
         else:
-            trackers[str(record["sender_id"])].append((number, record))
+            held = decoded(record.get("data"))  # a row of its SQL store
+            event = held if "event" not in record and isinstance(held, dict) else record
+            trackers[str(record["sender_id"])].append((number, event))
     for name, some in trackers.items():
         for made in _from_rasa({"sender_id": name, "events": [event for _, event in some]}):
             yield some[0][0], made
@@ -317,7 +319,7 @@ SHAPES = (
         "rasa-events",
         "Rasa's events, one a record, joined by sender",
         ("sender_id", "event", "timestamp"),
-        lambda record: "sender_id" in record and isinstance(record.get("event"), str),
+        lambda record: "sender_id" in record and isinstance(found(record, "event", "data.event"), str),
         join=_join_events,
     ),
     RecordShape(

@@ -14,7 +14,7 @@ from dialeval import files
 from dialeval.dialogues.dialogue import Dialogue
 from dialeval.dialogues.formats.messages import is_lifted, role
 from dialeval.dialogues.formats.records import RecordShape
-from dialeval.dialogues.formats.rows import in_order
+from dialeval.dialogues.formats.rows import in_order, is_internal
 from dialeval.dialogues.formats.shapes import (
     Numbered,
     Tell,
@@ -143,8 +143,8 @@ def is_dataset(path: str | Path) -> bool:
 
 
 def dataset_files(path: str | Path) -> list[Path]:
-    """List the Arrow files of a dataset on disk, its splits one after the other."""
-    found = sorted(Path(path).rglob("*.arrow"))
+    """List the Arrow files of a dataset on disk, its splits one after the other; of a file, itself."""
+    found = sorted(Path(path).rglob("*.arrow")) if Path(path).is_dir() else [Path(path)]
     return [one for one in found if not one.name.startswith("cache-")]
 
 
@@ -340,7 +340,7 @@ def _turns(
             raise DataError("not a turn number", file=path, line=line, field=names["turn"]) from None
     elif "time" in names:
         rows = [one["row"] for one in in_order([{"time": row[names["time"]], "row": row} for row in rows])]
-    shown = rows if ours else [row for row in rows if not _is_internal(row)] or rows
+    shown = rows if ours else [row for row in rows if not is_internal(row)] or rows
     hidden, rows = len(rows) - len(shown), shown
     first, record = rows[0], dict[str, Any](references={}, meta={})
     record["meta"] |= {"note": "internal notes left out"} if hidden else {}
@@ -370,15 +370,6 @@ def _turns(
                 if str(message["role"]).strip().lower() == "system":
                     message["role"] = "assistant"
     return parse_record(record, shape_named("messages"), path, line)[0][0]
-
-
-def _is_internal(row: dict[str, Any]) -> bool:
-    """Whether a row is a comment that the customer never saw."""
-    return any(plain_name(key) in ("public", "is_public") and _is_false(row[key]) for key in row)
-
-
-def _is_false(cell: object) -> bool:
-    return str(cell).strip().lower() in ("false", "0", "no")
 
 
 def _about_all(rows: list[dict[str, Any]]) -> dict[str, Any]:

@@ -19,7 +19,10 @@ from dialeval.errors import DataError
 
 Numbered = Iterator[tuple[int, Dialogue]]
 Tell = Callable[[str], None]
-_SPEAKER = re.compile(r"\s{0,3}(?:\*\*)?([^\W\d_][\w .'-]{0,30}?)(?:\*\*)?\s?:(?:\*\*)?(?:\s|$)")
+_SPEAKER = re.compile(  # a time may stand before it
+    r"\s{0,3}(?:\d{1,2}:\d{2}(?::\d{2})?\s+)?(?:\*\*)?"
+    r"([^\W\d_][\w .'()-]{0,30}?)(?:\*\*)?\s?:(?:\*\*)?(?:\s|$)"
+)
 _NO_NAMES = frozenset(
     (
         *("note", "notes", "warning", "tip", "tips", "example", "examples", "answer", "question", "summary"),
@@ -47,7 +50,19 @@ _DATED = re.compile(
     rf"\u200e?(?:\[(?P<a>{_DATE}|{_TIME})\]|(?P<b>{_DATE})(?: [-\u2013]|,)?)"
     r" (?:(?P<who>[^:]{1,60}?)\s?: )?(?P<text>.*)"
 )
-_PLACEHOLDER = re.compile(r"\u200e.*|<[^<>]+>")  # image omitted, <Media omitted>, in any language
+_TAKEN_BACK = (
+    *("this message was deleted", "you deleted this message", "diese nachricht wurde gelöscht"),
+    *("du hast diese nachricht gelöscht", "se eliminó este mensaje", "eliminaste este mensaje"),
+    *("esta mensagem foi apagada", "mensagem apagada", "você apagou esta mensagem"),
+    *("questo messaggio è stato eliminato", "hai eliminato questo messaggio", "ce message a été supprimé"),
+    *("vous avez supprimé ce message", "dit bericht is verwijderd", "dit bericht werd verwijderd"),
+    *("ta wiadomość została usunięta", "bu mesaj silindi", "данное сообщение удалено"),
+    *("вы удалили данное сообщение", "このメッセージは削除されました", "삭제된 메시지입니다"),
+    *("此消息已删除", "تم حذف هذه الرسالة", "pesan ini telah dihapus"),
+)
+_PLACEHOLDER = re.compile(  # image omitted, <Media omitted>, in any language; what was taken back
+    rf"\u200e.*|<[^<>]+>|({'|'.join(_TAKEN_BACK)})[.。]?", re.IGNORECASE
+)
 _HEADING = re.compile(r"(?:<\|im_start\|>|#{1,4}\s+|\*\*)(?P<who>[A-Za-z]+):?(?:\*\*)?:?\s*")
 _SLACK = re.compile(
     r"(?P<who>[^\[\]:]{1,40}?)(?P<app>\s?APP)?\s{1,2}\[?(?P<when>\d{1,2}:\d{2}(?:\s?[AP]M)?)\]?$"
@@ -167,7 +182,7 @@ def spoken(block: list[str], doubtful: Counter[str] | None = None) -> list[Turn]
     turns: list[tuple[str, list[str]]] = []
     for line, match in zip(block, found, strict=True):
         speaks = match is not None and (
-            _known(match[1]) if known else match[1].strip().lower() not in _NO_NAMES
+            _known(match[1]) if known else match[1].strip().lower() not in _NO_NAMES and "(" not in match[1]
         )
         if match and speaks:
             name = match[1].strip()
@@ -181,8 +196,13 @@ def spoken(block: list[str], doubtful: Counter[str] | None = None) -> list[Turn]
     return [clean_turn(who, "\n".join(lines)) for who, lines in turns]
 
 
+def _plain(name: str) -> str:
+    """Return a name without what stands behind it: `Agent (Maria)`, `Customer 2`."""
+    return re.sub(r"\s*(\([^()]*\)|\d+)$", "", name.strip())
+
+
 def _known(name: str) -> bool:
-    return role(name) in ("user", "assistant", "system", "tool")
+    return role(_plain(name)) in ("user", "assistant", "system", "tool")
 
 
 # WhatsApp and Slack: who spoke when stands before every message
@@ -196,8 +216,8 @@ def _whole(
 ) -> Numbered:
     """Make one dialogue of (speaker, time, text); people keep their names, bots are found by theirs."""
     people = list(dict.fromkeys(who for who, _, _ in said))
-    answers = "assistant" in map(role, people)
-    sides = {who: role(who) if answers else _speaker(who) for who in people}
+    answers = "assistant" in (role(_plain(who)) for who in people)
+    sides = {who: role(_plain(who) if _known(who) else who) if answers else _speaker(who) for who in people}
     others = [who for who in people if not _known(who)]
     bots = [] if "assistant" in sides.values() else [who for who in others if _BOT.search(who)]
     if bots or "assistant" in sides.values():
@@ -219,7 +239,9 @@ def _whole(
 
 
 def _speaker(name: str) -> str:
-    return "assistant" if name.strip().lower() == "system" else role(name)
+    if name.strip().lower() == "system":
+        return "assistant"
+    return role(_plain(name) if _known(name) else name)
 
 
 def _dated(head: list[tuple[int, str]], rest: Iterator[tuple[int, str]]) -> list[tuple[str, str, str | None]]:

@@ -288,7 +288,7 @@ class Traced:
 
     def fits(self, record: Record) -> bool:
         """Whether a record has all names of one of the sets that mark such a call."""
-        return any(all(key in record for key in names) for names in self.marks)
+        return any(all(at(record, key) is not None for key in names) for names in self.marks)
 
     def join(self, records: Iterable[tuple[int, Record]], lost: Lost) -> Joined:
         """Yield the dialogues of all records."""
@@ -298,11 +298,11 @@ class Traced:
     def _unfolded(self, record: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
         if isinstance(record.get("trace"), Mapping):  # Langfuse's download of one trace
             record = {**record["trace"], **{key: value for key, value in record.items() if key != "trace"}}
-        if not isinstance(decoded(record.get("traces")), list):  # a session holds traces and nothing else
+        if not any(isinstance(at(record, key), list) for key in _PAGES):  # a session, a page: nothing else
             yield record
         for key, inherited in self.inside:
             known = {name: value for name, path in inherited.items() if (value := at(record, path))}
-            held = decoded(record.get(key))
+            held = at(record, key)
             for one in held if isinstance(held, list) else ():
                 if isinstance(one, Mapping):  # a list of the API has only the ids of what is below
                     yield from self._unfolded({**known, **one})
@@ -321,8 +321,9 @@ class Traced:
         call = TraceCall(kind, number, str(trace or f"record {number}"), session and str(session), time, name)
         call.given, call.returned = found(record, *_WENT_IN), found(record, *_CAME_OUT)
         if kind in ("root", "model"):
-            call.before = turns_in(call.given, "user")
-            call.after = dated(_only_new(call), time, found(record, *_MODELS))
+            given, returned = turns_in(call.given, "user"), turns_in(call.returned, "assistant")
+            call.before, after = told_apart(given, returned)
+            call.after = dated(after, time, found(record, *_MODELS))
             call.feedback, call.scores = rated(*(at(record, path) for path in _SCORES))
             call.feedback |= feedback_in(record)  # the table has a column for each score
         elif kind == "retriever":
@@ -342,21 +343,29 @@ def _inner(found: Any, key: str) -> Any:
     return found[key] if isinstance(found, Mapping) and found.get(key) is not None else found
 
 
-def _only_new(call: TraceCall) -> list[Turn]:
-    """Return the outputs of a call without the inputs, which graphs put in front of them."""
-    after = turns_in(call.returned, "assistant")
-    keys, given = [_key(turn) for turn in after], [_key(turn) for turn in call.before]
-    return after[len(given) :] if given and keys[: len(given)] == given else after
+def told_apart(before: list[Turn], after: list[Turn]) -> tuple[list[Turn], list[Turn]]:
+    """Return what went into a call and what came out; graphs put the inputs, and all before, into both."""
+    keys, given = [_key(turn) for turn in after], [_key(turn) for turn in before]
+    ends = (end for end in range(len(keys), 0, -1) if given and keys[max(0, end - len(given)) : end] == given)
+    end = next(ends, None)
+    return (before, after) if end is None else (after[:end], after[end:])
 
 
+_PAGES = ("traces", "data.attributes.spans")
 _ABOUT = ("extra.metadata", "metadata")
-_CALLED = ("span_data.name", "name", "op_name")
+_CALLED = ("span_data.name", "name", "op_name", "attributes.name")
 _STARTED = (
     *("startTime", "start_time", "started_at", "timestamp", "createdAt", "created_at", "dotted_order"),
+    *("start_ns", "attributes.start_ns"),
 )
-_WENT_IN = ("input", "inputs", "span_data.input", "properties.$ai_input", "properties.$ai_input_state")
+_WENT_IN = (
+    *("input", "inputs", "span_data.input", "meta.input.value", "attributes.input.value"),
+    *("meta.input", "attributes.input"),
+    *("properties.$ai_input", "properties.$ai_input_state"),
+)
 _CAME_OUT = (
-    *("output", "outputs", "span_data.output"),
+    *("output", "outputs", "span_data.output", "meta.output.value", "attributes.output.value"),
+    *("meta.output", "attributes.output"),
     *("properties.$ai_output_choices", "properties.$ai_output", "properties.$ai_output_state"),
 )
 _MODELS = (
@@ -367,6 +376,9 @@ _MODELS = (
         "internalModel",
         "span_data.model",
         "inputs.model",
+        "meta.model_name",
+        "attributes.model_name",
+        "meta.metadata.model_name",
         "properties.$ai_model",
     ),
     *(f"{where}.{key}" for where in _ABOUT for key in ("ls_model_name", "model_name", "model")),

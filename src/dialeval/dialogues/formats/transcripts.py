@@ -92,8 +92,8 @@ class Transcript:
 
     def _entries(self, record: Record) -> Iterator[Record]:
         for path in self.items:
-            held = at(record, path)
-            if isinstance(held, Mapping) and found(held, *self.said):  # Intercom's first message
+            held = found(record, path)
+            if isinstance(held, Mapping) and found(held, *self.said):  # the first message
                 yield {**kept_of(record, "created_at"), **held}
             yield from (one for one in held if isinstance(one, dict)) if isinstance(held, list) else ()
 
@@ -161,7 +161,7 @@ def flat_text(held: object) -> str | None:
     'Where is 7?'
     """
     if isinstance(held, Mapping):
-        return flat_text(first_of(held, "text", "content", "body"))
+        return flat_text(first_of(held, "text", "content", "body", "data", "title"))
     if isinstance(held, list):
         pieces = [text for one in held if (text := flat_text(one))]
         return ("" if any(isinstance(one, str) for one in held) else "\n").join(pieces) or None
@@ -173,10 +173,18 @@ def card_text(message: Mapping[str, Any]) -> str | None:
     held = message.get("attachments"), message.get("embeds")
     files, cards = ([one for one in some or () if isinstance(one, Mapping)] for some in held)
     cards += [card for one in files if isinstance(card := decoded(one.get("content")), Mapping)]
-    inner = (one for card in cards for one in (card, *(card.get("body") or ()), *(card.get("fields") or ())))
     keys = ("title", "name", "subtitle", "text", "description", "value")
-    texts = (str(one[key]) for one in inner if isinstance(one, Mapping) for key in keys if one.get(key))
-    return "\n".join(texts) or None
+    texts = (str(one[key]) for one in _boxes(cards) for key in keys if isinstance(one.get(key), str | int))
+    return "\n".join(filter(None, texts)) or None
+
+
+def _boxes(held: object) -> Iterator[Mapping[str, Any]]:
+    """Yield the parts of cards, each before those inside it."""
+    for one in held if isinstance(held, list) else ():
+        if isinstance(one, Mapping):
+            yield one
+            for key in ("body", "fields", "items", "columns", "facts"):
+                yield from _boxes(one.get(key))
 
 
 def _listed(record: Record, people: str, key: str, role: str) -> Accounts:

@@ -17,6 +17,7 @@ from dialeval.dialogues.dialogue import Passage, ToolCall, clean_text
 EVIDENCE = (
     *("evidence", "retrieved_contexts", "retrieval_context", "retrieved_documents", "retrieved_docs"),
     *("documents", "source_documents", "source_nodes", "contexts", "context", "sources", "passages"),
+    *("retrieved_context", "retrieved_passages", "retrieved_chunks"),
 )
 _THUMBS = frozenset(
     ("feedback", "score", "thumbs", "thumb", "thumbs_up", "thumbsup", "thumbs_down", "like", "liked", "vote")
@@ -169,6 +170,7 @@ def feedback_name(key: str) -> str | None:
     True
     """
     name = re.sub(r"^(is|was|user|human|customer|end_user|feedback|message|chat)_(?=\w)", "", plain_name(key))
+    name = re.sub(r"(_\d+(_to)?_\d+)$", "", name)  # CSAT (1-5)
     name = re.sub(r"_(score|value|rating|feedback)$", "", name)
     if name in ("feedback", "rating") or name in _RATINGS:
         return name
@@ -203,13 +205,15 @@ def feedback(found: object, name: str = "feedback", meta: dict[str, Any] | None 
     ({'thumbs': 0.0}, {'rating': 4.0}, {'resolved': 1.0})
     """
     if isinstance(found, Mapping):
-        named = {str(key): value for key, value in found.items() if key not in ("reaction", "name")}
+        named = {str(key): value for key, value in found.items() if key not in ("reaction", "name", "weight")}
         every = [
             feedback(value, name if key in ("score", "value") else key, meta) for key, value in named.items()
         ]
         if isinstance(found.get("reaction"), str):
             every.append(feedback(found["reaction"], "thumbs", meta))
         return {key: value for some in every for key, value in some.items()}
+    if isinstance(found, list):  # Langfuse: all scores of one name
+        return feedback(next((one for one in reversed(found) if one is not None), None), name, meta)
     if isinstance(found, bool):
         return {"thumbs" if name in ("feedback", "value", "score", "rating") else name: float(found)}
     if isinstance(found, int | float):
@@ -287,9 +291,14 @@ def _passage(one: Any) -> Passage:
     return Passage(made, None if source is None else clean_text(str(source))[0])
 
 
+def is_evidence(key: str) -> bool:
+    """Whether passages stand under a key, by its name."""
+    return plain_name(key) in EVIDENCE
+
+
 def evidence_in(record: Mapping[str, Any]) -> tuple[Passage, ...]:
     """Return the passages under the usual names of a record; an object under `context` is none."""
-    held = (decoded(record.get(key)) for key in EVIDENCE)
+    held = (decoded(value) for key, value in record.items() if is_evidence(str(key)))
     return tuple(one for some in held if isinstance(some, str | list | tuple) for one in passages(some))
 
 
@@ -341,8 +350,11 @@ def text_of(part: Mapping[str, Any]) -> Any:
         return part["text"].get("value")
     if isinstance(part.get("document"), Mapping):  # Cohere
         return part["document"].get("data")
-    kind = part.get("type")
-    return part.get(str(kind)) or part.get("content") if kind in ("text", "refusal") else None
+    kind, said = str(part.get("type")), part.get("content")
+    if kind.endswith("-prompt"):  # Pydantic AI: texts, and links to files
+        texts = said if isinstance(said, list) else [said]
+        return "\n".join(one for one in texts if isinstance(one, str))
+    return part.get(kind) or said if kind in ("text", "refusal") else None
 
 
 def as_text(value: object) -> str:
