@@ -36,13 +36,7 @@ def make_app(
     home = {"rater": "/rate", "expert": "/rate", COORDINATOR: "/study"}
     full = (507, "The disk is full", "Nothing was changed. Tell the coordinator.")
     links = PersonalLinks(
-        project.people,
-        project.secret,
-        pages.refusal,
-        home,
-        hosts,
-        is_secure,
-        {DiskFullError: full},
+        project.people, project.secret, pages.refusal, home, hosts, is_secure, {DiskFullError: full}
     )
     rating, coordinating = RaterPages(project), CoordinatorPages(project)
     return links.app(

@@ -34,10 +34,7 @@ Stream = Iterator[tuple[list[Dialogue], Scores]]
 
 
 def explain_stream(
-    stream: Stream,
-    metrics: dict[str, Any],
-    keep: Callable[[Explanation], object],
-    most: int | None = None,
+    stream: Stream, metrics: dict[str, Any], keep: Callable[[Explanation], object], most: int | None = None
 ) -> Stream:
     """Pass a stream on, handing over why its dialogues got their scores: dialogue by dialogue, in order.
 

@@ -177,8 +177,7 @@ def fit_terms(
     weights = blend_weights(tables, prior)
     return tuple(
         msgspec.structs.replace(
-            term,
-            weights={kind: round(float(weights[row, place]), _DIGITS) for row, kind in enumerate(KINDS)},
+            term, weights={kind: round(float(weights[row, place]), _DIGITS) for row, kind in enumerate(KINDS)}
         )
         for place, term in enumerate(terms)
     )

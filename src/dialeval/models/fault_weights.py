@@ -27,12 +27,7 @@ FAULTS: Mapping[str, tuple[str, ...]] = {
     "unkind": ("unkind", "displeased"),
 }
 """The learned faults, and the features that speak for each, the first of which has to be there."""
-_ABSENT = {
-    "own-contradicts": -5.0,
-    "repeats": -5.0,
-    "user-contradicts": -5.0,
-    "displeased": 0.25,
-}
+_ABSENT = {"own-contradicts": -5.0, "repeats": -5.0, "user-contradicts": -5.0, "displeased": 0.25}
 _BOUNDS = {
     "displeased": (0.0, 3.0),
     "new-numbers": (0.5, None),
@@ -111,9 +106,7 @@ def read_weights(config: Mapping[str, Any], file: Path) -> dict[str, Weights]:
         numbers = [given.get(name) for name in named] if isinstance(given, dict) else [None]
         if not all(isinstance(one, int | float) and math.isfinite(one) for one in numbers):
             raise DataError(
-                f"needs finite numbers for {', '.join(named)}",
-                file=file,
-                field=f"weights.{fault}",
+                f"needs finite numbers for {', '.join(named)}", file=file, field=f"weights.{fault}"
             )
         *weights, constant, threshold = (float(given[name]) for name in named)
         made[fault] = Weights(dict(zip(features, weights, strict=True)), constant, threshold)

@@ -159,7 +159,12 @@ class PairScorer(Model):
 
     def score(self, pairs: Sequence[Pair]) -> PairScores:
         """Score each response after its history; equal pairs are run once."""
-        inputs = self._inputs(pairs)
+        texts = list({text: None for history, response in pairs for text in (*history, response)})
+        ids = dict(zip(texts, self._tokenizer.bare(texts), strict=True))
+        inputs = [
+            pair_input([ids[text] for text in history], ids[response], self.limit, self._layout)
+            for history, response in pairs
+        ]
         keys = [(tuple(encoded.ids), tuple(encoded.segments)) for encoded in inputs]
         different = list(dict.fromkeys(keys))
 
@@ -177,11 +182,3 @@ class PairScorer(Model):
         return PairScores(
             values, [encoded.history_cut for encoded in inputs], [encoded.response_cut for encoded in inputs]
         )
-
-    def _inputs(self, pairs: Sequence[Pair]) -> list[PairInput]:
-        texts = list({text: None for history, response in pairs for text in (*history, response)})
-        ids = dict(zip(texts, self._tokenizer.bare(texts), strict=True))
-        return [
-            pair_input([ids[text] for text in history], ids[response], self.limit, self._layout)
-            for history, response in pairs
-        ]

@@ -72,10 +72,7 @@ def middle_cut(labels: Vector) -> float | None:
 
 
 def bootstrap_aucs(
-    columns: Matrix,
-    upper: Vector,
-    clusters: Vector | None = None,
-    **draws: Unpack[Draws],
+    columns: Matrix, upper: Vector, clusters: Vector | None = None, **draws: Unpack[Draws]
 ) -> list[Estimate]:
     """Return the AUC of many sources, with intervals by resampling whole clusters.
 

@@ -149,10 +149,7 @@ def _check_range(scores: Scores) -> None:
         return
     row = next(iter(Scores(scores.table.filter(beyond).slice(0, 1))))
     value = f"{row.source}/{row.dimension}: {row.value:g} for the dialogue {row.dialogue_id}"
-    raise DataError(
-        f"{value} is beyond ±{LARGEST:g}",
-        fix="correct the value, or leave the source out",
-    )
+    raise DataError(f"{value} is beyond ±{LARGEST:g}", fix="correct the value, or leave the source out")
 
 
 Part = tuple[Places, Floats]

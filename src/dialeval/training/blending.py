@@ -245,11 +245,7 @@ def _command(
 
 
 def _card(
-    sets: Sequence[Rated],
-    counts: dict[Level, dict[str, int]],
-    made: Blend,
-    command: str,
-    licence: str | None,
+    sets: Sequence[Rated], counts: dict[Level, dict[str, int]], made: Blend, command: str, licence: str | None
 ) -> Card:
     def told(name: str) -> str:
         return ", ".join(f"{level}s rated: {some[name]:,}" for level, some in counts.items() if some[name])

@@ -98,10 +98,7 @@ def environment(workers: int) -> dict[str, str]:
 
 
 def work_off(
-    numbers: Iterable[int],
-    crew: Crew,
-    watch: Callable[[int], None],
-    note: Callable[[dict[str, Any]], None],
+    numbers: Iterable[int], crew: Crew, watch: Callable[[int], None], note: Callable[[dict[str, Any]], None]
 ) -> BatchOutcome:
     """Have all shards scored; what fails is tried three times, last among what is left.
 

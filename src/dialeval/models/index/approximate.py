@@ -18,15 +18,7 @@ from dialeval.errors import DataError
 from dialeval.files import replacing_path
 from dialeval.manifests import FileRecord
 from dialeval.models.index.dense import VectorColumn
-from dialeval.models.index.layout import (
-    PARTS,
-    QUERIES,
-    REBUILD,
-    Approximate,
-    Array,
-    IndexPart,
-    checked_part,
-)
+from dialeval.models.index.layout import PARTS, QUERIES, REBUILD, Approximate, Array, IndexPart, checked_part
 
 DEPTH = 50  # neighbours that recall is measured over
 ENOUGH = 0.95  # recall that is promised
