@@ -51,7 +51,7 @@ class PullableModel:
     files: Mapping[str, str] = field(default_factory=dict)
     beside: tuple[str, ...] = ()
     title: str = ""
-    what: str = "A model made by others, as it was published."
+    description: str = "A model made by others, as it was published."
     home: str = ""
     licence: str = "unknown"
 
@@ -239,7 +239,7 @@ def _built(source: PullableModel, parts: Path, target: Path, name: str, storage:
     )
     card = Card(
         source.title,
-        source.what,
+        source.description,
         licence=source.licence,
         command=command,
         data=[("what its makers trained it on", "see there", source.home)],

@@ -147,14 +147,14 @@ def _decisive_f1(candidate: States, references: Sequence[States], worth: Worth) 
     """Return F1 against the references that may be worth most, minus infinity for the others."""
     if any(reference.rows.dtype != np.int8 for reference in references) or len(references) < 2:
         return greedy_match(candidate, references)[:, 2]
-    found = np.full(len(references), -np.inf)
+    f1 = np.full(len(references), -np.inf)
     most = worth(f1_bounds(candidate, references))
     first = int(most.argmax())
-    found[first] = greedy_match(candidate, [references[first]])[0, 2]
-    open_ones = np.flatnonzero(most >= worth(found)[first])
+    f1[first] = greedy_match(candidate, [references[first]])[0, 2]
+    open_ones = np.flatnonzero(most >= worth(f1)[first])
     rest = [place for place in open_ones.tolist() if place != first]
-    found[rest] = greedy_match(candidate, [references[place] for place in rest])[:, 2]
-    return found
+    f1[rest] = greedy_match(candidate, [references[place] for place in rest])[:, 2]
+    return f1
 
 
 @dataclass(frozen=True)
@@ -262,8 +262,8 @@ class Matcher:
             others = [self.weigh(reference) for reference in references[number]]
             return _decisive_f1(self.weigh(candidates[number]), others, worth[number])
 
-        for _, found in side_by_side(match, range(len(candidates)), self._threads):
-            yield found
+        for _, f1 in side_by_side(match, range(len(candidates)), self._threads):
+            yield f1
 
     def score(self, candidates: Sequence[Text], references: Sequence[Sequence[Text]]) -> Doubles:
         """Return precision, recall and F1 of each candidate, (candidates, 3).

@@ -53,7 +53,7 @@ class _Pool:
     replies: list[str]
     owners: npt.NDArray[np.object_]
     curt: list[str]
-    heard: npt.NDArray[np.float32]
+    answered: npt.NDArray[np.float32]
     vectors: Mapping[str, npt.NDArray[np.float32]]
 
     @classmethod
@@ -92,7 +92,7 @@ def _retrieved_reply(draft: _Draft, place: int) -> str:
     candidates = np.flatnonzero(draft.pool.owners != draft.id)
     if vector is None or not len(candidates):
         return draft.texts[place]
-    similarities = (draft.pool.heard[candidates] @ vector).round(4)
+    similarities = (draft.pool.answered[candidates] @ vector).round(4)
     nearest = candidates[np.argsort(-similarities, kind="stable")[:_NEAREST]]
     return draft.one([draft.pool.replies[row] for row in nearest])
 
