@@ -234,7 +234,7 @@ def item_rows(seen: Snapshot) -> list[ItemRow]:
 
 
 def _state(
-    seen: Snapshot, number: int, given: list[RaterAnswer], states: Counter[str], needed: int, rounds: int
+    seen: Snapshot, number: int, answers: list[RaterAnswer], states: Counter[str], needed: int, rounds: int
 ) -> str:
     if number in seen.verdicts:
         return "adjudicated"
@@ -242,7 +242,7 @@ def _state(
         return "lacks a rater"
     if states["open"]:
         return "another round" if rounds > 1 else "open"
-    return "to adjudicate" if disagree(seen, given) else "settled"
+    return "to adjudicate" if disagree(seen, answers) else "settled"
 
 
 def disagree(seen: Snapshot, answers: Sequence[RaterAnswer]) -> bool:

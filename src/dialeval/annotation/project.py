@@ -211,7 +211,7 @@ def checked(name: str) -> str:
 
 
 def is_project(path: str | Path) -> bool:
-    """Whether a path is the folder of an annotation project."""
+    """Return whether a path is the folder of an annotation project."""
     return (Path(path) / STORE).is_file()
 
 

@@ -71,7 +71,7 @@ def _parts(explanation: Explanation) -> list[Text | Table]:
 
 
 def _heading(explanation: Explanation) -> Text:
-    """Say which dialogue, what it got, and what that is made of."""
+    """Return the heading: the dialogue, its value and the parts of the value."""
     name = _plain(explanation.source) + (f" {_plain(explanation.dimension)}" if explanation.dimension else "")
     heading = Text.assemble(
         (_plain(explanation.dialogue_id), "bold"), f": {name} ", (_value(explanation.value), "bold")

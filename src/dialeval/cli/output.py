@@ -31,7 +31,7 @@ def plain(text: object) -> str:
 
 
 def say(*messages: object) -> None:
-    """Tell a person something beside the data, a line each."""
+    """Print messages on standard error, a line each."""
     for message in messages:
         print(plain(message), file=sys.stderr)
 
@@ -91,7 +91,7 @@ def print_records(title: str, records: "dict[str, Any] | list[dict[str, Any]]", 
 
 
 def counted(count: int, noun: str) -> str:
-    """Say how many.
+    """Return a number with its noun, in the plural unless it is one.
 
     >>> counted(1, "turn"), counted(2, "turn")
     ('1 turn', '2 turns')

@@ -18,7 +18,7 @@ _END = object()
 
 
 class Interruption:
-    """Whether Ctrl-C was pressed: the first time ends the input, the second time the program."""
+    """State of Ctrl-C: pressed once it ends the input, pressed again the program."""
 
     def __init__(self) -> None:
         self.came = threading.Event()

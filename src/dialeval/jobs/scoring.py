@@ -38,7 +38,7 @@ class Summary:
     input_notes: Counter[str] = field(default_factory=Counter)
     dialogue_notes: Counter[str] = field(default_factory=Counter)
     reading_notes: list[str] = field(default_factory=list)
-    """What was guessed or lost while the dialogues were read."""
+    """Notes on what readers guessed or left out."""
     remarks: dict[str, list[str]] = field(default_factory=dict)
     licences: dict[str, dict[str, str]] = field(default_factory=dict)
     """By source, the models whose licence is non-commercial."""

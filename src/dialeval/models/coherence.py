@@ -133,7 +133,7 @@ class Coherence:
     there: dict[Direction, int]
     """The available exchanges of history, by available direction."""
     cut: bool
-    """Whether a turn of its windows was too long for the encoder."""
+    """True if a turn of its windows was too long for the encoder."""
 
 
 class CoherenceScorer(EncoderHead):

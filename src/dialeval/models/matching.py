@@ -35,7 +35,7 @@ Text = str | TokenStates
 Cosines = Callable[[slice, npt.NDArray[Any], Floats], Floats]
 """The cosines of some tokens of the candidate with rows, given with their scales."""
 Worth = Callable[[Doubles], Doubles]
-"""What references are worth by their F1: the higher the F1 of one, the more."""
+"""Weights of references, increasing with their F1."""
 BLOCK_TOKENS = 1024  # tokens of the others in one product: what a core's cache holds
 TABLE = 1 << 22  # cosines in one product
 _ROUNDING = 1e-5  # more than what sums of single precision lose

@@ -25,9 +25,9 @@ class TurnVectors:
     dialogue: Dialogue
     vectors: Floats
     spoken: list[bool]
-    """Whether a turn is part of the conversation and not blank."""
+    """True if a turn is part of the conversation and not blank."""
     cut: list[bool]
-    """Whether a turn was truncated."""
+    """True if a turn was truncated."""
 
     def answered(self) -> list[int | None]:
         """Return for each turn the last earlier turn of another speaker, or None."""

@@ -218,12 +218,12 @@ def held_out_threshold(
     complete = ~(np.isnan(values) | np.isnan(classes))
     codes, count = clusters_of(clusters, values.size, complete)
     values, positive = values[complete], classes[complete] > 0
-    whole = best_threshold(values, positive)
-    if whole is None:
+    best = best_threshold(values, positive)
+    if best is None:
         reason = "no values" if not values.size else "constant" if constant(values) else "one class"
         return Threshold(None, None, Estimate.undefined(reason, values.size))
     if count < 2:
-        return Threshold(*whole, Estimate.undefined("one dialogue: none held out", values.size))
+        return Threshold(*best, Estimate.undefined("one dialogue: none held out", values.size))
     resampling = Resampling(**draws)
     parts = kfold_groups(codes, min(folds, count), resampling.seed)
     answers, lines = _held_out_answers(values, positive, parts)
@@ -231,7 +231,7 @@ def held_out_threshold(
     right = (answers[judged] > 0) == positive[judged]
     accuracy = _balanced(right, positive[judged], codes[judged], resampling)
     lowest, highest = (min(lines), max(lines)) if lines else (None, None)
-    return Threshold(whole[0], whole[1], accuracy, lowest, highest, len(lines))
+    return Threshold(best[0], best[1], accuracy, lowest, highest, len(lines))
 
 
 def _held_out_answers(values: Floats, positive: Booleans, parts: Places) -> tuple[Floats, list[float]]:

@@ -128,7 +128,7 @@ def _with_earlier(
 
 
 def _share_another(earlier: Sequence[_Value], values: Sequence[_Value], value: _Value) -> bool:
-    """Whether two turns agree in a value of another slot, so that they are about the same thing."""
+    """Return whether two turns agree in a value of another slot, so that they are about the same thing."""
     known = {(other.slot, _normalise(other.text)) for other in earlier}
     return any((other.slot, _normalise(other.text)) in known for other in values if other is not value)
 

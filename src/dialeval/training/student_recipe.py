@@ -238,7 +238,7 @@ def recipe(encoder: str | None = None, teacher: str = "followup", longest: str =
 
 
 def judges_turns(teacher: Any) -> bool:
-    """Whether a metric scores turns, found by scoring a small dialogue.
+    """Return whether a metric scores turns, found by scoring a small dialogue.
 
     >>> judges_turns(build("length")), judges_turns(build("turns"))
     (True, False)

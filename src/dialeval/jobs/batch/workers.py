@@ -43,7 +43,7 @@ class ShardReport(NamedTuple):
     shard: int | None
     error: str | None = None
     hopeless: bool = False
-    """Whether every other shard would fail as well: no room on the disk."""
+    """True if every other shard would fail as well: no room on the disk."""
     turns: int = 0
 
 

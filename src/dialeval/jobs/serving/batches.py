@@ -142,7 +142,7 @@ class Batches:
 
     @property
     def is_scoring(self) -> bool:
-        """Whether a pass is under way, waited for or not."""
+        """Return whether a pass is under way, waited for or not."""
         return self._began is not None
 
     def trouble(self) -> str | None:
