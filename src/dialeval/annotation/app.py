@@ -109,7 +109,7 @@ class RaterPages:
     def _assigned(self, visit: Visit) -> Assignment:
         assigned = assignment.assignment_at(self.project, visit.person.name, visit.path["place"])
         if assigned is None:
-            raise Refusal(404, "There is no such item", "It may have been assigned to somebody else.")
+            raise Refusal(404, "There is no such item", "It may have been assigned to another rater.")
         return assigned
 
     def _as_shown(self, visit: Visit, assigned: Assignment, answers: Mapping[str, Any]) -> dict[str, Any]:

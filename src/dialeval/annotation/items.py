@@ -52,8 +52,8 @@ def make_items(scheme: Scheme, dialogues: Sequence[Dialogue], seed: int = 0) -> 
 
     >>> from dialeval.annotation.scheme import read_scheme
     >>> from dialeval.dialogues import dialogue
-    >>> said = [("user", "Hi!"), ("assistant", "Hello!"), ("user", "Bye!"), ("assistant", "Bye!")]
-    >>> [one.place for one in make_items(read_scheme("turn-quality"), [dialogue(said)])]
+    >>> turns = [("user", "Hi!"), ("assistant", "Hello!"), ("user", "Bye!"), ("assistant", "Bye!")]
+    >>> [item.place for item in make_items(read_scheme("turn-quality"), [dialogue(turns)])]
     [(0, 1, None), (0, 3, None)]
     """
     units: dict[str, Callable[[Scheme, Sequence[Dialogue]], list[Item]]] = {

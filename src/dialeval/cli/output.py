@@ -133,7 +133,7 @@ def _is_number(item: object) -> bool:
 
 
 def is_watched() -> bool:
-    """Return whether somebody sees the progress: standard error is a terminal."""
+    """Return whether progress is visible: standard error is a terminal."""
     return files.is_terminal(sys.stderr)
 
 

@@ -198,7 +198,7 @@ def _ids(version: Version) -> set[str]:
 
 
 def _openings(dialogues: Iterable[Dialogue]) -> dict[str, str]:
-    """Name dialogues by what the user says first; the second with the same words is another one."""
+    """Name dialogues by the first user turn; repeated texts get different names."""
     seen, openings = Counter[str](), dict[str, str]()
     for dialogue in dialogues:
         text = next((turn.text for turn in dialogue.turns if turn.speaker == "user"), "")

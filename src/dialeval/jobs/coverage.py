@@ -259,7 +259,7 @@ def nearest(
         own: The row of each query itself, which is excluded.
 
     >>> corner = np.array([[1, 0], [0.6, 0.8], [0, 1]])
-    >>> [found.tolist() for found in nearest(corner, np.arange(3), corner, own=np.arange(3))]
+    >>> [rows.tolist() for rows in nearest(corner, np.arange(3), corner, own=np.arange(3))]
     [[0.4, 0.2, 0.2], [1, 2, 1]]
     """
     best: NDArray[np.float64] = np.full(len(queries), -np.inf)

@@ -1,6 +1,6 @@
 """The ways in which a row of a paper is computed from the data at hand.
 
-A source is a metric with its dimension (`floweval/overall`) or `peer:NAME`, somebody else's published scores.
+A source is a metric with its dimension (`floweval/overall`) or `peer:NAME`, published scores of others.
 Scores of a metric on a set are kept as a file and not computed twice. A row with a `recipe` is about a model
 that is trained for it, from the sets it names, and kept beside the scores.
 """

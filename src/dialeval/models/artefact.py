@@ -108,10 +108,10 @@ def save(
         UsageError: A field could not be loaded again, such as a path or NaN.
 
     >>> import tempfile
-    >>> made = save(
+    >>> saved = save(
     ...     Path(tempfile.mkdtemp()) / "mine", "pair-scorer.v1", {"width": 3, "weights_file": "w.bin"},
     ...     {"w.bin": b"123"}, Card("Mine", "An example.", licence="mit", command="make it"))
-    >>> made.kind, made.config["width"], made.path("w.bin").stat().st_size
+    >>> saved.kind, saved.config["width"], saved.path("w.bin").stat().st_size
     ('pair-scorer.v1', 3, 3)
     """
     target = Path(target)

@@ -153,8 +153,8 @@ def fit_terms(
     >>> ratings = [1.0, 2.0, 3.0, 4.0, 5.0]
     >>> rows = [{"coherence": value / 5, "tone": 1.0} for value in ratings]
     >>> table = RatedParts(rows, ratings, [{"chat": 1.0}] * 5)
-    >>> found = fit_terms(["coherence", "tone"], [table], {"chat": {"coherence": 0.1, "tone": 0.1}}, {})
-    >>> [(term.part, term.mean, term.weights["chat"]) for term in found]
+    >>> terms = fit_terms(["coherence", "tone"], [table], {"chat": {"coherence": 0.1, "tone": 0.1}}, {})
+    >>> [(term.part, term.mean, term.weights["chat"]) for term in terms]
     [('coherence', 0.6, 0.3077), ('tone', 1.0, 0.1)]
     """
     columns = [_columns(names, rated_set.parts) for rated_set in sets]

@@ -50,7 +50,7 @@ class Card:
     """Further facts as rows of name and value."""
     tags: Sequence[str] = ()
     name: str = ""
-    """The name that `load` takes: a shipped name or a Hub id; without it the card says "this-folder"."""
+    """The name that `load` takes: a shipped name or a Hub id; by default "this-folder"."""
     python: str = ""
     """How to use it from Python; by default how to load it."""
     shell: str = ""

@@ -24,7 +24,7 @@ def content_words(text: str) -> list[str]:
 def windows(passages: Iterable[str]) -> list[str]:
     """Cut passages into windows that end with a sentence, line, cell or field.
 
-    >>> [len(one) for one in windows(["seats: 4, price: 12.50; " * 40])]
+    >>> [len(window) for window in windows(["seats: 4, price: 12.50; " * 40])]
     [335, 335, 287]
     """
     cut: list[str] = []

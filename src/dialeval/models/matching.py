@@ -70,9 +70,9 @@ def greedy_match(candidate: States, references: Sequence[States]) -> Doubles:
     A side on which no token has weight scores 0. Against an empty text, or of one, all three are 0.
 
     >>> cat, dog, car = np.eye(3)
-    >>> said = States.of(TokenStates.of([1, 2], np.array([cat, dog])), [1, 1])
-    >>> others = [States.of(TokenStates.of([1], one), [1]) for one in (cat[None], car[None])]
-    >>> greedy_match(said, others).round(3)
+    >>> reply = States.of(TokenStates.of([1, 2], np.array([cat, dog])), [1, 1])
+    >>> references = [States.of(TokenStates.of([1], vector), [1]) for vector in (cat[None], car[None])]
+    >>> greedy_match(reply, references).round(3)
     array([[0.5  , 1.   , 0.667],
            [0.   , 0.   , 0.   ]])
     """

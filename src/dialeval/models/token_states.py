@@ -38,8 +38,8 @@ class TokenStates:
     def of(cls, tokens: Sequence[int] | npt.NDArray[Any], states: npt.NDArray[Any]) -> "TokenStates":
         """Return states with the scales that make them unit vectors; zeros stay zeros.
 
-        >>> one = TokenStates.of([7], np.array([[3.0, 4.0]]))
-        >>> one.numbers.tolist(), one.scales.round(3).tolist()
+        >>> states = TokenStates.of([7], np.array([[3.0, 4.0]]))
+        >>> states.numbers.tolist(), states.scales.round(3).tolist()
         ([[3.0, 4.0]], [0.20000000298023224])
         """
         rows = states.astype(np.float32)
@@ -93,7 +93,7 @@ def dialogue_states(
 
     >>> from dialeval.models.encoder import Encoder
     >>> chats = [["Good morning!", "Good morning!"], ["", " "]]
-    >>> [one.tokens.tolist() for one in dialogue_states(chats, Encoder.load())]
+    >>> [states.tokens.tolist() for states in dialogue_states(chats, Encoder.load())]
     [[2204, 2851, 999, 2204, 2851, 999], []]
     """
     marks = len(encoder.tokenizer.special()[0])

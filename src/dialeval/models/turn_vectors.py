@@ -81,8 +81,8 @@ def turn_vectors(encoder: Encoder, dialogues: Sequence[Dialogue], **reading: Any
 
     >>> from dialeval.dialogues import dialogue
     >>> chat = dialogue([("user", "Do you like jazz?"), ("assistant", "Jazz, yes, and blues.")])
-    >>> found = turn_vectors(Encoder.load(), [chat])[0]
-    >>> found.answered(), round(float(found.vectors[1] @ found.vectors[0]), 2)
+    >>> encoded = turn_vectors(Encoder.load(), [chat])[0]
+    >>> encoded.answered(), round(float(encoded.vectors[1] @ encoded.vectors[0]), 2)
     ([None, 0], 0.79)
     """
     texts = list({turn.text: None for dialogue in dialogues for turn in dialogue.turns if turn.text.strip()})

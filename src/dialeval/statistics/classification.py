@@ -86,8 +86,8 @@ def bootstrap_aucs(
         One estimate per source. `p` is Mann-Whitney's where rows stand alone; with clusters of more than one
         row it is a t-test of AUC = .5 on the jackknife over clusters.
 
-    >>> found = bootstrap_aucs([[1, 2, 4, 3, 6, 5, 7]], [0, 0, 0, 1, 1, 1, 1], resamples=500)[0]
-    >>> round(found.value, 3), found.n, found.low < found.value <= found.high
+    >>> estimate = bootstrap_aucs([[1, 2, 4, 3, 6, 5, 7]], [0, 0, 0, 1, 1, 1, 1], resamples=500)[0]
+    >>> round(estimate.value, 3), estimate.n, estimate.low < estimate.value <= estimate.high
     (0.917, 7, True)
     """
     data, classes = matrix(columns), vector(upper)

@@ -224,7 +224,7 @@ def _rated_kinds(
 
 
 def _fit(level: Level, tables: Sequence[RatedParts]) -> tuple[Term, ...]:
-    """Fit the terms of a level; where nobody rated any, those that ship stay."""
+    """Fit the terms of a level; without ratings, the shipped ones are kept."""
     varying = [table for table in tables if len(set(table.ratings)) > 1]
     if not varying:
         return Blend.load(DEFAULT).terms[level]

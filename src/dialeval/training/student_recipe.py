@@ -129,9 +129,9 @@ def augment(dialogues: Sequence[Dialogue], longest: int = LONGEST) -> list[Dialo
         longest: The number of turns of each that are used.
 
     >>> from dialeval.dialogues import dialogue
-    >>> said = [("ann", "Hi!"), ("bob", "Hello, how are you?"), ("ann", "Well?"), ("bob", "I am fine.")]
-    >>> found = augment([dialogue(said, f"d{number}") for number in range(9)])
-    >>> [turn.text for turn in found[0].turns], found[0].meta["scored"]
+    >>> turns = [("ann", "Hi!"), ("bob", "Hello, how are you?"), ("ann", "Well?"), ("bob", "I am fine.")]
+    >>> copies = augment([dialogue(turns, f"d{number}") for number in range(9)])
+    >>> [turn.text for turn in copies[0].turns], copies[0].meta["scored"]
     (['Hi!', 'Hello, how are you?', 'Well?', 'Hello, how are you?'], [1, 3])
     """
     spoken = {dialogue.id: _said(dialogue) for dialogue in dialogues}

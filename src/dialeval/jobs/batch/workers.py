@@ -4,7 +4,7 @@
 local worker is a fresh Python process: no lock or thread is copied from the driver. The weights of encoders
 are expanded once and mapped by all workers, so that the system holds them once; what the runtime packs of
 them for its own use, each worker has for itself. A worker is told numbers of shards and answers in lines of
-JSON. It ends when its driver does, whatever ended that.
+JSON. It ends with its driver, even if that is killed.
 """
 
 import contextlib
@@ -197,7 +197,7 @@ class LocalCrew:
         threading.Thread(target=self._listen_to, args=(worker,), daemon=True).start()
 
     def _listen_to(self, worker: "subprocess.Popen[bytes]") -> None:
-        """Pass on what a worker says, and nothing when it has gone."""
+        """Pass on the messages of a worker; none after it has ended."""
         with cast(IO[bytes], worker.stdout) as answers:
             for line in answers:
                 self._heard.put((worker.pid, line))

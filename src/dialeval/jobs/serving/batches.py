@@ -134,7 +134,7 @@ class Batches:
         self._thread.start()
 
     def stop(self) -> None:
-        """Score what is still waited for, then end; a pass that nobody waits for is not waited for."""
+        """Finish the requests that have a waiting client, then end; abandoned passes are not awaited."""
         with self._change:
             self._ended = True
             self._change.notify_all()
@@ -277,7 +277,7 @@ def _without_clashes(jobs: Sequence[WaitingRequest]) -> Iterator[list[WaitingReq
 
 
 def _note(metric: Any, error: Exception) -> str:
-    """Return why a dialogue is unscored: what dialeval says, and of any other error no more than its kind."""
+    """Return why a dialogue is unscored: the message of an error of dialeval, only the type of any other."""
     if isinstance(error, DialevalError):
         return str(error)
     _log.warning("%s failed on a dialogue", metric.name, exc_info=error)

@@ -144,7 +144,7 @@ class Service:
                     raise Refusal(503, "too many requests wait already", fix="ask again in a second")
                 return rows
             if leaving.done():
-                raise Refusal(499, "nobody is there any more")
+                raise Refusal(499, "the client disconnected")
             limit = f"not scored within {self.limits.seconds:g} seconds"
             raise Refusal(504, limit, fix="send fewer turns at once, or ask again later")
         except ScoringFailedError:

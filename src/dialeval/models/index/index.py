@@ -60,10 +60,10 @@ class Index:
     are read, not searched. Rows are in the order in which dialogues were added.
 
     >>> import tempfile
-    >>> said = ["a cheap hotel", "a hotel in the centre", "a train at noon"]
+    >>> requests = ["a cheap hotel", "a hotel in the centre", "a train at noon"]
     >>> where = np.array([[3, 4], [4, 3], [0, 1]])
     >>> folder = Path(tempfile.mkdtemp()) / "mine"
-    >>> index = Index.build(folder, ["d1", "d2", "d3"], {"words": said, "where": where})
+    >>> index = Index.build(folder, ["d1", "d2", "d3"], {"words": requests, "where": where})
     >>> [(hit.id, round(hit.score, 3)) for hit in index.search(["A cheap room"], 2, column="words")[0]]
     [('d1', 0.837), ('d3', 0.164)]
     >>> [(hit.id, round(hit.score, 3)) for hit in index.search(np.array([[0, 2]]), 2, column="where")[0]]
