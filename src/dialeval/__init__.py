@@ -17,8 +17,7 @@ if TYPE_CHECKING:
     from dialeval.dialogues.datasets import public_set
     from dialeval.dialogues.dialogue import Dialogue, Turn, dialogue
     from dialeval.dialogues.formats import read, write
-    from dialeval.jobs.comparing import compare
-    from dialeval.jobs.gate import assert_no_drop
+    from dialeval.jobs.comparing import assert_no_drop, compare
     from dialeval.jobs.reporting import write_report
     from dialeval.metrics import metric, score
     from dialeval.scores import Scores
@@ -28,7 +27,7 @@ _HOMES = {
     "Dialogue": "dialogues",
     "Scores": "scores",
     "Turn": "dialogues",
-    "assert_no_drop": "jobs.gate",
+    "assert_no_drop": "jobs.comparing",
     "compare": "jobs.comparing",
     "dialogue": "dialogues",
     "metric": "metrics",

@@ -8,7 +8,7 @@ import pytest
 from commands import here
 
 import dialeval
-from dialeval.jobs.gate import check_runs, describe
+from dialeval.jobs.comparing import check_runs, describe
 from dialeval.scores import Score, Scores, Signature
 
 SIGNATURE = Signature.of("two.v1", {"better": {"self": "lower", "length": "neither"}})

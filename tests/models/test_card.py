@@ -38,7 +38,7 @@ HOSTILE = [
 def card(**changes: Any) -> Card:
     usual: dict[str, Any] = {
         "title": "Turn quality, small",
-        "what": "Says how good a turn is.",
+        "description": "Says how good a turn is.",
         "licence": "cc-by-nc-4.0",
         "command": "dialeval train turn-quality logs.jsonl -o mine/",
         "data": [("FED", "unknown", "dev only"), ("DailyDialog", "CC BY-NC-SA 4.0", "11,118 dialogues")],

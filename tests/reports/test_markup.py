@@ -6,8 +6,7 @@ import re
 import pytest
 from payloads import PAYLOADS
 
-from dialeval.reports.markup import LONG, draw
-from dialeval.reports.text import visible
+from dialeval.reports.text import LONG, draw, visible
 
 TAGS = {"b", "i", "em", "code", "span", "details", "summary"}
 FENCED = "Do this:\n\n```py\nprint('<b>')\n```\nThen **that**."

@@ -158,8 +158,8 @@ def majority(scheme: Scheme, rounds_and_answers: Iterable[tuple[int, Mapping[str
     """Return the majority answer to the first question, as text, from rounds and answers.
 
     >>> from dialeval.annotation.scheme import read_scheme
-    >>> given = [(1, {"act": "inform"}), (1, {"act": "question"}), (2, {"act": "inform"})]
-    >>> majority(read_scheme("segment-acts"), given)
+    >>> answers = [(1, {"act": "inform"}), (1, {"act": "question"}), (2, {"act": "inform"})]
+    >>> majority(read_scheme("segment-acts"), answers)
     'inform'
     """
     name = scheme.questions[0].name

@@ -36,13 +36,7 @@ def make_app(
     home = {"rater": "/rate", "expert": "/rate", COORDINATOR: "/study"}
     full = (507, "The disk is full", "Nothing was changed. Tell the coordinator.")
     links = PersonalLinks(
-        project.people,
-        project.secret,
-        pages.refusal,
-        home,
-        hosts,
-        is_secure,
-        {DiskFullError: full},
+        project.people, project.secret, pages.refusal, home, hosts, is_secure, {DiskFullError: full}
     )
     rating, coordinating = RaterPages(project), CoordinatorPages(project)
     return links.app(
@@ -115,7 +109,7 @@ class RaterPages:
     def _assigned(self, visit: Visit) -> Assignment:
         assigned = assignment.assignment_at(self.project, visit.person.name, visit.path["place"])
         if assigned is None:
-            raise Refusal(404, "There is no such item", "It may have been assigned to somebody else.")
+            raise Refusal(404, "There is no such item", "It may have been assigned to another rater.")
         return assigned
 
     def _as_shown(self, visit: Visit, assigned: Assignment, answers: Mapping[str, Any]) -> dict[str, Any]:

@@ -205,7 +205,7 @@ def reasons(db: sqlite3.Connection, item: int) -> dict[str, str]:
 
 def log_action(
     db: sqlite3.Connection,
-    who: str,
+    author: str,
     item: int | None,
     action: str,
     body: str | None,
@@ -213,7 +213,7 @@ def log_action(
 ) -> bool:
     """Write an action to the log; return False if its ticket was used before."""
     at = time.time()
-    row = (at, who, item, action, ticket or f"{action} {at!r}", body)
+    row = (at, author, item, action, ticket or f"{action} {at!r}", body)
     query = "INSERT OR IGNORE INTO log (at, who, item, action, ticket, body) VALUES (?, ?, ?, ?, ?, ?)"
     return db.execute(query, row).rowcount == 1
 

@@ -38,7 +38,7 @@ def make_chat(
 ) -> RequestGuard:
     """Return the application in which people talk to a system; `say` is called where that did not answer."""
     if system.fixed_only:
-        raise UsageError(f"nobody can talk to {system.name}: it answers fixed contexts only")
+        raise UsageError(f"cannot chat with {system.name}: it answers fixed contexts only")
     links = PersonalLinks(chats.people, chats.secret, pages.refusal, {"person": "/chat"}, hosts, is_secure)
     chat = ChatPages(chats, system, say)
     return links.app(

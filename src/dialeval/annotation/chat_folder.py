@@ -59,17 +59,17 @@ class ChatRecord(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown
 
     @property
     def waits(self) -> bool:
-        """Whether the last message has no reply."""
+        """Return whether the last message has no reply."""
         return bool(self.turns) and self.turns[-1].speaker == "user"
 
     @property
     def can_rate(self) -> bool:
-        """Whether the last turn is a reply of the system."""
+        """Return whether the last turn is a reply of the system."""
         return bool(self.turns) and self.turns[-1].speaker == "assistant"
 
     @property
     def has_reply(self) -> bool:
-        """Whether there is any reply of the system."""
+        """Return whether there is any reply of the system."""
         return any(turn.speaker == "assistant" for turn in self.turns)
 
     def dialogue(self) -> Dialogue:

@@ -230,7 +230,7 @@ def _refuse_other_ratings(seen: Snapshot, path: Path) -> None:
     there = Scores.read(path).table
     sources, ids = (set(there[name].unique().to_pylist()) for name in ("source", "dialogue_id"))
     ours = {f"{_PREFIX[role]}:{name}" for name, role in seen.people.items() if role in _PREFIX}
-    others = {one for one in sources - ours if one.partition(":")[0] in _PREFIX.values()}
+    others = {source for source in sources - ours if source.partition(":")[0] in _PREFIX.values()}
     if others or not ids <= {name for name, _ in seen.project.names}:
         raise UsageError(
             f"{path} holds other ratings than this project's: choose another name for the output"

@@ -48,7 +48,7 @@ class ExternalAnswer:
 
     key: str
     rater: str
-    given: dict[str, list[str]]
+    answers: dict[str, list[str]]
     seconds: float | None
 
 
@@ -90,7 +90,7 @@ def label_studio_tasks(seen: Snapshot) -> bytes:
     by_item, tasks = seen.by_item(), []
     for number, item in enumerate(seen.items):
         shown = as_conversation(seen.project, item)
-        turns = [{"author": turn.who, "text": f"{turn.before}{turn.meant}{turn.after}"} for turn in shown]
+        turns = [{"author": turn.name, "text": f"{turn.before}{turn.meant}{turn.after}"} for turn in shown]
         meant = " ".join(turn.meant for turn in shown if turn.is_meant)
         data = {"item": f"item-{number}", _DIALOGUE: turns, "meant": meant}
         annotations = [_annotation(seen, answer) for answer in by_item.get(number, [])]
@@ -143,7 +143,7 @@ def potato_items(seen: Snapshot) -> bytes:
         lines = []
         for turn in as_conversation(seen.project, item):
             marked = f"<u>{escape(turn.meant)}</u>" if turn.meant else ""
-            lines.append(f"<b>{turn.who}:</b> {escape(turn.before)}{marked}{escape(turn.after)}")
+            lines.append(f"<b>{turn.name}:</b> {escape(turn.before)}{marked}{escape(turn.after)}")
         rows.append(msgspec.json.encode({"id": f"item-{number}", "text": "<br/>".join(lines)}))
     return b"".join(row + b"\n" for row in rows)
 
@@ -209,9 +209,9 @@ def _records(path: str | Path) -> list[Any]:
     with files.open_binary(path) as file:
         try:
             text = file.read().decode("utf-8-sig")
-            whole = json.loads(text) if text.lstrip().startswith("[") else None
+            array = json.loads(text) if text.lstrip().startswith("[") else None
             return (
-                whole if isinstance(whole, list) else [json.loads(x) for x in text.splitlines() if x.strip()]
+                array if isinstance(array, list) else [json.loads(x) for x in text.splitlines() if x.strip()]
             )
         except (ValueError, RecursionError) as error:
             raise DataError(f"not JSON: {error}", file=path) from None
@@ -238,10 +238,10 @@ def _answers(
 ) -> dict[str, Any]:
     answers = {}
     for question in project.scheme.questions:
-        if question.name in answer.given:
+        if question.name in answer.answers:
             try:
                 answers[question.name] = _parse_texts(
-                    question, answer.given[question.name], project.candidates
+                    question, answer.answers[question.name], project.candidates
                 )
             except ValueError as error:
                 raise DataError(
@@ -277,8 +277,8 @@ def _from_label_studio(records: Iterable[Any]) -> Iterator[ExternalAnswer]:
         for annotation in record.get("annotations") or record.get("completions") or ():
             if annotation.get("was_cancelled"):
                 continue
-            who = annotation.get("completed_by")
-            rater = who.get("email") or who.get("id") if isinstance(who, dict) else who
+            author = annotation.get("completed_by")
+            rater = author.get("email") or author.get("id") if isinstance(author, dict) else author
             answers = {part["from_name"]: _texts(part["value"]) for part in annotation.get("result", ())}
             yield ExternalAnswer(
                 str(record["data"]["item"]), str(rater), answers, annotation.get("lead_time")

@@ -52,8 +52,8 @@ def make_items(scheme: Scheme, dialogues: Sequence[Dialogue], seed: int = 0) -> 
 
     >>> from dialeval.annotation.scheme import read_scheme
     >>> from dialeval.dialogues import dialogue
-    >>> said = [("user", "Hi!"), ("assistant", "Hello!"), ("user", "Bye!"), ("assistant", "Bye!")]
-    >>> [one.place for one in make_items(read_scheme("turn-quality"), [dialogue(said)])]
+    >>> turns = [("user", "Hi!"), ("assistant", "Hello!"), ("user", "Bye!"), ("assistant", "Bye!")]
+    >>> [item.place for item in make_items(read_scheme("turn-quality"), [dialogue(turns)])]
     [(0, 1, None), (0, 3, None)]
     """
     units: dict[str, Callable[[Scheme, Sequence[Dialogue]], list[Item]]] = {
@@ -155,7 +155,7 @@ def _with_gold(items: list[Item], scheme: Scheme, dialogues: Sequence[Dialogue])
 class DisplayedTurn:
     """One turn on a page: speaker, side, and the text before, in and after the part to judge."""
 
-    who: str
+    name: str
     side: int
     before: str
     meant: str = ""
@@ -232,8 +232,8 @@ def as_conversation(project: "AnnotationProject", item: Item) -> list[DisplayedT
     if project.scheme.of == "turn":
         second = second[-1:]
     first = len(turns) - 1 if project.scheme.of == "turn" else 0
-    titled = [replace(turn, who=f"First, {turn.who}") for turn in turns[first:]]
-    return [*turns[:first], *titled, *(replace(turn, who=f"Second, {turn.who}") for turn in second)]
+    titled = [replace(turn, name=f"First, {turn.name}") for turn in turns[first:]]
+    return [*turns[:first], *titled, *(replace(turn, name=f"Second, {turn.name}") for turn in second)]
 
 
 def shown_turns(
@@ -262,21 +262,21 @@ def _line(
     scheme: Scheme,
 ) -> DisplayedTurn:
     message = dialogue.turns[number]
-    who, side = names[message.speaker]
+    name, side = names[message.speaker]
     if number != turn:
-        return DisplayedTurn(who, side, message.text, is_after=turn is not None and number > turn)
+        return DisplayedTurn(name, side, message.text, is_after=turn is not None and number > turn)
     if segment is None:
-        return DisplayedTurn(who, side, "", message.text, is_meant=True)
+        return DisplayedTurn(name, side, "", message.text, is_meant=True)
     pieces = [piece.text for piece in segments_of(dialogue, scheme.splitter) if piece.turn == number]
     start = 0
     for piece in pieces[:segment]:
         start = max(start, message.text.find(piece, start) + len(piece))
     at = message.text.find(pieces[segment], start)
     if at < 0:  # segments that somebody cut by hand may not be in the text to the letter
-        return DisplayedTurn(who, side, "", pieces[segment], is_meant=True)
+        return DisplayedTurn(name, side, "", pieces[segment], is_meant=True)
     end = at + len(pieces[segment])
     return DisplayedTurn(
-        who, side, message.text[:at], message.text[at:end], message.text[end:], is_meant=True
+        name, side, message.text[:at], message.text[at:end], message.text[end:], is_meant=True
     )
 
 

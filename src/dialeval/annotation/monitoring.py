@@ -76,10 +76,12 @@ def _matrix(question: SchemeQuestion, first: dict[int, list[RaterAnswer]], seen:
         columns = [choice.value for choice in question.choices] if question.type == "several" else [None]
         for column in columns:
             row = np.full(len(raters), np.nan)
-            for given in answers:
-                answer = given.answers.get(question.name)
+            for rater_answer in answers:
+                answer = rater_answer.answers.get(question.name)
                 if answer is not None:
-                    row[raters[given.rater]] = question.score(answer) if column is None else column in answer
+                    row[raters[rater_answer.rater]] = (
+                        question.score(answer) if column is None else column in answer
+                    )
             rows.append(row)
             clusters.append(seen.items[item].place[0])
     return np.array(rows), np.array(clusters)
@@ -216,18 +218,23 @@ def item_rows(seen: Snapshot) -> list[ItemRow]:
     n_raters = len(seen.raters())
     rows = []
     for number, item in enumerate(seen.items):
-        given, states = answers.get(number, []), by_state[number]
+        item_answers, states = answers.get(number, []), by_state[number]
         needed = n_raters if item.gold is not None else seen.wanted[number]
-        state = _state(seen, number, given, states, needed, rounds[number])
-        alike = all(agrees(seen.project.scheme, given[0].answers, answer.answers) for answer in given[1:])
+        state = _state(seen, number, item_answers, states, needed, rounds[number])
+        alike = all(
+            agrees(seen.project.scheme, item_answers[0].answers, answer.answers)
+            for answer in item_answers[1:]
+        )
         rows.append(
-            ItemRow(number, name_of(seen, number), len(given), needed, state, alike, item.gold is not None)
+            ItemRow(
+                number, name_of(seen, number), len(item_answers), needed, state, alike, item.gold is not None
+            )
         )
     return rows
 
 
 def _state(
-    seen: Snapshot, number: int, given: list[RaterAnswer], states: Counter[str], needed: int, rounds: int
+    seen: Snapshot, number: int, answers: list[RaterAnswer], states: Counter[str], needed: int, rounds: int
 ) -> str:
     if number in seen.verdicts:
         return "adjudicated"
@@ -235,7 +242,7 @@ def _state(
         return "lacks a rater"
     if states["open"]:
         return "another round" if rounds > 1 else "open"
-    return "to adjudicate" if disagree(seen, given) else "settled"
+    return "to adjudicate" if disagree(seen, answers) else "settled"
 
 
 def disagree(seen: Snapshot, answers: Sequence[RaterAnswer]) -> bool:

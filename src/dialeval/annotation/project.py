@@ -78,7 +78,7 @@ class AnnotationProject:
             list(_numbered(db.execute("SELECT number FROM items ORDER BY number"), "items"))
             for (role,) in db.execute("SELECT DISTINCT role FROM people"):
                 if role not in ROLES:
-                    raise ValueError(f"somebody's role is {role!r}")
+                    raise ValueError(f"unknown role {role!r}")
             for table in ("answers", "drafts", "verdicts"):
                 for (body,) in db.execute(f"SELECT body FROM {table}"):  # noqa: S608  # our own names
                     self._check_answers(msgspec.json.decode(body, type=dict[str, Value | list[Value]]))
@@ -211,7 +211,7 @@ def checked(name: str) -> str:
 
 
 def is_project(path: str | Path) -> bool:
-    """Whether a path is the folder of an annotation project."""
+    """Return whether a path is the folder of an annotation project."""
     return (Path(path) / STORE).is_file()
 
 

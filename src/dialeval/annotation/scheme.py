@@ -151,7 +151,7 @@ def read_scheme(source: str | Path) -> Scheme:
     """Read a scheme by the name of a ready one, or from a TOML file.
 
     >>> scheme = read_scheme("appropriateness")
-    >>> scheme.unit, [one.value for one in scheme.questions[0].options]
+    >>> scheme.unit, [option.value for option in scheme.questions[0].options]
     ('turn', [1, 2, 3, 4, 5])
     """
     return parse_scheme(*scheme_text(source))
@@ -268,8 +268,8 @@ def schema_of(
     with `took_part`, the raters held the conversations themselves.
 
     >>> from dialeval.dialogues import dialogue
-    >>> said = [("user", "Hi"), ("assistant", "Oh")]
-    >>> kind = schema_of(read_scheme("coherence"), [dialogue(said, "d1@turn-1")])
+    >>> turns = [("user", "Hi"), ("assistant", "Oh")]
+    >>> kind = schema_of(read_scheme("coherence"), [dialogue(turns, "d1@turn-1")])
     >>> kind.metric, kind.context, kind.participation, kind.level
     ('coherence', 'static', 'bystander', 'turn')
     """

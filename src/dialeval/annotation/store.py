@@ -180,8 +180,8 @@ class Store:
             self._prepare(create)
         except _DAMAGE as error:
             self.close()
-            if create and isinstance(told := _readable(error), DiskFullError):
-                raise told from None
+            if create and isinstance(readable := _readable(error), DiskFullError):
+                raise readable from None
             raise self._damage("damaged, or not an annotation project", error) from None
         except DataError:
             self.close()

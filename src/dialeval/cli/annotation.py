@@ -42,8 +42,7 @@ def annotate(
     items: Annotated[int | None, typer.Option(min=1, help="Size of a random sample of items.")] = None,
     seed: Annotated[int, typer.Option(help="Seed of sampling, assignment and order.")] = 0,
     earlier: Annotated[
-        list[str] | None,
-        typer.Option(help="Earlier project or file of votes: warn if a judge was a wizard."),
+        list[str] | None, typer.Option(help="Earlier project or file of votes: warn if a judge was a wizard.")
     ] = None,
     answers: Annotated[
         list[Path] | None, typer.Option(help="Import answers from a Label Studio or Potato file.")
@@ -127,8 +126,8 @@ def _made(
     if "-" in chats:
         raise UsageError("a project needs files, so that it can be resumed; standard input is refused")
     chosen, text = _scheme(scheme, changes)
-    given = digests([*chats, *([candidates] if candidates else [])])
-    source = fingerprint(given, chosen, seed, format, columns)
+    inputs = digests([*chats, *([candidates] if candidates else [])])
+    source = fingerprint(inputs, chosen, seed, format, columns)
     if is_project(out):
         project = _resumed(out, people)
         if project.settings["source"] != source:
@@ -137,7 +136,7 @@ def _made(
                 f"{out} has other dialogues or another scheme; to resume it: dialeval annotate {out}"
             )
         return project
-    dialogues = [one for source in chats for one in open_chats([source], format, columns)]
+    dialogues = [dialogue for source in chats for dialogue in open_chats([source], format, columns)]
     project = create(
         out,
         chosen,
@@ -163,8 +162,8 @@ def _scheme(source: str, changes: dict[str, int | str | None]) -> tuple["Scheme"
     from dialeval.annotation.scheme import parse_scheme, scheme_text
 
     text, name = scheme_text(source)
-    given = {field: value for field, value in changes.items() if value is not None}
-    return msgspec.structs.replace(parse_scheme(text, name), **given), text
+    changed = {field: value for field, value in changes.items() if value is not None}
+    return msgspec.structs.replace(parse_scheme(text, name), **changed), text
 
 
 def _prepare(project: "AnnotationProject", earlier: list[str], answers: list[Path]) -> None:
@@ -173,8 +172,8 @@ def _prepare(project: "AnnotationProject", earlier: list[str], answers: list[Pat
 
     if earlier:
         record(project, earlier)
-    for one in overlaps(project):
-        output.say(f"warning: {one}")
+    for overlap in overlaps(project):
+        output.say(f"warning: {overlap}")
     for path in answers:
         taken, there = load_answers(project, path)
         output.say(f"{path}: {output.counted(taken, 'answer')} imported, {there} already present")
@@ -206,8 +205,8 @@ def _serve(
     """Print everybody's link, then serve until Ctrl-C."""
     from dialeval.annotation.app import make_app
 
-    def announce(found: str) -> None:
-        _announce(project, found, json)
+    def announce(address: str) -> None:
+        _announce(project, address, json)
         output.say(
             "Send each rater only their own link: it is the key. Ctrl-C stops; repeat the command to resume."
         )

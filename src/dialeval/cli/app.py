@@ -88,10 +88,10 @@ def score(
     for line in estimates(None if "-" in chats else source.open, metrics):
         output.say(line)
     total = count_dialogues(chats) if source.columns is None and output.is_watched() else None
-    told: list[str] = []
+    notes: list[str] = []
     with output.progress("dialogues scored", total) as watch:
         summary = score_to(
-            source.open(told=told),
+            source.open(notes=notes),
             metrics,
             out,
             name=source.name,
@@ -100,7 +100,7 @@ def score(
             explain=explain,
             most=None if json else _EXPLAINED,
             live="-" in chats,
-            told=told,
+            reading_notes=notes,
         )
     _say_notes(chats, summary)
     _show(chats, summary, out, explain, json)
@@ -123,9 +123,10 @@ def _say_notes(chats: list[str], summary: Any) -> None:
             output.say(f"{source} scored nothing: {summary.why_silent(source)}")
     output.say(*summary.warnings())
     if summary.licences and output.is_watched():
+        models = sorted({name for licences in summary.licences.values() for name in licences})
         output.say(
             f"{', '.join(summary.licences)}: weights for non-commercial use, by their training data: "
-            f"{', '.join(sorted({name for some in summary.licences.values() for name in some}))} (WEIGHTS.md)"
+            f"{', '.join(models)} (WEIGHTS.md)"
         )
 
 

@@ -81,7 +81,7 @@ def batch(
 
 
 def _run(planned: Any, on: str, workers: int | None, address: str | None, quiet: bool) -> Any:
-    """Work with a bar on a terminal; Ctrl-C says what is kept."""
+    """Show a bar on a terminal while working; on Ctrl-C, print what is kept."""
     try:
         with output.progress("turns scored", planned.turns_left, quiet=quiet) as watch:
             return planned.run(on, workers, address, watch)

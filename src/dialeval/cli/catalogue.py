@@ -11,17 +11,15 @@ from dialeval.cli.places import check_places
 from dialeval.errors import UsageError
 
 
-def demo(
-    out: Annotated[Path, typer.Option("-o", "--out", help="Folder to write.")] = Path("demo"),
-) -> None:
+def demo(out: Annotated[Path, typer.Option("-o", "--out", help="Folder to write.")] = Path("demo")) -> None:
     """Score the bundled examples and write a report.
 
     Example: dialeval demo
     """
     from dialeval.jobs.demo import run_demo
 
-    found = run_demo(out, watch=lambda step: output.say(f"{step} …"))
-    tables.show_report_tables(found, "systems", "verdicts")
+    findings = run_demo(out, watch=lambda step: output.say(f"{step} …"))
+    tables.show_report_tables(findings, "systems", "verdicts")
     output.say("The ratings are illustrative: made up, they measure nothing.")
     output.say(f"Correlations, faults and the turns to read are in the report: {out / 'report.html'}")
 
@@ -116,7 +114,7 @@ def _sets() -> list[dict[str, Any]]:
 def _formats() -> list[dict[str, Any]]:
     from dialeval.dialogues.formats import known_formats
 
-    return [{"name": name, "what": what} for name, what in known_formats().items()]
+    return [{"name": name, "what": description} for name, description in known_formats().items()]
 
 
 def _schemes() -> list[dict[str, Any]]:
@@ -125,13 +123,13 @@ def _schemes() -> list[dict[str, Any]]:
     schemes = [read_scheme(name) for name in scheme_names()]
     return [
         {
-            "name": one.name,
-            "unit": f"pair of {one.of}s" if one.unit == "pair" else one.unit,
-            "raters": one.raters_per_item,
-            "questions": [question.name for question in one.questions],
-            "title": one.title,
+            "name": scheme.name,
+            "unit": f"pair of {scheme.of}s" if scheme.unit == "pair" else scheme.unit,
+            "raters": scheme.raters_per_item,
+            "questions": [question.name for question in scheme.questions],
+            "title": scheme.title,
         }
-        for one in schemes
+        for scheme in schemes
     ]
 
 
@@ -157,10 +155,10 @@ def _download(name: str) -> None:
             f"{name} has no fixed address to download from: get it from {chosen.home} and put its files into "
             f"{data_folder() / chosen.folder} (sets that are downloaded by name: {able})"
         )
-    found = chosen.download()
-    for path in found:
+    paths = chosen.download()
+    for path in paths:
         output.say(f"downloaded: {path}")
-    if not found:
+    if not paths:
         output.say(f"{name} is already present: {data_folder() / chosen.folder}")
 
 
@@ -212,9 +210,9 @@ def reproduce(
     check_places("reproduce", {"out": folder})
     with output.progress("rows") as watch:
         done = job(paper, folder, watch=watch)
-    marks = Counter(one.mark for one in done)
+    marks = Counter(result.mark for result in done)
     if json:
-        rows = [{**asdict(one.row), "ours": asdict(one.ours), "mark": one.mark} for one in done]
+        rows = [{**asdict(result.row), "ours": asdict(result.ours), "mark": result.mark} for result in done]
         output.print_json({"rows": rows, "marks": dict(marks)})
         return
     output.print_table("Marks", ("mark", "rows"), [(mark, marks[mark]) for mark in MARKS if marks[mark]])

@@ -60,38 +60,38 @@ def contrast(
     draws: Draws = {"resamples": resamples, "confidence": confidence, "seed": seed}
     with output.progress("dialogues scored") as watch:
         if systems:
-            paths = [path for one in systems for path in _files(one)]
-            found = job.contrast_systems(
+            paths = [path for place in systems for path in _files(place)]
+            result = job.contrast_systems(
                 logged, paths, metric or (), out=out, overwrite=overwrite, watch=watch, **draws
             )
         else:
             kinds = tuple(dict.fromkeys(negatives or ("session",)))
-            found = job.contrast_negatives(
+            result = job.contrast_negatives(
                 logged, metric or (), kinds, sample=sample or None, watch=watch, **draws
             )
-    ranked = job.combined(found.rows) if systems else {}
+    ranked = job.combined(result.rows) if systems else {}
     if json:
-        told = {name: str(signature) for name, signature in found.signatures.items()}
-        output.print_json({"rows": found.rows, **ranked, "notes": found.notes, "signatures": told})
+        signatures = {name: str(signature) for name, signature in result.signatures.items()}
+        output.print_json({"rows": result.rows, **ranked, "notes": result.notes, "signatures": signatures})
         return
-    (_show_systems if systems else _show_negatives)(found, ranked)
-    output.say(*found.notes)
+    (_show_systems if systems else _show_negatives)(result, ranked)
+    output.say(*result.notes)
     if out:
         output.say(f"written: {out}")
-    tables.say_signatures(found.signatures)
+    tables.say_signatures(result.signatures)
 
 
 def _files(path: Path) -> list[Path]:
     """Return the files of predictions that a path stands for."""
     from dialeval.errors import DataError
 
-    found = sorted(path.glob("*.json*")) if path.is_dir() else [path]
-    if not found:
+    paths = sorted(path.glob("*.json*")) if path.is_dir() else [path]
+    if not paths:
         raise DataError("no file of predictions in this folder", file=path, fix="expected SYSTEM.json")
-    return found
+    return paths
 
 
-def _show_negatives(found: "ContrastResult", _: dict[str, Any]) -> None:
+def _show_negatives(result: "ContrastResult", _: dict[str, Any]) -> None:
     rows = [
         (
             row["negatives"],
@@ -102,7 +102,7 @@ def _show_negatives(found: "ContrastResult", _: dict[str, Any]) -> None:
             output.interval(row["accuracy"]) if row["accuracy"]["n"] else None,
             row["auc"],
         )
-        for row in found.rows
+        for row in result.rows
     ]
     header = ("negatives", "source", "dimension", "n", "true above false", "accuracy at .5", "AUC")
     output.print_table("True replies against negatives (chance is .5)", header, rows)
@@ -115,13 +115,13 @@ _GAPS = {
 }
 
 
-def _show_systems(found: "ContrastResult", ranked: dict[str, Any]) -> None:
+def _show_systems(result: "ContrastResult", ranked: dict[str, Any]) -> None:
     """Print a row for each system and dimension, the best systems first."""
-    columns = list(dict.fromkeys((row["source"], row["dimension"]) for row in found.rows))
+    columns = list(dict.fromkeys((row["source"], row["dimension"]) for row in result.rows))
     rows: list[tuple[object, ...]] = []
     for column in columns:
-        some = [row for row in found.rows if (row["source"], row["dimension"]) == column]
-        some.sort(key=lambda row: -(row["mean"]["value"] or 0.0))
+        group = [row for row in result.rows if (row["source"], row["dimension"]) == column]
+        group.sort(key=lambda row: -(row["mean"]["value"] or 0.0))
         rows += [
             (
                 *column,
@@ -131,14 +131,14 @@ def _show_systems(found: "ContrastResult", ranked: dict[str, Any]) -> None:
                 *(output.interval(row[name]) if row[name] else None for name in _GAPS),
                 ranked["combined"].get(row["system"]),
             )
-            for row in some
+            for row in group
         ]
     header = ("source", "dimension", "system", "n", "mean", *_GAPS.values(), "Combined")
     output.print_table("Systems beside the logged replies", header, rows)
     if ranked["spearman"]:
         cells = [
-            (one["source"], one["dimension"], one["spearman"]["n"], output.interval(one["spearman"]))
-            for one in ranked["spearman"]
+            (row["source"], row["dimension"], row["spearman"]["n"], output.interval(row["spearman"]))
+            for row in ranked["spearman"]
         ]
         names = ("source", "dimension", "systems", "Spearman")
         output.print_table("Order of systems beside published Combined", names, cells, further=True)

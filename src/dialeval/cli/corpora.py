@@ -13,12 +13,7 @@ if TYPE_CHECKING:
     from dialeval.jobs.coverage import Coverage
 
 
-def inspect(
-    chats: Chats,
-    format: Format = None,
-    columns: Columns = None,
-    json: Json = False,
-) -> None:
+def inspect(chats: Chats, format: Format = None, columns: Columns = None, json: Json = False) -> None:
     """Show how a log is read, before scoring it.
 
     Prints format, roles, tool calls, evidence, feedback and what is lost.
@@ -28,12 +23,12 @@ def inspect(
     from dialeval.cli.dialogues import show_overview
     from dialeval.dialogues.formats.overview import overview
 
-    found = overview(chats, format, columns)
+    summary = overview(chats, format, columns)
     if json:
-        output.print_json(found.to_dict())
+        output.print_json(summary.to_dict())
         return
-    output.say(*found.told)
-    show_overview(found)
+    output.say(*summary.told)
+    show_overview(summary)
 
 
 def convert(
@@ -67,8 +62,7 @@ def index(
         ),
     ] = None,
     encoder: Annotated[
-        str | None,
-        typer.Option(help="Encoder: folder, name or Hub id; default: the shipped one."),
+        str | None, typer.Option(help="Encoder: folder, name or Hub id; default: the shipped one.")
     ] = None,
     plain: Annotated[
         bool, typer.Option("--plain", help="Vectors and words only: faster, but not for consensus metrics.")
@@ -96,7 +90,7 @@ def index(
     if out is None and not public:
         raise UsageError("an index needs a folder: -o my-index/")
     with output.progress("dialogues indexed") as watch:
-        made = index_to(
+        record = index_to(
             source.open("train"),
             out or corpus_folder(public[0] if public else ""),
             encoder,
@@ -110,9 +104,9 @@ def index(
             watch=watch,
         )
     for key in () if json else ("columns", "search"):
-        if isinstance(made[key], dict):
-            made[key] = ", ".join(f"{name}: {what}" for name, what in made[key].items())
-    output.print_records("Index", made, json)
+        if isinstance(record[key], dict):
+            record[key] = ", ".join(f"{name}: {kind}" for name, kind in record[key].items())
+    output.print_records("Index", record, json)
 
 
 def acts(
@@ -142,56 +136,51 @@ def acts(
     from dialeval.jobs.acts import annotate_acts
 
     with output.progress("dialogues read") as watch:
-        found = annotate_acts(
-            out=out,
-            splitter=splitter,
-            model=model,
-            expert=expert,
-            watch=watch,
-            **vars(source),
+        report = annotate_acts(
+            out=out, splitter=splitter, model=model, expert=expert, watch=watch, **vars(source)
         )
-    output.say(*found.notes)
+    output.say(*report.notes)
     if out == "-":
         return
     if json:
-        output.print_json({"input": source.name, **found.to_dict()})
+        output.print_json({"input": source.name, **report.to_dict()})
     else:
-        _show_acts(found)
+        _show_acts(report)
     if out:
         output.say(f"written: {out}")
 
 
-def _show_acts(found: "ActReport") -> None:
-    whole = found.whole
+def _show_acts(report: "ActReport") -> None:
+    overall = report.whole
     output.print_table(
         "Segment acts",
         ("dimension", "act", "n", "share"),
-        [(row["dimension"], row["act"], row["n"], _percent(row["share"])) for row in whole.by_act()],
+        [(row["dimension"], row["act"], row["n"], _percent(row["share"])) for row in overall.by_act()],
     )
     output.print_table(
         "Dimensions",
         ("dimension", "n", "share"),
-        [(row["dimension"], row["n"], _percent(row["share"])) for row in whole.by_dimension()],
+        [(row["dimension"], row["n"], _percent(row["share"])) for row in overall.by_dimension()],
         further=True,
     )
-    parts = dict(found.parts) if len(found.parts) == 1 else {**found.parts, "together": whole}
+    parts = dict(report.parts) if len(report.parts) == 1 else {**report.parts, "together": overall}
     header = ("part", "dialogues", "turns", "segments", "segments per turn", "unlabelled", "uncut turns")
     output.print_table(
-        "Corpus", header, [(name, *one.size().values()) for name, one in parts.items()], further=True
+        "Corpus", header, [(name, *part.size().values()) for name, part in parts.items()], further=True
     )
-    if found.agreement is not None:
-        votes, count = found.agreement, len(found.undecided)
+    if report.agreement is not None:
+        votes, count = report.agreement, len(report.undecided)
         kappas = output.interval(votes.kappa), output.interval(votes.kappa_without_dominant)
         heads = ("segments", "decided", "another round", "kappa", f"kappa without {votes.dominant}")
         row = (votes.segments, votes.segments - count, count, *kappas)
         output.print_table("Votes", heads, [row], further=True)
         if count:
-            output.say(f"another round: {', '.join(found.undecided[:5])}{', …' if count > 5 else ''}")
-    if found.expert:
-        rows = [(who, output.interval(one), one.n) for who, one in found.expert.items()]
+            output.say(f"another round: {', '.join(report.undecided[:5])}{', …' if count > 5 else ''}")
+    if report.expert:
+        rows = [(name, output.interval(share), share.n) for name, share in report.expert.items()]
         output.print_table("Accuracy by the expert's sample", ("who", "accuracy", "n"), rows, further=True)
-    if found.model:
-        output.say(f"{output.counted(found.by_model, 'segment')} labelled by {found.model}")
+    if report.model:
+        output.say(f"{output.counted(report.by_model, 'segment')} labelled by {report.model}")
 
 
 def _percent(share: float | None) -> str | None:
@@ -233,42 +222,37 @@ def coverage(
     wrong = [path for path in out or () if path.suffix.lower() not in _ENDINGS]
     if wrong:
         raise UsageError(f"cannot write {wrong[0]}: the name must end in {', '.join(_ENDINGS)}")
-    found = cover(
-        source.open("test", "all"),
-        corpus,
-        column,
-        encoder=encoder,
-        confidence=confidence,
-        seed=seed,
+    result = cover(
+        source.open("test", "all"), corpus, column, encoder=encoder, confidence=confidence, seed=seed
     )
-    record = found.to_dict(data=source.name, folder=str(corpus))
+    record = result.to_dict(data=source.name, folder=str(corpus))
     for path in out or ():
         ending = path.suffix.lower()
-        drawn = "" if ending == ".json" else _picture(found, source.name, ending == ".html")
+        drawn = "" if ending == ".json" else _picture(result, source.name, ending == ".html")
         files.write_text(path, drawn or files.json_text(record))
     if json:
         output.print_json(record)
     else:
-        _show_coverage(found)
-    for note in (*found.notes, *(f"written: {path}" for path in out or ())):
+        _show_coverage(result)
+    for note in (*result.notes, *(f"written: {path}" for path in out or ())):
         output.say(note)
 
 
-def _show_coverage(found: "Coverage") -> None:
+def _show_coverage(result: "Coverage") -> None:
     """Print the number with what it stands on, and the test dialogues that are farthest away."""
     row = (
-        found.column,
-        found.n_corpus,
-        found.n_left_out,
-        found.limit,
-        found.share.n,
-        found.n_without,
-        found.median,
-        output.interval(found.share),
+        result.column,
+        result.n_corpus,
+        result.n_left_out,
+        result.limit,
+        result.share.n,
+        result.n_without,
+        result.median,
+        output.interval(result.share),
     )
     header = ("column", "corpus", "equal", "its median", "test", "no features", "their median", "covered")
     output.print_table("Coverage", header, [row])
-    farthest = sorted(found.places, key=lambda place: -place.distance)[:_FARTHEST]
+    farthest = sorted(result.places, key=lambda place: -place.distance)[:_FARTHEST]
     output.print_table(
         "Farthest from the corpus",
         ("dialogue", "nearest", "distance", "covered"),
@@ -277,24 +261,25 @@ def _show_coverage(found: "Coverage") -> None:
     )
 
 
-def _picture(found: "Coverage", chats: str, page: bool) -> str:
+def _picture(result: "Coverage", chats: str, page: bool) -> str:
     from dialeval.reports import space
 
-    near, far = ([(p.x, p.y) for p in found.places if p.covered is wanted] for wanted in (True, False))
-    svg = space.space(found.corpus, near, far, found.explained, drawn_of=found.n_corpus)
+    near, far = ([(p.x, p.y) for p in result.places if p.covered is wanted] for wanted in (True, False))
+    svg = space.space(result.corpus, near, far, result.explained, drawn_of=result.n_corpus)
     if not page:
         return space.to_file(svg)
-    value, low, high = (f"{end:.1%}" for end in (found.share.value, found.share.low, found.share.high))
+    value, low, high = (f"{end:.1%}" for end in (result.share.value, result.share.low, result.share.high))
     sentences = [
-        f"{value} of {found.share.n:,} dialogues have a neighbour in the corpus that is no farther away than "
-        f"half of the corpus' own dialogues have theirs ({found.confidence:.0%} interval {low} to {high}).",
-        f"That distance, 1 - cosine, is {found.limit:.3f} in the corpus; the median of the dialogues is "
-        f"{found.median:.3f}. The corpus has {found.n_corpus:,} dialogues; {found.n_left_out:,} that say the "
-        "same as one of the test dialogues were left out.",
+        f"{value} of {result.share.n:,} dialogues have a neighbour in the corpus that is no farther away "
+        f"than half of the corpus' own dialogues have theirs ({result.confidence:.0%} interval {low} to "
+        f"{high}).",
+        f"That distance, 1 - cosine, is {result.limit:.3f} in the corpus; the median of the dialogues is "
+        f"{result.median:.3f}. The corpus has {result.n_corpus:,} dialogues; {result.n_left_out:,} that say "
+        "the same as one of the test dialogues were left out.",
     ]
     caption = (
-        f"The column {found.column} in two dimensions (principal components of both together). "
-        f"{len(found.corpus):,} of {found.n_corpus:,} corpus dialogues are shown"
-        + (", drawn at random." if len(found.corpus) < found.n_corpus else ".")
+        f"The column {result.column} in two dimensions (principal components of both together). "
+        f"{len(result.corpus):,} of {result.n_corpus:,} corpus dialogues are shown"
+        + (", drawn at random." if len(result.corpus) < result.n_corpus else ".")
     )
     return space.to_page(svg, f"{chats} over its corpus", sentences, caption)

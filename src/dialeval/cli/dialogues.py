@@ -34,7 +34,7 @@ def show_first(summary: Summary, out: str | None, most: int) -> None:
         output.say(f"explanations: {out}/explanations.jsonl; view them with: dialeval report {out}")
         return
     show(summary.explanations)
-    shown = len({found.dialogue_id for found in summary.explanations})
+    shown = len({explanation.dialogue_id for explanation in summary.explanations})
     if not shown:
         output.say("no explanations for these dialogues")
     if summary.dialogues > most:
@@ -45,45 +45,47 @@ def show_first(summary: Summary, out: str | None, most: int) -> None:
 
 def as_dict(summary: Summary, out: str | None) -> dict[str, Any]:
     """Return all explanations for `--json`, from memory or from the run folder just written."""
-    found = summary.explanations if out is None else Run(out).explanations()
-    return {"explanations": [json.loads(to_json(one)) for one in found]}
+    explanations = summary.explanations if out is None else Run(out).explanations()
+    return {"explanations": [json.loads(to_json(explanation)) for explanation in explanations]}
 
 
 def show(explanations: Sequence[Explanation]) -> None:
     """Print explanations one after the other, on a terminal or in a pipe."""
     console = Console(highlight=False, emoji=False, markup=False)
-    for found in explanations:
+    for explanation in explanations:
         console.print()
-        for part in _parts(found):
+        for part in _parts(explanation):
             console.print(part)
 
 
-def _parts(found: Explanation) -> list[Text | Table]:
-    lines = side_by_side(found)
-    shown: list[Text | Table] = [_heading(found)]
-    if found.note:
-        shown.append(Text(_plain(found.note), "italic"))
+def _parts(explanation: Explanation) -> list[Text | Table]:
+    lines = side_by_side(explanation)
+    shown: list[Text | Table] = [_heading(explanation)]
+    if explanation.note:
+        shown.append(Text(_plain(explanation.note), "italic"))
     if lines:
-        shown.append(_table(found, lines[:_MOST_LINES]))
+        shown.append(_table(explanation, lines[:_MOST_LINES]))
     if len(lines) > _MOST_LINES:
         shown.append(Text(f"{output.counted(len(lines) - _MOST_LINES, 'more line')}, not shown"))
     return shown
 
 
-def _heading(found: Explanation) -> Text:
-    """Say which dialogue, what it got, and what that is made of."""
-    name = _plain(found.source) + (f" {_plain(found.dimension)}" if found.dimension else "")
-    heading = Text.assemble((_plain(found.dialogue_id), "bold"), f": {name} ", (_value(found.value), "bold"))
-    parts = [f"{_plain(part)} {_value(value)}" for part, value in found.parts.items()]
+def _heading(explanation: Explanation) -> Text:
+    """Return the heading: the dialogue, its value and the parts of the value."""
+    name = _plain(explanation.source) + (f" {_plain(explanation.dimension)}" if explanation.dimension else "")
+    heading = Text.assemble(
+        (_plain(explanation.dialogue_id), "bold"), f": {name} ", (_value(explanation.value), "bold")
+    )
+    parts = [f"{_plain(part)} {_value(value)}" for part, value in explanation.parts.items()]
     return heading.append(f" ({', '.join(parts)})" if parts else "")
 
 
-def _table(found: Explanation, lines: Sequence[AlignedLine]) -> Table:
+def _table(explanation: Explanation, lines: Sequence[AlignedLine]) -> Table:
     table = Table(box=box.SIMPLE_HEAD, expand=True, padding=(0, 1, 0, 0), header_style="bold")
     table.add_column(Text("this dialogue"), ratio=1, overflow="fold")
-    if found.reference is not None:
+    if explanation.reference is not None:
         table.add_column(Text(""), width=1)
-        table.add_column(Text(f"held against {_plain(found.reference.id)}"), ratio=1, overflow="fold")
+        table.add_column(Text(f"held against {_plain(explanation.reference.id)}"), ratio=1, overflow="fold")
     shown = len(table.columns)
     for line in lines:
         if line.opens:
@@ -100,14 +102,14 @@ def _speaker(cell: AlignedCell | None) -> Text:
 
 
 def _cell(cell: AlignedCell | None) -> Text:
-    made = Text()
+    text = Text()
     if cell is None:
-        return made
+        return text
     if cell.piece is None:
-        return made.append("(empty turn)", "italic")
+        return text.append("(empty turn)", "italic")
     if cell.piece.label is not None:
-        made.append(f"[{_plain(cell.piece.label)}]", "cyan").append(" ")
-    return made.append(_plain(cell.piece.text))
+        text.append(f"[{_plain(cell.piece.label)}]", "cyan").append(" ")
+    return text.append(_plain(cell.piece.text))
 
 
 def _plain(text: str) -> str:
@@ -125,26 +127,26 @@ _MOST = 6  # names in a row
 _LONGEST = 160  # characters of a turn
 
 
-def show_overview(found: "Overview") -> None:
+def show_overview(overview: "Overview") -> None:
     """Print the counts as a table, then the first dialogues as they will be scored."""
-    files = Counter(found.formats.values())
-    rated = [f"{name} (n = {count}, mean {mean:.3g})" for name, (count, mean) in found.feedback.items()]
-    passages = f"{found.evidence} in {output.counted(found.with_evidence, 'dialogue')}"
+    files = Counter(overview.formats.values())
+    rated = [f"{name} (n = {count}, mean {mean:.3g})" for name, (count, mean) in overview.feedback.items()]
+    passages = f"{overview.evidence} in {output.counted(overview.with_evidence, 'dialogue')}"
     rows = [
         ("format", ", ".join(f"{name} ({output.counted(n, 'file')})" for name, n in files.items())),
-        ("dialogues", f"{found.dialogues}; turns {found.turns}; replies to score {found.replies}"),
-        ("roles", _counts(found.roles)),
-        ("systems", _counts(found.systems)),
-        ("instructions", f"in {output.counted(found.with_instructions, 'dialogue')}"),
-        ("tools", f"{_counts(found.tools)}; {output.counted(found.results, 'result')}"),
+        ("dialogues", f"{overview.dialogues}; turns {overview.turns}; replies to score {overview.replies}"),
+        ("roles", _counts(overview.roles)),
+        ("systems", _counts(overview.systems)),
+        ("instructions", f"in {output.counted(overview.with_instructions, 'dialogue')}"),
+        ("tools", f"{_counts(overview.tools)}; {output.counted(overview.results, 'result')}"),
         ("evidence", passages),
         ("feedback", ", ".join(rated) or "none"),
-        ("finish reasons", _counts(found.finish_reasons)),
-        ("languages", _counts(found.languages)),
-        *(("note", f"{count}: {note}") for note, count in found.notes.most_common(_MOST)),
+        ("finish reasons", _counts(overview.finish_reasons)),
+        ("languages", _counts(overview.languages)),
+        *(("note", f"{count}: {note}") for note, count in overview.notes.most_common(_MOST)),
     ]
     output.print_table("What was understood", ["what", "found"], rows)
-    for dialogue in found.shown:
+    for dialogue in overview.shown:
         output.print_lines(["", *_lines(dialogue)])
 
 
@@ -168,8 +170,8 @@ def _lines(dialogue: "Dialogue") -> Iterator[str]:
         if turn.text or not turn.tool_calls:
             yield f"{mark} {number:2} {turn.speaker}: {_cut(turn.text) or '(empty)'}"
         for call in turn.tool_calls:
-            given = call.arguments if isinstance(call.arguments, str) else json.dumps(call.arguments)
-            yield f"  {number:2} {turn.speaker} calls {call.name}: {_cut(given)}"
+            arguments = call.arguments if isinstance(call.arguments, str) else json.dumps(call.arguments)
+            yield f"  {number:2} {turn.speaker} calls {call.name}: {_cut(arguments)}"
         for passage in turn.evidence:
             yield f"     evidence{f' ({passage.source})' if passage.source else ''}: {_cut(passage.text)}"
         for name, value in turn.feedback.items():

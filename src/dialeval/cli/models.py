@@ -91,7 +91,7 @@ def pull(
     """
     from dialeval.models import downloads
 
-    found = downloads.pull(
+    pulled = downloads.pull(
         source,
         name=name,
         sha256=sha256,
@@ -101,7 +101,7 @@ def pull(
         max_bytes=max_bytes,
         on_progress=lambda step: output.say(f"{step} …"),
     )
-    _show(found, json)
+    _show(pulled, json)
 
 
 @app.command(cls=Verb)
@@ -121,8 +121,8 @@ def verify(
     rows = []
     for name in names or [name for name, _, _ in artefact.names()]:
         try:
-            found = artefact.load(name)
-            rows.append({"name": name, "class": found.kind, "sha": found.sha[:12], "fault": None})
+            model = artefact.load(name)
+            rows.append({"name": name, "class": model.kind, "sha": model.sha[:12], "fault": None})
         except DialevalError as error:
             rows.append({"name": name, "class": None, "sha": None, "fault": str(error)})
     output.print_records("Models", rows, json)
@@ -177,5 +177,7 @@ def push(
     output.print_lines([downloads.push(folder, repository, private=not public)])
 
 
-def _show(found: Any, json: bool) -> None:
-    output.print_records("Model", {"folder": str(found.folder), "class": found.kind, "sha": found.sha}, json)
+def _show(artefact: Any, json: bool) -> None:
+    output.print_records(
+        "Model", {"folder": str(artefact.folder), "class": artefact.kind, "sha": artefact.sha}, json
+    )

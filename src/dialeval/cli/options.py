@@ -9,7 +9,7 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_type_hints
 
 import typer
 
@@ -49,7 +49,8 @@ Format = Annotated[
 Columns = Annotated[
     str | None, typer.Option(help="Columns of a turn table: id=…,speaker=…,text=…,turn=…,system=…")
 ]
-Method = Annotated[str, typer.Option(help="Correlation that ranks and tests: pearson, spearman, kendall.")]
+Dimension = Annotated[str | None, typer.Option(help="Dimension of the ratings.")]
+Sources = Annotated[list[str] | None, typer.Option(help="Only these sources; repeat for more.")]
 Map = Annotated[
     list[str] | None,
     typer.Option(
@@ -71,41 +72,43 @@ def open_chats(
     format: str | None = None,
     columns: str | None = None,
     part: str | None = None,
-    usual: Sequence[str] = ("all",),
-    told: list[str] | None = None,
+    preferred: Sequence[str] = ("all",),
+    notes: list[str] | None = None,
 ) -> "Iterator[Dialogue]":
-    """Open dialogues as a command was given them.
+    """Open the dialogues of a command; print each note of the reader (a guess, a lost record) once.
 
-    What was guessed is said, once. A record that cannot be read is said to be lost, and the rest is read; on
-    standard input, where nobody knows how much follows, it is an error.
+    A record that cannot be read is skipped with a note; on standard input it is an error, because what
+    follows may be of any length.
 
     Args:
-        chats: Whatever `formats.read` takes.
-        format: What was given with --format.
-        columns: What was given with --columns.
-        part: What was given with --part.
-        usual: Without it, the first of these that a public set has.
-        told: Gets what is said while they are read.
+        chats: Anything that `formats.read` takes.
+        format: The value of --format.
+        columns: The value of --columns.
+        part: The value of --part.
+        preferred: Without it, the first of these parts that a public set has.
+        notes: Gets the notes while the dialogues are read.
     """
     from dialeval.cli.output import say
     from dialeval.dialogues import formats
     from dialeval.dialogues.formats.opening import part_of_set
     from dialeval.errors import UsageError
 
-    said = [] if told is None else told
+    seen = [] if notes is None else notes
 
     def say_once(message: str) -> None:
-        if message not in said:
-            said.append(message)
+        if message not in seen:
+            seen.append(message)
             say(message)
 
-    public = {one: chosen for one in chats if (chosen := formats.public_part(one, say_once))}
+    public = {source: chosen for source in chats if (chosen := formats.public_part(source, say_once))}
     if part and not public:
         raise UsageError("--part needs a public set")
-    named = {
-        one: f"set:{name}/{own or part or part_of_set(name, usual)}" for one, (name, own) in public.items()
-    }
-    sources = [named.get(one, one) for one in chats]
+    sources = [
+        f"set:{public[source][0]}/{public[source][1] or part or part_of_set(public[source][0], preferred)}"
+        if source in public
+        else source
+        for source in chats
+    ]
     return formats.read(sources, format, columns, note=say_once, lenient="-" not in chats)
 
 
@@ -138,29 +141,29 @@ def grouped(verb: Callable[..., None]) -> Callable[..., None]:
     hints = get_type_hints(verb, include_extras=True)
     groups: dict[str, Any] = {name: kind for name, kind in hints.items() if is_dataclass(kind)}
     own, shared = list[inspect.Parameter](), list[inspect.Parameter]()
-    for one in inspect.signature(verb).parameters.values():
-        if one.name in groups:
-            shared += inspect.signature(groups[one.name]).parameters.values()
+    for parameter in inspect.signature(verb).parameters.values():
+        if parameter.name in groups:
+            shared += inspect.signature(groups[parameter.name]).parameters.values()
         else:
-            own.append(one.replace(annotation=hints[one.name]))
+            own.append(parameter.replace(annotation=hints[parameter.name]))
 
     @functools.wraps(verb)
-    def run(**given: Any) -> None:
-        made = {
-            name: kind(**{field.name: given.pop(field.name) for field in fields(kind)})
+    def run(**values: Any) -> None:
+        by_group = {
+            name: kind(**{field.name: values.pop(field.name) for field in fields(kind)})
             for name, kind in groups.items()
         }
-        verb(**given, **made)
+        verb(**values, **by_group)
 
-    taken = sorted(own + shared, key=lambda one: one.default is not one.empty)
-    run.__signature__ = inspect.Signature(taken)  # type: ignore[attr-defined]
-    run.__annotations__ = {one.name: one.annotation for one in taken}
+    parameters = sorted(own + shared, key=lambda parameter: parameter.default is not parameter.empty)
+    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return run
 
 
 @dataclass(frozen=True)
 class ChatSource:
-    """Where dialogues are read from."""
+    """The dialogues to read."""
 
     chats: Chats
     format: Format = None
@@ -169,15 +172,15 @@ class ChatSource:
 
     @property
     def name(self) -> str:
-        """What was given, for the record."""
+        """The source as text, for the record."""
         return ", ".join(self.chats)
 
-    def open(self, *usual: str, told: list[str] | None = None) -> "Iterator[Dialogue]":
-        """Open the dialogues; of a public set without --part, the first of these that it has, or all.
+    def open(self, *preferred: str, notes: list[str] | None = None) -> "Iterator[Dialogue]":
+        """Open the dialogues; of a public set without --part, the first of these parts, or all.
 
-        What is said while they are read, such as what was lost, is added to `told`.
+        The reader's notes, such as lost records, are added to `notes`.
         """
-        return open_chats(self.chats, self.format, self.columns, self.part, usual or ("all",), told)
+        return open_chats(self.chats, self.format, self.columns, self.part, preferred or ("all",), notes)
 
 
 @dataclass(frozen=True)
@@ -196,16 +199,83 @@ class Drawing:
     confidence: Confidence = 0.95
     seed: Seed = 0
 
-    def study_settings(self) -> dict[str, Any]:
-        """Return them as a study takes them; its bootstraps use every core."""
+
+@dataclass(frozen=True)
+class StudyOptions(Drawing):
+    """The settings of a study, and what is printed of it."""
+
+    level: Level = None
+    dimension: Dimension = None
+    source: Sources = None
+    where: Annotated[str | None, typer.Option(help='Only units such as "bleu<1 and system=mybot".')] = None
+    by: Annotated[
+        str | None, typer.Option(help="Also correlate within each system, or with each dimension.")
+    ] = None
+    classes: Annotated[
+        bool,
+        typer.Option(
+            "--classes", help="Also print scores per class of the ratings, AUC and the best threshold."
+        ),
+    ] = False
+    combine: Annotated[
+        list[str] | None,
+        typer.Option(help="A new source: name=mean|zmean|fit|line:part+part[,folds=10|dialogue|system]"),
+    ] = None
+    method: Annotated[
+        str, typer.Option(help="Correlation that ranks and tests: pearson, spearman, kendall.")
+    ] = "spearman"
+    against: Annotated[
+        str | None,
+        typer.Option(help="Also print the difference of each source to this one, with an interval."),
+    ] = None
+
+    def settings(self) -> dict[str, Any]:
+        """Return the keyword arguments of `study`; its bootstraps use every core."""
         from dialeval.models.tokenization import default_threads
 
-        return {**vars(self), "permutations": self.resamples, "workers": default_threads()}
+        names = ("resamples", "confidence", "seed", "level", "dimension", "where", "by", "method")
+        lists = {"sources": tuple(self.source or ()), "combine": tuple(self.combine or ())}
+        workers = {"permutations": self.resamples, "workers": default_threads()}
+        return {name: getattr(self, name) for name in names} | lists | workers
+
+
+@dataclass(frozen=True)
+class LabelOptions:
+    """The ratings to estimate from, and the sources to judge."""
+
+    map: Map = None
+    gold: Annotated[str, typer.Option(help="Ground truth: human, or the name of a source (an outcome).")] = (
+        "human"
+    )
+    level: Annotated[
+        Literal["turn", "dialogue"] | None, typer.Option(help="Unit; default: that of the ratings.")
+    ] = None
+    dimension: Dimension = None
+    source: Sources = None
+
+    def settings(self) -> dict[str, Any]:
+        """Return the keyword arguments of `studies.trust` and `studies.planning`."""
+        names = ("gold", "level", "dimension")
+        return {name: getattr(self, name) for name in names} | {"sources": tuple(self.source or ())}
+
+
+@dataclass(frozen=True)
+class VersionOptions:
+    """The test of versions; the fields are the keyword arguments of `studies.compare`."""
+
+    source: Annotated[str | None, typer.Option(help="Only this source (raters together are 'human').")] = None
+    dimension: Annotated[str | None, typer.Option(help="Only this dimension.")] = None
+    level: Annotated[Literal["turn", "dialogue"], typer.Option(help="Unit of comparison.")] = "dialogue"
+    alpha: Annotated[float, typer.Option(min=1e-6, max=0.5, help="Significance level, Holm-corrected.")] = (
+        0.05
+    )
+    resamples: Resamples = 10_000
+    seed: Seed = 0
 
 
 @dataclass(frozen=True)
 class Asking:
-    """How a system under test is asked."""
+    """The system under test, and how it is asked."""
 
     system: Annotated[
         str,
@@ -228,19 +298,15 @@ class Asking:
     ] = None
     timeout: Annotated[
         float | None,
-        typer.Option(
-            min=0.01,
-            help="Seconds per request or function call; default: 60.",
-            show_default=False,
-        ),
+        typer.Option(min=0.01, help="Seconds per request or function call; default: 60.", show_default=False),
     ] = None
     tries: Annotated[
         int | None, typer.Option(min=1, help="Attempts per answer; default: 3.", show_default=False)
     ] = None
 
     def build(self, **more: Any) -> "System":
-        """Make the system."""
+        """Return the system."""
         from dialeval.systems import build
 
-        given = dict(vars(self))
-        return build(given.pop("system"), **given, **more)
+        options = dict(vars(self))
+        return build(options.pop("system"), **options, **more)

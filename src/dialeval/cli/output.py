@@ -31,7 +31,7 @@ def plain(text: object) -> str:
 
 
 def say(*messages: object) -> None:
-    """Tell a person something beside the data, a line each."""
+    """Print messages on standard error, a line each."""
     for message in messages:
         print(plain(message), file=sys.stderr)
 
@@ -50,7 +50,7 @@ def print_json(value: Any) -> None:
 def print_json_text(text: str) -> None:
     """Print JSON with escapes in place of the control characters that JSON lets through, and as UTF-8."""
     text = text.encode("utf-8", "replace").decode()
-    print(_OBEYED.sub(lambda found: f"\\u{ord(found[0]):04x}", text).rstrip("\n"))
+    print(_OBEYED.sub(lambda match: f"\\u{ord(match[0]):04x}", text).rstrip("\n"))
 
 
 def print_table(
@@ -112,7 +112,7 @@ def print_records(title: str, records: "dict[str, Any] | list[dict[str, Any]]", 
 
 
 def counted(count: int, noun: str) -> str:
-    """Say how many.
+    """Return a number with its noun, in the plural unless it is one.
 
     >>> counted(1, "turn"), counted(2, "turn")
     ('1 turn', '2 turns')
@@ -135,12 +135,12 @@ def interval(estimate: "Estimate | Mapping[str, Any]") -> str:
     >>> interval({"value": 0.30571, "low": 0.14, "high": 0.4512, "reason": None})
     '.306 [.140, .451]'
     """
-    told = estimate if isinstance(estimate, Mapping) else dataclasses.asdict(estimate)
-    if told["value"] is None:
-        return f"- ({told['reason']})"
-    if told["low"] is None:
-        return short(told["value"])
-    return f"{short(told['value'])} [{short(told['low'])}, {short(told['high'])}]"
+    fields = estimate if isinstance(estimate, Mapping) else dataclasses.asdict(estimate)
+    if fields["value"] is None:
+        return f"- ({fields['reason']})"
+    if fields["low"] is None:
+        return short(fields["value"])
+    return f"{short(fields['value'])} [{short(fields['low'])}, {short(fields['high'])}]"
 
 
 def short(value: float) -> str:
@@ -154,12 +154,14 @@ def _is_number(item: object) -> bool:
 
 
 def is_watched() -> bool:
-    """Return whether somebody sees the progress: standard error is a terminal."""
+    """Return whether progress is visible: standard error is a terminal."""
     return files.is_terminal(sys.stderr)
 
 
 @contextlib.contextmanager
-def progress(what: str, total: int | None = None, *, quiet: bool = False) -> Iterator[Callable[[int], None]]:
+def progress(
+    description: str, total: int | None = None, *, quiet: bool = False
+) -> Iterator[Callable[[int], None]]:
     """Show a counter on a terminal's standard error, with the time left if a total is known, else nothing."""
     if quiet or not is_watched():
         yield lambda _: None
@@ -178,5 +180,5 @@ def progress(what: str, total: int | None = None, *, quiet: bool = False) -> Ite
     columns.append(rich.TimeElapsedColumn())
     console = Console(stderr=True)
     with rich.Progress(*columns, console=console, transient=True, speed_estimate_period=3600) as bar:
-        task = bar.add_task(what, total=total)
+        task = bar.add_task(description, total=total)
         yield lambda count: bar.advance(task, count)

@@ -66,25 +66,25 @@ class Verb(TyperCommand):
         return super().invoke(ctx)
 
 
-def check_places(verb: str, given: dict[str, Any]) -> None:
+def check_places(verb: str, arguments: dict[str, Any]) -> None:
     """Refuse to write over what is read, or over anything of another kind.
 
     Args:
         verb: Its name.
-        given: All its arguments by name.
+        arguments: All its arguments by name.
 
     Raises:
         UsageError: Names the place.
     """
     written = WRITES.get(verb, {})
-    read = {name: value for name, value in given.items() if name not in written and name not in _NAMES}
+    read = {name: value for name, value in arguments.items() if name not in written and name not in _NAMES}
     inputs = [path for name, value in read.items() for path in _paths(value, is_spec=name in _SPECS)]
-    if (cache := given.get("cache")) and (kind := kind_of(Path(cache))) in _WHOLE:
+    if (cache := arguments.get("cache")) and (kind := kind_of(Path(cache))) in _WHOLE:
         raise UsageError(f"{cache} is there and holds something else ({kind}): choose another cache")
     for option, kinds in written.items():
-        for place in _each(given.get(option)):
+        for place in _each(arguments.get(option)):
             path = Path(place)
-            _check_names(place, *(one for value in given.values() for one in _each(value)))
+            _check_names(place, *(one for value in arguments.values() for one in _each(value)))
             if place == "-" or not (path.is_file() or path.is_dir()):
                 continue
             if verb != "annotate" or option != "out":  # a project is resumed by its folder
@@ -107,39 +107,41 @@ def _check_names(place: str, *given: str) -> None:
 
 def _check_inputs(path: Path, inputs: Iterable[Path], kinds: tuple[str, ...]) -> None:
     place = path.resolve()
-    for one in inputs:
-        read, is_folder = one.resolve(), one.is_dir()
+    for input_path in inputs:
+        read, is_folder = input_path.resolve(), input_path.is_dir()
         inside = is_folder and path.is_file() and place.is_relative_to(read)
         if inside and (kind_of(read) == "annotation project" or set(kinds) <= set(_ADDED)):
             continue  # an export beside its project; study and report, whose kind is looked at below
         around = path.is_dir() and read.is_relative_to(place)
-        if path.samefile(one) or inside or around:
+        if path.samefile(input_path) or inside or around:
             raise UsageError(f"{path} is an input: choose another name for the output")
 
 
 def _check_kind(path: Path, kinds: tuple[str, ...]) -> None:
-    found = kind_of(path)
-    if found and found not in kinds:
-        raise UsageError(f"{path} exists and is something else ({found}): choose another name for the output")
+    kind = kind_of(path)
+    if kind and kind not in kinds:
+        raise UsageError(f"{path} exists and is something else ({kind}): choose another name for the output")
     folder = path.resolve().parent
     if folder.name == "scores" and kind_of(folder.parent) == "batch":
         folder = folder.parent
-    if path.is_file() and found not in _ADDED and (whole := kind_of(folder)) in _WHOLE:
-        raise UsageError(f"{path} is part of the {whole} {folder.name}: choose another name for the output")
+    if path.is_file() and kind not in _ADDED and (parent_kind := kind_of(folder)) in _WHOLE:
+        raise UsageError(
+            f"{path} is part of the {parent_kind} {folder.name}: choose another name for the output"
+        )
 
 
 def _each(value: Any) -> Iterator[str]:
-    for one in value if isinstance(value, list | tuple) else () if value is None else (value,):
-        yield str(one)
+    for item in value if isinstance(value, list | tuple) else () if value is None else (value,):
+        yield str(item)
 
 
 def _paths(value: Any, *, is_spec: bool = False) -> Iterator[Path]:
     """Yield the paths that an argument names: itself, its matches, what stands in `FILE:…` or `key=FILE`."""
-    for one in _each(value):
-        text = _STANDARD_INPUT if one == "-" else one.partition(":")[2] if is_spec else one
-        found = {text, *re.split(r"[:=,]", text), text.partition("=")[2]}
-        found |= set(glob.glob(text, recursive=True)) if re.search(r"[*?\[]", text) else set()  # noqa: PTH207
-        yield from (Path(one) for one in sorted(found) if one and "\0" not in one and _is_there(one))
+    for item in _each(value):
+        text = _STANDARD_INPUT if item == "-" else item.partition(":")[2] if is_spec else item
+        names = {text, *re.split(r"[:=,]", text), text.partition("=")[2]}
+        names |= set(glob.glob(text, recursive=True)) if re.search(r"[*?\[]", text) else set()  # noqa: PTH207
+        yield from (Path(item) for item in sorted(names) if item and "\0" not in item and _is_there(item))
 
 
 def _is_there(name: str) -> bool:
@@ -161,7 +163,7 @@ def kind_of(path: Path) -> str:
 
 
 def _folder_kind(path: Path) -> str:
-    there = {one.name for one in path.iterdir() if not one.name.startswith(".")}
+    there = {entry.name for entry in path.iterdir() if not entry.name.startswith(".")}
     marks = (
         ("annotation project", {"study.db"}),
         ("run folder", {"run.json", "scores.parquet"}),
@@ -215,15 +217,15 @@ def _has_raters(path: Path) -> bool:
         file.seek(0)
         try:
             batches = pq.ParquetFile(file, read_dictionary=["source"]).iter_batches(columns=["source"])
-            sources = {one for batch in batches for one in batch.column(0).unique().to_pylist()}
+            sources = {source for batch in batches for source in batch.column(0).unique().to_pylist()}
         except pa.ArrowException:  # damaged
             return False
-    return any(str(one).partition(":")[0] == "human" for one in sources)
+    return any(str(source).partition(":")[0] == "human" for source in sources)
 
 
 def _json_kind(head: bytes) -> str:
-    if found := re.match(rb'\{\s*"version":\s*"(study|coverage|tuning|comparison)\.v\d', head):
-        return found[1].decode()
+    if match := re.match(rb'\{\s*"version":\s*"(study|coverage|tuning|comparison)\.v\d', head):
+        return match[1].decode()
     names = {name.decode() for name in re.findall(rb'"(\w+)"\s*:', head)}
     if {"index", "fs_text"} <= names:
         return "segments"

@@ -16,8 +16,7 @@ from dialeval.cli.options import Metrics, Running
 Host = Annotated[str, typer.Option(help="Address to listen on; default: this machine only.")]
 Port = Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 selects a free one.")]
 AllowHost = Annotated[
-    list[str] | None,
-    typer.Option(help="Host name of this server for others; required with --host 0.0.0.0."),
+    list[str] | None, typer.Option(help="Host name of this server for others; required with --host 0.0.0.0.")
 ]
 
 
@@ -28,8 +27,7 @@ class PageServer:
     host: Host = "127.0.0.1"
     allow_host: AllowHost = None
     address: Annotated[
-        str | None,
-        typer.Option(help="Public address behind a proxy: https://rating.example.org"),
+        str | None, typer.Option(help="Public address behind a proxy: https://rating.example.org")
     ] = None
 
     def names(self) -> tuple[list[str], bool]:
@@ -38,8 +36,8 @@ class PageServer:
         from dialeval.annotation.web import check_host, outside
 
         known, is_secure = outside(self.address)
-        given = [name.lower() for name in [*(self.allow_host or ()), *known]]
-        return check_host(self.host, given), is_secure
+        hosts = [name.lower() for name in [*(self.allow_host or ()), *known]]
+        return check_host(self.host, hosts), is_secure
 
     def serve(self, app: Any, port: int, names: Sequence[str], announce: Callable[[str], None]) -> None:
         """Listen, announce the address that people open, and serve until Ctrl-C."""
@@ -133,8 +131,8 @@ def _token(host: str) -> tuple[str | None, bool]:
     from dialeval.annotation.web import is_loopback
     from dialeval.jobs.serving.service import check_token
 
-    if given := os.environ.get("DIALEVAL_TOKEN"):
-        return check_token(given), False
+    if token := os.environ.get("DIALEVAL_TOKEN"):
+        return check_token(token), False
     return (None, False) if is_loopback(host) else (secrets.token_hex(16), True)
 
 

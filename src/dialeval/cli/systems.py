@@ -36,11 +36,11 @@ def respond(
     """
     from dialeval.jobs.responding import respond_to
 
-    made = asking.build(at_once=concurrency)
+    system_under_test = asking.build(at_once=concurrency)
     with output.progress("contexts asked") as watch:
         done = respond_to(
             source.open(),
-            made,
+            system_under_test,
             out,
             speaker=speaker,
             retry=retry,
@@ -100,32 +100,35 @@ def simulate(
     from dialeval.jobs.simulating import likeness, simulate
     from dialeval.systems.users import read_scenarios
 
-    made = asking.build()
-    given = {"model": user_model} if user_model else {}
+    bot = asking.build()
+    options = {"model": user_model} if user_model else {}
     users = read_scenarios(scenarios)
     with output.progress("conversations") as watch:
-        done = simulate(users, made, user=user, seed=seed, repeats=repeats, turns=turns, watch=watch, **given)
+        done = simulate(
+            users, bot, user=user, seed=seed, repeats=repeats, turns=turns, watch=watch, **options
+        )
     formats.write(done, out)
-    ends = Counter(str(one.meta["end"]) for one in done)
-    said = sum(turn.speaker == "user" for one in done for turn in one.turns) / len(done)
-    beside = likeness(done, list(formats.read(like, note=output.say)), seed) if like else []
+    ends = Counter(str(dialogue.meta["end"]) for dialogue in done)
+    user_turns = sum(turn.speaker == "user" for dialogue in done for turn in dialogue.turns) / len(done)
+    figures = likeness(done, list(formats.read(like, note=output.say)), seed) if like else []
     if json:
-        rows = [one.to_dict() for one in beside]
+        rows = [figure.to_dict() for figure in figures]
         output.print_json({"output": out, "conversations": len(done), "ends": ends, "likeness": rows})
     else:
         kinds = ("done", "gave up", "turns", "system failed")
         others = len(done) - sum(ends[kind] for kind in kinds)
         header = ("system", "conversations", "user turns", *kinds, "user failed")
-        row = (made.name, len(done), said, *(ends[kind] for kind in kinds), others)
+        row = (bot.name, len(done), user_turns, *(ends[kind] for kind in kinds), others)
         output.print_table("Conversations", header, [row])
-        if beside:
+        if figures:
             shown = [
-                (one.figure, one.simulated, one.human, one.difference.value, one.p_holm) for one in beside
+                (figure.figure, figure.simulated, figure.human, figure.difference.value, figure.p_holm)
+                for figure in figures
             ]
             output.print_table(
                 "Likeness", ("figure", "simulated", "human", "difference", "p"), shown, further=True
             )
-    output.say(f"{made.name}: {made.signature}")
+    output.say(f"{bot.name}: {bot.signature}")
     output.say(f"written: {out}")
 
 
@@ -155,20 +158,20 @@ def chat(
     from dialeval.annotation.chat_folder import DIALOGUES, RATINGS, ChatFolder
     from dialeval.systems import Conversation
 
-    made = asking.build()
-    Conversation(made)  # refuses one that nobody can talk to, before a folder is made
+    bot = asking.build()
+    Conversation(bot)  # refuses one that nobody can talk to, before a folder is made
     chats = ChatFolder(out, split_names(people), scheme, reply_scheme)
 
-    def announce(found: str) -> None:
-        links = {name: f"{found}/in/{token}" for name, (_, token) in chats.people().items()}
+    def announce(address: str) -> None:
+        links = {name: f"{address}/in/{token}" for name, (_, token) in chats.people().items()}
         print_links([{"name": name, "link": link} for name, link in links.items()], json)
-        output.say(f"{made.name}: {made.signature}")
+        output.say(f"{bot.name}: {bot.signature}")
         output.say(
             "Send each person only their own link: it is the key. Ctrl-C stops; repeat the command to resume."
         )
 
     with contextlib.closing(chats):
-        app = make_chat(chats, made, names, is_secure=is_secure, say=output.say)
+        app = make_chat(chats, bot, names, is_secure=is_secure, say=output.say)
         server.serve(app, port, names, announce)
     output.say(
         f"{output.counted(len(chats.rated()), 'conversation')} rated: {out / DIALOGUES}, {out / RATINGS}"

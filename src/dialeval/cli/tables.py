@@ -48,15 +48,15 @@ def show_report_tables(study: "Study", *names: str) -> None:
     """Print those tables of a report that a study has something for."""
     from dialeval.reports.contents import study_tables
 
-    made = study_tables(study)
-    print_report_tables(made[name] for name in names if name in made)
+    tables = study_tables(study)
+    print_report_tables(tables[name] for name in names if name in tables)
 
 
 def print_report_tables(tables: "Iterable[Table]") -> None:
     """Print tables of a report, what stands small in a cell after the rest."""
     for table in tables:
         heads = [column.head for column in table.columns]
-        rows = [[f"{one.text}{one.mark} {one.small}".strip() for one in row] for row in table.rows]
+        rows = [[f"{cell.text}{cell.mark} {cell.small}".strip() for cell in row] for row in table.rows]
         output.print_table(table.title, heads, rows, further=True)
 
 
@@ -98,49 +98,41 @@ def show_against(study: "Study", source: str) -> None:
     labels = [row.label for row in study.correlations]
     if source not in labels:
         raise UsageError(f"no source {source!r} to compare with; available: {', '.join(labels)}")
-    found: dict[str, tuple[str, int, float | None]] = {}
+    by_label: dict[str, tuple[str, int, float | None]] = {}
     for row in study.differences:
         if source in (row.first, row.second):
             first = row.first == source
             shown = output.interval(row.difference.negated() if first else row.difference)
-            found[row.second if first else row.first] = shown, row.n, row.permutation_holm
-    rows = [(label, *found[label]) for label in labels if label in found]
+            by_label[row.second if first else row.first] = shown, row.n, row.permutation_holm
+    rows = [(label, *by_label[label]) for label in labels if label in by_label]
     title = f"{study.method.capitalize()} above that of {source}, on what both scored"
     output.print_table(title, ("source", "difference", "n", "p (Holm)"), rows, further=True)
 
 
-def show_comparison(found: "Comparison") -> None:
+def show_comparison(comparison: "Comparison") -> None:
     """Print the verdicts on new versions, and the turns to read."""
     from dialeval.studies.comparison import HEADER
 
-    output.print_lines([found.summary, ""])
-    output.print_table("Versions", HEADER, found.rows())
-    if found.not_found:
-        output.print_lines(["", f"In no version: {', '.join(found.not_found)}."])
+    output.print_lines([comparison.summary, ""])
+    output.print_table("Versions", HEADER, comparison.rows())
+    if comparison.not_found:
+        output.print_lines(["", f"In no version: {', '.join(comparison.not_found)}."])
     turns = [
-        (
-            one.system,
-            one.dialogue_id,
-            one.reply.number,
-            one.reasons[0],
-            ", ".join(one.faults),
-            one.reply.text[:80],
-        )
-        for one in found.turns
+        (t.system, t.dialogue_id, t.reply.number, t.reasons[0], ", ".join(t.faults), t.reply.text[:80])
+        for t in comparison.turns
     ]
     if turns:
         header = ("version", "dialogue", "turn", "why", "faults", "reply")
         output.print_table("Turns to read", header, turns, further=True)
-    output.say(found.legend)
-    for version in found.versions[1:]:
+    output.say(comparison.legend)
+    for version in comparison.versions[1:]:
         if version.partners:
             output.say(f"{version.name}: partners found: {version.partners}")
-    for one in found.unscored:
-        if one.verdict == "worse":
-            output.say(
-                f"{one.version}: more of {one.short} is unscored: {one.old.value:.1%} → {one.new.value:.1%}"
-            )
-    say_signatures(found.signatures)
+    for column in comparison.unscored:
+        if column.verdict == "worse":
+            shares = f"{column.old.value:.1%} → {column.new.value:.1%}"
+            output.say(f"{column.version}: more of {column.short} is unscored: {shares}")
+    say_signatures(comparison.signatures)
 
 
 def show_subsets(study: "Study") -> None:
@@ -189,58 +181,58 @@ def show_task_table(metrics: Sequence[str], predictions: Sequence[str], json: bo
     if len(metrics) > 1:
         raise UsageError("benchmark multiwoz: one metric, multiwoz, with its fields: -m multiwoz:states=gold")
     with output.progress("dialogues judged") as watch:
-        found = task_table(metrics[0] if metrics else "multiwoz", predictions, watch)
+        table = task_table(metrics[0] if metrics else "multiwoz", predictions, watch)
     if json:
-        output.print_json(found.to_dict())
+        output.print_json(table.to_dict())
         return
-    _show_task_systems(found)
-    _show_domains(found)
-    _say_remarks(found)
+    _show_task_systems(table)
+    _show_domains(table)
+    _say_remarks(table)
 
 
-def _show_task_systems(found: "TaskTable") -> None:
-    beside = _TASK_FIGURES if any(row.published for row in found.systems) else ()
+def _show_task_systems(table: "TaskTable") -> None:
+    beside = _TASK_FIGURES if any(row.published for row in table.systems) else ()
     header = ("system", "setting", "n", "unscored", "missing", *_TASK_FIGURES)
     rows: list[tuple[Any, ...]] = []
-    for row in found.systems:
-        told = (row.inform.value, row.success.value, row.bleu, row.combined)
-        told += tuple(row.published.get(name.lower()) for name in beside)
-        cells = ("-" if value is None else f"{value:.1f}" for value in told)
+    for row in table.systems:
+        values = (row.inform.value, row.success.value, row.bleu, row.combined)
+        values += tuple(row.published.get(name.lower()) for name in beside)
+        cells = ("-" if value is None else f"{value:.1f}" for value in values)
         rows.append((row.system, row.published.get("table"), row.n, row.n_unscored, row.n_missing, *cells))
     output.print_table("Systems", (*header, *(f"{name} (published)" for name in beside)), rows)
 
 
-def _show_domains(found: "TaskTable") -> None:
+def _show_domains(table: "TaskTable") -> None:
     """Print Inform / Success of each domain."""
-    names = sorted({name for row in found.systems for name in row.domains})
+    names = sorted({name for row in table.systems for name in row.domains})
     rows = [
         [row.system]
         + [
-            f"{one['inform']:.1f} / {one['success']:.1f}" if (one := row.domains.get(name)) else "-"
+            f"{domain['inform']:.1f} / {domain['success']:.1f}" if (domain := row.domains.get(name)) else "-"
             for name in names
         ]
-        for row in found.systems
+        for row in table.systems
     ]
     if names:
         output.print_table("Inform / Success by domain", ("system", *names), rows, further=True)
 
 
-def _say_remarks(found: "TaskTable") -> None:
+def _say_remarks(table: "TaskTable") -> None:
     from dialeval.jobs.task_figures import GOLD
 
-    for row in found.systems:
+    for row in table.systems:
         for remark in row.remarks:
             output.say(f"{row.system}: {remark}")
-    if any(row.system == GOLD for row in found.systems):
+    if any(row.system == GOLD for row in table.systems):
         output.say(f"{GOLD}: the references with gold states, the ceiling of Inform and Success")
-    if any(row.published for row in found.systems):
+    if any(row.published for row in table.systems):
         output.say("published BLEU is against other references (MultiWOZ 2.2), so it and Combined differ")
-    for row in found.systems:
+    for row in table.systems:
         if row.published_sum is not None:
             output.say(
                 f"{row.system}: the published Combined is not (Inform + Success) / 2 + BLEU of the published "
                 f"figures, which is {row.published_sum:.1f}"
             )
-    if found.references:
-        output.say(f"BLEU: {found.references}, lower case, placeholders by one name; sacrebleu {found.bleu}")
-    output.say(f"multiwoz: {found.signature}")
+    if table.references:
+        output.say(f"BLEU: {table.references}, lower case, placeholders by one name; sacrebleu {table.bleu}")
+    output.say(f"multiwoz: {table.signature}")

@@ -77,7 +77,7 @@ def train(
     from dialeval.jobs.training import train_to
 
     with _stages() as watch:
-        made = train_to(
+        record = train_to(
             recipe,
             data,
             out,
@@ -93,14 +93,14 @@ def train(
             watch=watch,
         )
     if json:
-        output.print_json(made)
+        output.print_json(record)
     else:
-        _show_trained(made)
+        _show_trained(record)
 
 
-def _pairs(given: Sequence[str]) -> dict[str, str]:
-    pairs = [text.partition("=") for text in given]
-    for text, (key, equals, _) in zip(given, pairs, strict=True):
+def _pairs(texts: Sequence[str]) -> dict[str, str]:
+    pairs = [text.partition("=") for text in texts]
+    for text, (key, equals, _) in zip(texts, pairs, strict=True):
         if not (key and equals):
             raise UsageError(f"--set {text}: expected field=value")
     return {key: value for key, _, value in pairs}
@@ -123,24 +123,24 @@ def _stages() -> Iterator[Callable[[str, int], None]]:
         yield watch
 
 
-def _show_trained(made: dict[str, Any]) -> None:
-    if made["in_dev_too"]:
-        told = output.counted(made["in_dev_too"], "dialogue")
-        output.say(f"{told} dropped from the training set: found in the dev set")
-    guarded = f"available test data ({', '.join(made['guarded']) or 'none'})"
-    told = output.counted(made["dropped"], "dialogue")
+def _show_trained(record: dict[str, Any]) -> None:
+    if record["in_dev_too"]:
+        counted = output.counted(record["in_dev_too"], "dialogue")
+        output.say(f"{counted} dropped from the training set: found in the dev set")
+    guarded = f"available test data ({', '.join(record['guarded']) or 'none'})"
+    counted = output.counted(record["dropped"], "dialogue")
     output.say(
-        f"{told} dropped: found in {guarded}" if made["dropped"] else f"no dialogue found in {guarded}"
+        f"{counted} dropped: found in {guarded}" if record["dropped"] else f"no dialogue found in {guarded}"
     )
-    if made["not_here"]:
-        output.say(f"test data not available, so not checked: {', '.join(made['not_here'])}")
-    if made["resumed_at"] is not None:
-        output.say(f"resumed after step {made['resumed_at']}")
-    header = ("recipe", "examples", "dev examples", "dropped", made["figure"], "steps", "folder", "sha")
+    if record["not_here"]:
+        output.say(f"test data not available, so not checked: {', '.join(record['not_here'])}")
+    if record["resumed_at"] is not None:
+        output.say(f"resumed after step {record['resumed_at']}")
+    header = ("recipe", "examples", "dev examples", "dropped", record["figure"], "steps", "folder", "sha")
     cells = ("recipe", "examples", "dev_examples", "dropped", "dev", "steps", "folder")
-    output.print_table("Trained", header, [[*(made[cell] for cell in cells), made["sha"][:12]]])
-    if made["steps"]:
-        output.say(f"checkpoints: {made['folder'].rstrip('/')}.training; delete them when you are done")
+    output.print_table("Trained", header, [[*(record[cell] for cell in cells), record["sha"][:12]]])
+    if record["steps"]:
+        output.say(f"checkpoints: {record['folder'].rstrip('/')}.training; delete them when you are done")
 
 
 def tune(
@@ -148,8 +148,7 @@ def tune(
     _: Running,
     metric: Annotated[str, typer.Argument(help="A metric, as name[:field=value,…].")],
     data: Annotated[
-        list[str],
-        typer.Argument(help="Public set with a tuning part, or dialogues and tables of ratings."),
+        list[str], typer.Argument(help="Public set with a tuning part, or dialogues and tables of ratings.")
     ],
     tried: Annotated[
         list[str] | None,
@@ -165,8 +164,7 @@ def tune(
     ] = None,
     map: Map = None,
     method: Annotated[
-        Literal["pearson", "spearman", "kendall"],
-        typer.Option("--method", help="Correlation to compare."),
+        Literal["pearson", "spearman", "kendall"], typer.Option("--method", help="Correlation to compare.")
     ] = "spearman",
     flat: Annotated[
         float,
@@ -194,7 +192,7 @@ def tune(
     chats, ratings, at, gold = _rated_dialogues(data, map or (), format, columns, level, dimension)
     settings = TuningSettings(method, flat, **vars(drawing))
     with output.progress("dialogues scored") as watch:
-        found = tuning.tune(
+        result = tuning.tune(
             metric,
             chats,
             ratings,
@@ -206,13 +204,13 @@ def tune(
             settings=settings,
             watch=watch,
         )
-    record = found.to_dict(data=data)
+    record = result.to_dict(data=data)
     if out:
         files.write_text(out, files.json_text(record))
     if json:
         output.print_json(record)
     else:
-        _show_tuned(found)
+        _show_tuned(result)
     if out:
         output.say(f"written: {out}")
 
@@ -254,10 +252,10 @@ def _rated_dialogues(
     )
 
 
-def _show_tuned(found: Any) -> None:
+def _show_tuned(result: Any) -> None:
     """Print trials, regions and choice."""
-    gold, method = found.gold, found.settings["method"].capitalize()
-    title = f"{found.metric} {found.dimension} against human {gold['dimension']} at {gold['level']} level"
+    gold, method = result.gold, result.settings["method"].capitalize()
+    title = f"{result.metric} {result.dimension} against human {gold['dimension']} at {gold['level']} level"
     rows = [
         (
             ",".join(f"{field}={_text(value)}" for field, value in trial.fields.items()),
@@ -265,23 +263,23 @@ def _show_tuned(found: Any) -> None:
             trial.n_unscored,
             output.interval(trial.figure),
             output.interval(trial.below),
-            _mark(trial, found.chosen),
+            _mark(trial, result.chosen),
         )
-        for trial in found.trials
+        for trial in result.trials
     ]
-    below = f"below the best [{found.settings['flat']:.0%}]"
+    below = f"below the best [{result.settings['flat']:.0%}]"
     output.print_table(title, ("tried", "n", "unscored", method, below, "mark"), rows)
     shown = [
         (region.field, _texts(region.tried), _texts(region.flat), _text(region.chosen), region.note)
-        for region in found.regions
+        for region in result.regions
     ]
     output.print_table("Flat regions", ("field", "tried", "flat", "chosen", "note"), shown, further=True)
-    chosen = found.chosen
+    chosen = result.chosen
     use = [(f"-m {chosen.spec}", output.interval(chosen.figure), chosen.signature)]
     output.print_table("Use", ("use", method, "signature"), use, further=True)
-    output.say(*found.notes)
-    if found.n_dropped:
-        count = output.counted(found.n_dropped, "dialogue")
+    output.say(*result.notes)
+    if result.n_dropped:
+        count = output.counted(result.n_dropped, "dialogue")
         output.say(f"dropped, because found in a test set: {count}")
 
 
@@ -345,22 +343,24 @@ def blend(
         followup or shipped.followup,
         reader or shipped.reader,
     )
-    given: list[str | Rated] = [
+    rated_sources: list[str | Rated] = [
         Rated.of_scores(source, Run(source).dialogues(), Run(source).scores()) if is_run(source) else source
         for source in sources or ()
     ]
     with output.progress("dialogues read") as watch:
-        found = blend_to(given, out, without=without or (), reader=parts, licence=licence, watch=watch)
+        record = blend_to(
+            rated_sources, out, without=without or (), reader=parts, licence=licence, watch=watch
+        )
     if json:
-        output.print_json(found)
+        output.print_json(record)
         return
     rows = [
         (level, term["part"], term["mean"], term["scale"], *term["weights"].values())
-        for level, terms in found["levels"].items()
+        for level, terms in record["levels"].items()
         for term in terms
     ]
     output.print_table("Weights", ("level", "part", "mean", "scale", *KINDS), rows)
-    for level, counts in found["rated"].items():
-        told = ", ".join(f"{name} {count:,}" for name, count in counts.items() if count)
-        output.say(f"{level}s rated: {told or 'none, so the shipped weights are kept'}")
-    output.say(f"quality:blend={out} uses them; sha {found['sha'][:12]}")
+    for level, counts in record["rated"].items():
+        counted = ", ".join(f"{name} {count:,}" for name, count in counts.items() if count)
+        output.say(f"{level}s rated: {counted or 'none, so the shipped weights are kept'}")
+    output.say(f"quality:blend={out} uses them; sha {record['sha'][:12]}")

@@ -7,28 +7,19 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from dialeval.cli import output
-from dialeval.cli.options import Confidence, Json, Map, Metrics, Seed, open_chats, split_names
+from dialeval.cli.options import Confidence, Json, LabelOptions, Map, Metrics, Seed, open_chats, split_names
 from dialeval.cli.tables import print_report_tables
+from dialeval.errors import UsageError
 
 if TYPE_CHECKING:
     from dialeval.jobs.runs import StudyInput
     from dialeval.studies.planning import Plan
     from dialeval.studies.trust_findings import Trust
 
-Gold = Annotated[str, typer.Option(help="Ground truth: human, or the name of a source (an outcome).")]
-UnitLevel = Annotated[
-    Literal["turn", "dialogue"] | None, typer.Option(help="Unit; default: that of the ratings.")
-]
-Dimension = Annotated[str | None, typer.Option(help="Dimension of the ratings.")]
-
 
 def trust(
+    labels: LabelOptions,
     inputs: Annotated[list[Path], typer.Argument(help="Run folder, and tables of ratings or scores.")],
-    map: Map = None,
-    gold: Gold = "human",
-    level: UnitLevel = None,
-    dimension: Dimension = None,
-    source: Annotated[list[str] | None, typer.Option(help="Only these sources; repeat for more.")] = None,
     raters: Annotated[
         Literal["crowd", "skilled", "expert"],
         typer.Option(help="Kind of raters, which sets ε to .1, .15 or .2."),
@@ -61,7 +52,6 @@ def trust(
 
     Example: dialeval trust run/ ratings.csv --map judge.csv:id=chat,value=score
     """
-    from dialeval.errors import UsageError
     from dialeval.jobs.runs import TRUST
     from dialeval.jobs.trusting import trust_run
     from dialeval.statistics.alternative_annotator import EPSILONS
@@ -69,9 +59,9 @@ def trust(
     if stress != bool(metric):
         raise UsageError("--stress and -m METRIC must be given together: -m scores the changed copies")
     with output.progress("dialogues scored", quiet=not stress) as watch:
-        found, run = trust_run(
+        findings, run = trust_run(
             inputs,
-            map or (),
+            labels.map or (),
             kind=kind,
             against=against,
             repeats=split_names(repeats),
@@ -79,33 +69,31 @@ def trust(
             most=most,
             intervals=intervals,
             watch=watch,
-            gold=gold,
-            level=level,
-            dimension=dimension,
-            sources=tuple(source or ()),
             epsilon=EPSILONS[raters],
             confidence=confidence,
             seed=seed,
+            **labels.settings(),
         )
     if run is not None:
         output.say(f"written: {run.path / TRUST}")
     if json:
-        output.print_json(found.to_dict())
+        output.print_json(findings.to_dict())
     else:
-        show_trust(found)
+        show_trust(findings)
 
 
-def show_trust(found: "Trust") -> None:
+def show_trust(findings: "Trust") -> None:
     """Print the verdict of each source with its reasons, then the figures."""
     from dialeval.reports.trust_tables import trust_tables
 
-    for one in found.sources:
-        output.print_lines([one.verdict, *(f"  {reason}" for reason in one.reasons), ""])
-    print_report_tables(trust_tables(found).values())
-    output.say(*found.notes)
+    for source in findings.sources:
+        output.print_lines([source.verdict, *(f"  {reason}" for reason in source.reasons), ""])
+    print_report_tables(trust_tables(findings).values())
+    output.say(*findings.notes)
 
 
 def plan(
+    labels: LabelOptions,
     inputs: Annotated[
         list[Path] | None, typer.Argument(help="Pilot: a run folder and tables of ratings.")
     ] = None,
@@ -114,11 +102,6 @@ def plan(
     ] = 0.2,
     power: Annotated[float, typer.Option(min=0.05, max=0.99, help="Power.")] = 0.8,
     alpha: Annotated[float, typer.Option(min=1e-4, max=0.5, help="Significance level.")] = 0.05,
-    map: Map = None,
-    gold: Gold = "human",
-    level: UnitLevel = None,
-    dimension: Dimension = None,
-    source: Annotated[list[str] | None, typer.Option(help="Only these judges; repeat for more.")] = None,
     sd: Annotated[
         float | None, typer.Option(min=1e-9, help="Without a pilot: standard deviation of a label.")
     ] = None,
@@ -150,68 +133,62 @@ def plan(
     """
     from msgspec.structs import replace
 
-    from dialeval.errors import UsageError
     from dialeval.jobs.runs import study_input
     from dialeval.statistics.power import Precision
     from dialeval.studies import planning
 
     if (label is None) != (out is None):
         raise UsageError("--label N and -o FOLDER must be given together")
-    given = study_input(inputs, map or ()) if inputs else None
+    table = study_input(inputs, labels.map or ()) if inputs else None
     if sd is not None:
-        plain = Precision(sd, scored=dialogues)
-        precisions: dict[str | None, Precision] = {None: plain}
+        assumed, pilot = Precision(sd, scored=dialogues), 0
+        precisions: dict[str | None, Precision] = {None: assumed}
         if correlation:
-            precisions["a judge"] = dataclasses.replace(plain, correlation=correlation)
-        pilot = 0
-    elif given is not None:
-        precisions, pilot = planning.precisions_of(
-            given.scores, gold, level, dimension=dimension, sources=tuple(source or ())
-        )
+            precisions["a judge"] = dataclasses.replace(assumed, correlation=correlation)
+    elif table is not None:
+        precisions, pilot = planning.precisions_of(table.scores, **labels.settings())
     else:
         raise UsageError("give a run folder with some ratings, or --sd (and --correlation, --dialogues)")
-    found = planning.plan(
-        precisions, difference, power=power, alpha=alpha, pilot=pilot, unit=level or "dialogue"
+    result = planning.plan(
+        precisions, difference, power=power, alpha=alpha, pilot=pilot, unit=labels.level or "dialogue"
     )
-    if gate or out:
-        if given is None:
-            raise UsageError("--gate and --label need a run folder")
-        if gate:
-            alarms = planning.false_alarms(given.scores, alpha=alpha, splits=splits, seed=seed)
-            found = replace(found, false_alarms=alarms)
-    if out is not None and given is not None:
-        _make_project(given, label or 0, source, out, scheme, raters, seed)
+    if (gate or out) and table is None:
+        raise UsageError("--gate and --label need a run folder")
+    if gate and table is not None:
+        alarms = planning.false_alarms(table.scores, alpha=alpha, splits=splits, seed=seed)
+        result = replace(result, false_alarms=alarms)
+    if out is not None and table is not None:
+        _create_project(table, label or 0, labels.source, out, scheme, raters, seed)
     if json:
-        output.print_json(found.to_dict())
+        output.print_json(result.to_dict())
     else:
-        _show_plan(found)
+        _show_plan(result)
 
 
-def _make_project(
-    given: "StudyInput", n: int, source: list[str] | None, out: Path, scheme: str, raters: str, seed: int
+def _create_project(
+    table: "StudyInput", n: int, source: list[str] | None, out: Path, scheme: str, raters: str, seed: int
 ) -> None:
     from dialeval.annotation import create
     from dialeval.annotation.scheme import parse_scheme, scheme_text
-    from dialeval.errors import UsageError
     from dialeval.studies.planning import choose
 
-    if given.run is None:
+    if table.run is None:
         raise UsageError("--label needs a run folder")
-    chosen = {key[:2] for key in choose(given.scores, n, source[0] if source else None, seed=seed)}
-    chats = [one for one in given.run.dialogues() if (one.id, one.system) in chosen]
+    chosen = {key[:2] for key in choose(table.scores, n, source[0] if source else None, seed=seed)}
+    chats = [dialogue for dialogue in table.run.dialogues() if (dialogue.id, dialogue.system) in chosen]
     text, name = scheme_text(scheme)
     create(out, parse_scheme(text, name), chats, split_names(raters), text=text, seed=seed).close()
     output.say(f"written: {out} ({output.counted(len(chats), 'dialogue')}); open it: dialeval annotate {out}")
 
 
-def _show_plan(found: "Plan") -> None:
-    output.print_lines(found.sentences)
-    if found.false_alarms is not None:
-        share, n = output.interval(found.false_alarms), found.false_alarms.n
+def _show_plan(result: "Plan") -> None:
+    output.print_lines(result.sentences)
+    if result.false_alarms is not None:
+        share, n = output.interval(result.false_alarms), result.false_alarms.n
         output.print_lines(
-            [f"check at {found.alpha:g} has a false-positive rate of {share} on {n} random halves."]
+            [f"check at {result.alpha:g} has a false-positive rate of {share} on {n} random halves."]
         )
-    sizes = sorted({n for need in found.needs for n in need.reach})
+    sizes = sorted({n for need in result.needs for n in need.reach})
     rows = [
         (
             need.label or "labels alone",
@@ -219,7 +196,7 @@ def _show_plan(found: "Plan") -> None:
             need.labels,
             *(f"± {need.reach[n]:.3f}" if n in need.reach else None for n in sizes),
         )
-        for need in found.needs
+        for need in result.needs
     ]
     header = ("with", "r", "labels needed", *(f"{n} labels" for n in sizes))
     output.print_table("Labels of each system", header, rows, further=True)
@@ -250,7 +227,7 @@ def pairs(
     """
     from dialeval.jobs.pair_votes import rank_pairs
 
-    found, notes = rank_pairs(
+    ranking, notes = rank_pairs(
         votes,
         columns,
         chats=open_chats(chats) if chats else (),
@@ -261,22 +238,15 @@ def pairs(
         seed=seed,
     )
     if json:
-        output.print_json({**dataclasses.asdict(found), "notes": notes})
+        output.print_json({**dataclasses.asdict(ranking), "notes": notes})
         return
     rows = [
-        (
-            one.system,
-            output.interval(one.strength),
-            output.interval(one.win_rate),
-            one.wins,
-            one.ties,
-            one.losses,
-        )
-        for one in found.standings
+        (s.system, output.interval(s.strength), output.interval(s.win_rate), s.wins, s.ties, s.losses)
+        for s in ranking.standings
     ]
     header = ("system", "strength", "win rate", "wins", "ties", "losses")
-    output.print_table(f"{output.counted(found.n, 'vote')}", header, rows)
-    effects = [(name, output.interval(one)) for name, one in found.covariates.items()]
+    output.print_table(f"{output.counted(ranking.n, 'vote')}", header, rows)
+    effects = [(name, output.interval(estimate)) for name, estimate in ranking.covariates.items()]
     if effects:
         output.print_table("Covariates of a vote", ("covariate", "log odds"), effects, further=True)
     output.say(*notes)
@@ -308,24 +278,16 @@ def repeats(
     """
     from dialeval.jobs.trusting import repeated_runs
 
-    ks = [int(one) for one in k.split(",") if one.strip().isdigit()]
-    found = repeated_runs(
-        inputs,
-        map or (),
-        ks,
-        source=source,
-        dimension=dimension,
-        passes=passes,
-        task=task,
-        confidence=confidence,
-    )
+    ks = [int(number) for number in k.split(",") if number.strip().isdigit()]
+    options = {"source": source, "dimension": dimension, "task": task}
+    rates = repeated_runs(inputs, map or (), ks, passes=passes, confidence=confidence, **options)
     if json:
-        output.print_json({name: [dataclasses.asdict(one) for one in rates] for name, rates in found.items()})
+        output.print_json({name: [dataclasses.asdict(r) for r in by_k] for name, by_k in rates.items()})
         return
     rows = [
-        (name, one.k, output.interval(one.any), output.interval(one.all), one.any.n, one.too_few)
-        for name, rates in found.items()
-        for one in rates
+        (name, rate.k, output.interval(rate.any), output.interval(rate.all), rate.any.n, rate.too_few)
+        for name, by_k in rates.items()
+        for rate in by_k
     ]
     header = ("system", "k", "pass@k", "pass^k", "tasks", "left out")
     output.print_table("Repeated runs", header, rows)

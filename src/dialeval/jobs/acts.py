@@ -65,7 +65,7 @@ class ActReport:
             **self.whole.to_dict(),
             "parts": {name: statistics.to_dict() for name, statistics in self.parts.items()},
             "votes": votes,
-            "expert": {who: asdict(estimate) for who, estimate in self.expert.items()} or None,
+            "expert": {name: asdict(estimate) for name, estimate in self.expert.items()} or None,
             "model": self.model,
             "labelled_by_model": self.by_model,
             "notes": self.notes,

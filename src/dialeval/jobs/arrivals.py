@@ -1,8 +1,7 @@
 """Chunks of a stream as it arrives: full ones from a fast input, small ones from a live input.
 
-A thread reads ahead, into a queue of bounded length. A chunk ends when it is full or, where somebody waits
-for the scores, when nothing more has come for a moment: while one chunk is scored the next one gathers, so a
-pipe that never waits is scored in full chunks, and a chat that ends now is scored now.
+A thread reads ahead into a bounded queue. A chunk ends when it is full or, for a live input, when nothing has
+arrived for a moment; the next chunk gathers while one is scored.
 """
 
 import contextlib
@@ -13,20 +12,20 @@ from collections.abc import Iterator
 from typing import Any, TypeVar
 
 T = TypeVar("T")
-_MOMENT = 0.01  # seconds without anything new that end a chunk
-_LOOK = 0.2  # seconds after which a waiting thread looks whether it shall end
+_MOMENT = 0.01  # seconds without a new item that end a chunk
+_LOOK = 0.2  # seconds between checks for the end of a waiting thread
 _END = object()
 
 
 class Interruption:
-    """Whether somebody pressed Ctrl-C: the first time ends the input, the second time the program."""
+    """State of Ctrl-C: pressed once it ends the input, pressed again the program."""
 
     def __init__(self) -> None:
         self.came = threading.Event()
 
     @contextlib.contextmanager
     def awaited(self) -> Iterator[None]:
-        """Take Ctrl-C as the end of the input within this block; only the main thread can."""
+        """Treat Ctrl-C as the end of the input within this block, in the main thread."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return
@@ -45,10 +44,10 @@ class Interruption:
 def arrivals(
     items: Iterator[T], most: int, interruption: Interruption | None = None, *, patient: bool = False
 ) -> Iterator[list[T]]:
-    """Yield items in chunks of at most `most`; no chunk waits for an item that has not arrived.
+    """Yield items in chunks of at most `most`, without waiting for items that have not arrived.
 
-    An error of the input is raised after all items before it were yielded. With `patient` all chunks
-    but the last are full, whatever the input's pace.
+    An error of the input is raised after the items before it. With `patient`, all chunks but the last are
+    full.
 
     >>> list(arrivals(iter("abcde"), 2))
     [['a', 'b'], ['c', 'd'], ['e']]
@@ -93,7 +92,7 @@ def _read(items: Iterator[Any], waiting: "queue.Queue[Any]", gone: threading.Eve
             if not _put(waiting, item, gone):
                 return
         _put(waiting, _END, gone)
-    except BaseException as error:  # handed to whoever asks for the next item
+    except BaseException as error:  # raised in the consumer
         _put(waiting, error, gone)
 
 

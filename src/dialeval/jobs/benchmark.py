@@ -159,14 +159,14 @@ def _turn_ratings(ratings: Scores, name: str, level: Level) -> Scores:
         raise UsageError(
             "--turn-ratings is for --level dialogue or system: of turns, these ratings are the gold"
         )
-    whole = {row.dialogue_id for row in ratings.where(level="dialogue")}
+    rated_dialogues = {row.dialogue_id for row in ratings.where(level="dialogue")}
     of_turns = ratings.where(source=is_human, level="turn")
     units = align(of_turns, "turn")
     rows = [
         Score(key.dialogue_id, key.turn, key.system, TURN_RATINGS, dimension, float(value))
         for dimension in of_turns.dimensions
         for key, value in zip(units.keys, mean_over(units, human_columns(units, dimension)), strict=True)
-        if key.dialogue_id in whole and not math.isnan(value)
+        if key.dialogue_id in rated_dialogues and not math.isnan(value)
     ]
     if not rows:
         raise UsageError(f"no dialogue of {name} has ratings both of its turns and of the whole")

@@ -1,11 +1,10 @@
-"""Coverage: how well a corpus surrounds the dialogues that are scored by it.
+"""Coverage: how well a corpus covers the dialogues that are scored with it.
 
-A metric that judges a dialogue by its nearest neighbours in a corpus can only be as good as those neighbours
-are near. Here the features of test dialogues are laid over those of the corpus: a picture in two dimensions,
-and one number, the share of test dialogues that are *covered*: the nearest dialogue of the corpus is no
-farther away than half of the corpus' own dialogues have theirs.
+A metric that compares a dialogue with its nearest neighbours in a corpus needs neighbours that are near. A
+test dialogue is *covered* if its distance to the nearest dialogue of the corpus is at most the median
+distance between dialogues of the corpus and their nearest neighbours.
 
-Distances are those of the search, 1 - cosine, in all dimensions; the picture is only a shadow of them.
+Distances are 1 - cosine in all dimensions; the picture shows two principal components.
 """
 
 import dataclasses
@@ -30,16 +29,16 @@ Floats: TypeAlias = NDArray[np.floating[Any]]
 RowNumbers: TypeAlias = NDArray[np.intp]
 Features: TypeAlias = Callable[[Sequence[Dialogue]], Floats]
 Maker: TypeAlias = Callable[[Index, str | None], tuple[str, Features]]
-SAMPLE = 2_000  # dialogues of the corpus whose own neighbours are looked for
-SHOWN = 3_000  # points of either kind that a picture shows
+SAMPLE = 2_000  # dialogues of the corpus for the median distance
+SHOWN = 3_000  # points of the corpus in a picture
 _DIALOGUES = 500  # read and described at a time
-_LAYERS = 49  # more than any encoder at hand has
+_LAYERS = 49  # more than any encoder has
 _QUERIES, _ROWS = 256, 8_192  # compared at a time
 _ROUNDING = 1e-6  # two equal vectors are this far apart in single precision
 
 
 def _text(index: Index, encoder: str | None) -> tuple[str, Features]:
-    """Make the column `text` as `Index.of_dialogues` does."""
+    """Return the maker of the column `text` of `Index.of_dialogues`."""
     from dialeval.models.encoder import DEFAULT, Encoder
     from dialeval.models.index import features
     from dialeval.models.index.layout import check_encoder
@@ -50,7 +49,7 @@ def _text(index: Index, encoder: str | None) -> tuple[str, Features]:
 
 
 def _described(part: str, layer: str) -> Maker:
-    """Make a column of a consensus corpus, at the layer that the index was built with."""
+    """Return the maker of a column of a consensus corpus, at the layer of the index."""
 
     def make(index: Index, encoder: str | None) -> tuple[str, Features]:
         from dialeval.models.consensus import Description
@@ -70,15 +69,15 @@ MAKERS: dict[str, Maker] = {
     "content": _described("content", "l"),
     "text": _text,
 }
-"""The makers of columns for new dialogues: a name in an index (`acts`, or `acts-` and a mark), a function.
+"""The makers of columns for new dialogues, by the name in an index (`acts`, or `acts-` and a mark).
 
-The first that an index has is the one that is shown.
+The first one that an index has is the default.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class CoveragePoint:
-    """A test dialogue: where the picture shows it, and its nearest dialogue in the corpus."""
+    """A test dialogue: its nearest dialogue in the corpus, and its place in the picture."""
 
     id: str
     nearest: str
@@ -90,11 +89,11 @@ class CoveragePoint:
 
 @dataclass(frozen=True)
 class Coverage:
-    """How well a corpus surrounds test dialogues.
+    """The coverage of test dialogues by a corpus.
 
-    `limit` is the median distance of the corpus' own dialogues (`n_sampled` of them) to their nearest,
-    `median` that of the test dialogues, `n_without` of which have no features (nothing was said).
-    `explained` is the share of all variance that each axis of the picture shows; `corpus` are points of it.
+    `limit` is the median distance of dialogues of the corpus (`n_sampled` of them) to their nearest
+    neighbour, `median` that of the test dialogues; `n_without` test dialogues have no features. `explained`
+    is the share of variance of each axis of the picture; `corpus` are points of the corpus.
     """
 
     column: str
@@ -128,16 +127,16 @@ def cover(
     confidence: float = 0.95,
     seed: int = 0,
 ) -> Coverage:
-    """Lay dialogues over a corpus.
+    """Compute the coverage of dialogues by a corpus.
 
     Args:
-        dialogues: What is to be judged by the corpus. Dialogues of the corpus that say the same are left out.
-        corpus: The folder of an index, or the name of one that is kept where metrics look for corpora.
-        column: A column of vectors; by default the first that can be made for new dialogues.
-        encoder: What the index was built with; by default that of the same name, or the shipped one.
-        features: Makes the vectors of any other column: a row for each dialogue.
-        confidence: Confidence of the interval of the share (Wilson's).
-        seed: Same seed, same sample of a large corpus.
+        dialogues: The test dialogues; dialogues of the corpus with the same text are left out.
+        corpus: The folder of an index, or the name of one in the folder of corpora.
+        column: A column of vectors; by default the first that can be computed for new dialogues.
+        encoder: The encoder of the index; by default the one of the same name, or the shipped one.
+        features: Computes the vectors of any other column: a row for each dialogue.
+        confidence: Confidence level of the interval (Wilson's).
+        seed: Seed of the sample of a large corpus.
     """
     from dialeval.models.consensus import corpus_folder
 
@@ -178,7 +177,7 @@ def cover(
 def _column(
     index: Index, requested: str | None, encoder: str | None, features: Features | None
 ) -> tuple[str, Features]:
-    """Return the name of a column as the index has it, and what makes it for new dialogues."""
+    """Return the name of a column in the index, and the function that computes it for new dialogues."""
     dense = [name for name, kind in index.columns.items() if kind == "dense"]
     available = f"this index has: {', '.join(dense) or 'none'}"
     supported = [name for name in MAKERS if any(_is_kind(column, name) for column in dense)]
@@ -206,7 +205,7 @@ def _is_kind(column: str, kind: str) -> bool:
 def _placed(
     dialogues: Iterable[Dialogue], make: Features, column: str, width: int
 ) -> tuple[list[str], set[str], Floats]:
-    """Return the ids of test dialogues, what they say, and their vectors: of length 1, or zeros."""
+    """Return ids, text fingerprints and vectors of test dialogues; vectors have length 1 or 0."""
     stream, ids, parts = iter(dialogues), [], [np.empty((0, width))]
     fingerprints: set[str] = set()
     while chunk := list(islice(stream, _DIALOGUES)):
@@ -217,9 +216,9 @@ def _placed(
 
 
 def _corpus_rows(index: Index, stored: Floats, fingerprints: set[str]) -> tuple[RowNumbers, int, list[str]]:
-    """Return the rows of a corpus to compare with, how many were equal to a test dialogue, and notes.
+    """Return the rows of a corpus to compare with, how many equal a test dialogue, and notes.
 
-    A dialogue without features (nothing was said) is near to nothing and far from nothing: it has no say.
+    Dialogues without features are left out.
     """
     ids = index.ids
     parts, equal, notes, readable = [np.empty(0, np.intp)], 0, [], True
@@ -238,7 +237,7 @@ def _corpus_rows(index: Index, stored: Floats, fingerprints: set[str]) -> tuple[
 
 
 def _sample(rows: RowNumbers, most: int, seed: int) -> RowNumbers:
-    """Draw rows at random, the same for the same seed, and keep their order."""
+    """Return a random sample of rows in their order."""
     if len(rows) <= most:
         return rows
     chosen: RowNumbers = np.sort(np.random.default_rng(seed).choice(rows, most, replace=False))
@@ -251,18 +250,16 @@ def _sample(rows: RowNumbers, most: int, seed: int) -> RowNumbers:
 def nearest(
     stored: Floats, rows: RowNumbers, queries: Floats, own: RowNumbers | None = None
 ) -> tuple[Floats, RowNumbers]:
-    """Return the distance (1 - cosine) of each query to the nearest of some rows, and that row.
-
-    Compared block by block: memory depends neither on the number of queries nor on that of rows.
+    """Return the distance (1 - cosine) of each query to the nearest row, and that row, block by block.
 
     Args:
         stored: Vectors of length 1.
-        rows: Which of them to look at; of equals the first is found.
+        rows: The rows to compare with; of equal ones the first is returned.
         queries: Vectors of length 1.
-        own: The row that each query is itself, which is not its own neighbour.
+        own: The row of each query itself, which is excluded.
 
     >>> corner = np.array([[1, 0], [0.6, 0.8], [0, 1]])
-    >>> [found.tolist() for found in nearest(corner, np.arange(3), corner, own=np.arange(3))]
+    >>> [rows.tolist() for rows in nearest(corner, np.arange(3), corner, own=np.arange(3))]
     [[0.4, 0.2, 0.2], [1, 2, 1]]
     """
     best: NDArray[np.float64] = np.full(len(queries), -np.inf)
@@ -286,10 +283,10 @@ def nearest(
 def principal_axes(
     stored: Floats, rows: RowNumbers, others: Floats
 ) -> tuple[Callable[[Floats], Floats], tuple[float, float]]:
-    """Fit two principal axes to rows and others together; return how to project, and the share of each axis.
+    """Fit two principal axes; return the projection, and the share of variance of each axis.
 
-    The singular vectors are those of the scatter matrix, which is summed block by block. They are only
-    known up to their sign: the largest weight of each is made positive, so that pictures do not flip.
+    The scatter matrix is summed block by block. The largest weight of each axis is made positive, because
+    axes are defined up to their sign.
 
     >>> line = np.array([[0, 0], [3, 4], [6, 8]])
     >>> project, explained = principal_axes(line, np.arange(3), line[:0])

@@ -1,6 +1,6 @@
 """The bundled examples: a demo with everything that needs no other file, and golden scores.
 
-Golden scores are what every shipped metric says about the examples, recomputed on your machine. A metric's
+Golden scores are the scores of every shipped metric on the examples, recomputed on your machine. A metric's
 numbers may change only under a new version name; `dialeval verify` is how that is known.
 """
 

@@ -30,7 +30,7 @@ def index_to(
     """Write an index and return a summary of its contents.
 
     Args:
-        dialogues: Any stream of dialogues; one that says the same as an earlier one is left out.
+        dialogues: Any stream of dialogues; copies of an earlier one are left out.
         out: The folder of the index, or a name: then it is kept where metrics look for corpora.
         encoder: What makes the vectors; by default the shipped one.
         plain: Whether vectors and words are enough: to search in, but not for consensus metrics.
@@ -92,7 +92,7 @@ def index_to(
 
 
 def _different(dialogues: Iterable[Dialogue], left_out: list[str]) -> Iterator[Dialogue]:
-    """Yield each dialogue once, by what is said in it; ids of copies are noted."""
+    """Yield each dialogue once, by its texts; ids of copies are noted."""
     seen: set[str] = set()
     for dialogue in dialogues:
         content = fingerprint(dialogue)

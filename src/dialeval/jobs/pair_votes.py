@@ -1,6 +1,5 @@
-"""Votes on pairs of systems, from wherever they are kept: Arena exports, tables, pairwise annotation."""
+"""Votes on pairs of systems: Arena exports, tables, pairwise annotation."""
 
-import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -8,10 +7,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dialeval import files
 from dialeval.dialogues import Dialogue, scored_turns
 from dialeval.errors import DataError, UsageError
 from dialeval.scores import Score, Scores
+from dialeval.scores.columns import records
 from dialeval.statistics.pairwise import Ranking, bradley_terry
 
 COLUMNS = {
@@ -27,14 +26,14 @@ _MARKS = ("**", "#", "- ", "* ", "`", "|")
 
 
 class PairVote(NamedTuple):
-    """One vote: which system stood first, which second, 1 for the first, 0 for the second, .5 for a tie."""
+    """One vote: the system shown first, the other one, and 1 (the first), 0 (the second) or .5 (a tie)."""
 
     item: str
     first: str
     second: str
     outcome: float
     styles: tuple[Mapping[str, float], Mapping[str, float]] | None = None
-    """Length and Markdown of both replies, where the file has them."""
+    """Length and Markdown of both replies, if the file has them."""
 
 
 def rank_pairs(
@@ -50,10 +49,10 @@ def rank_pairs(
 
     Args:
         path: A table of votes (CSV, JSONL; Arena's own names are known), or scores of a pairwise scheme.
-        columns: `item=…,first=…,second=…,winner=…` where columns are called otherwise.
-        chats: What the systems said, for `style` where the votes do not hold it.
-        style: Whether length and Markdown are taken out.
-        position: Whether standing first is.
+        columns: Column names, as `item=…,first=…,second=…,winner=…`.
+        chats: The dialogues of the systems, for `style`, if the votes lack them.
+        style: Whether to control for length and Markdown.
+        position: Whether to control for the position.
         **options: Those of `bradley_terry`.
 
     Returns:
@@ -82,7 +81,7 @@ def rank_pairs(
 
 def read_votes(path: Path, columns: str | None = None) -> tuple[list[PairVote], list[str]]:
     """Read votes; rows without one of the known answers are counted and left out."""
-    rows = list(_rows(path))
+    rows = [row for _, row in records(path)]
     if not rows:
         raise DataError("no votes", file=path)
     if {"dialogue_id", "source", "value"} <= rows[0].keys() or path.suffix == ".parquet":
@@ -104,33 +103,6 @@ def read_votes(path: Path, columns: str | None = None) -> tuple[list[PairVote], 
     return votes, [f"{unknown} rows without a vote were left out"] if unknown else []
 
 
-def _rows(path: Path) -> Iterable[dict[str, Any]]:
-    if path.suffix == ".parquet":
-        return [{"dialogue_id": "", "source": "", "value": ""}]
-    try:
-        with files.open_binary(path) as file:
-            text = file.read().decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise DataError(f"not UTF-8: {error.reason}", file=path, fix="save it as UTF-8") from None
-    if path.suffix.lower() == ".csv":
-        import csv
-
-        try:
-            return list(csv.DictReader(text.splitlines()))
-        except csv.Error as error:
-            raise DataError(f"not a table: {error}", file=path) from None
-    rows = []
-    for number, line in enumerate(text.splitlines(), 1):
-        try:
-            row = json.loads(line) if line.strip() else None
-        except (ValueError, RecursionError) as error:
-            raise DataError(f"not JSON: {error}", file=path, line=number) from None
-        if row is not None and not isinstance(row, dict):
-            raise DataError("a vote must be an object", file=path, line=number)
-        rows += [row] if row else []
-    return rows
-
-
 def _named(path: Path, row: Mapping[str, Any], columns: str | None) -> dict[str, str]:
     chosen = dict(part.partition("=")[::2] for part in (columns or "").split(",") if part)
     if unknown := chosen.keys() - COLUMNS.keys():
@@ -150,7 +122,7 @@ def _named(path: Path, row: Mapping[str, Any], columns: str | None) -> dict[str,
 
 
 def _from_scores(scores: Scores) -> list[PairVote]:
-    """Read what a pairwise scheme exports: 1, .5 or 0 for each side, by rater and item."""
+    """Return votes from the scores of a pairwise scheme: 1, .5 or 0 for each side, by rater and item."""
     sides: dict[tuple[Any, ...], list[Score]] = defaultdict(list)
     votes = []
     for row in scores:

@@ -1,6 +1,6 @@
 """The ways in which a row of a paper is computed from the data at hand.
 
-A source is a metric with its dimension (`floweval/overall`) or `peer:NAME`, somebody else's published scores.
+A source is a metric with its dimension (`floweval/overall`) or `peer:NAME`, published scores of others.
 Scores of a metric on a set are kept as a file and not computed twice. A row with a `recipe` is about a model
 that is trained for it, from the sets it names, and kept beside the scores.
 """
@@ -135,14 +135,14 @@ class PaperFigures:
     def turn_ratings(self, fields: Mapping[str, Any]) -> Figure:
         """Correlate the mean rating of a dialogue's turns with ratings of the dialogue."""
         rated = public_set(fields["set"]).ratings()
-        turns, whole = dict[str, list[float]](), dict[str, list[float]]()
+        of_turns, of_dialogues = dict[str, list[float]](), dict[str, list[float]]()
         for row in rated:
             if row.value is not None and row.turn is not None and row.source == fields["gold"]:
-                turns.setdefault(row.dialogue_id, []).append(row.value)
+                of_turns.setdefault(row.dialogue_id, []).append(row.value)
             elif row.value is not None and row.turn is None and row.dimension == fields["dimension"]:
-                whole.setdefault(row.dialogue_id, []).append(row.value)
-        both = sorted(turns.keys() & whole.keys())
-        pair = [[float(np.mean(ratings[name])) for name in both] for ratings in (turns, whole)]
+                of_dialogues.setdefault(row.dialogue_id, []).append(row.value)
+        both = sorted(of_turns.keys() & of_dialogues.keys())
+        pair = [[float(np.mean(ratings[name])) for name in both] for ratings in (of_turns, of_dialogues)]
         correlations = statistics.bootstrap_correlations(
             [pair[0]], pair[1], methods=[fields["method"]], resamples=self.resamples
         )

@@ -1,9 +1,8 @@
-"""Static context: a system answers every system turn of given dialogues, the context reset each time.
+"""Static context: a system answers every system turn of dialogues, each after its original context.
 
-Replies are kept as they come, in a journal beside the output (`replies.jsonl.part`), so that the same command
-goes on where it stopped. When all contexts have been asked, the output takes its place in the order of the
-input. A context at which the system fails is an empty reply with a note: it is not lost, and it is asked
-again only when that is wanted. Wizards are asked only where they voted.
+Replies are stored in a journal beside the output (`replies.jsonl.part`), so that the same command resumes.
+The output, in the order of the input, is written at the end. A failure of the system is an empty reply with a
+note, which is repeated on request. Wizards are asked only about contexts they voted on.
 """
 
 import json
@@ -56,13 +55,13 @@ def respond_to(
     """Let a system answer contexts, and write one dialogue for each reply.
 
     Args:
-        dialogues: Where the contexts come from.
+        dialogues: The dialogues with the contexts.
         system: The system under test.
         out: A `.jsonl` file.
-        speaker: Whose turns the system plays; by default those that metrics score.
-        retry: Ask again where the system failed before.
-        overwrite: Delete an output or a journal that is there, and start again.
-        give_up: Stop after so many failures in a row; what was answered stays.
+        speaker: The speaker that the system plays; by default that of the scored turns.
+        retry: Whether to repeat failed replies.
+        overwrite: Whether to delete an existing output and journal.
+        give_up: Stop after this many failures in a row; replies so far are kept.
         watch: Called with the number of contexts asked.
 
     Raises:
@@ -108,7 +107,7 @@ def respond_to(
 
 
 def _earlier(asked: Sequence[Context], system: System, target: Path, journal: Path) -> dict[str, Dialogue]:
-    """Read the replies of an earlier run, the journal last; those of another run are refused."""
+    """Return the replies of an interrupted run, the journal last; raises if they are of another run."""
     by_name, replies = {context.name: context for context in asked}, {}
     for path in (target, journal):
         for reply in _lines(path) if path.is_file() else ():
@@ -125,7 +124,7 @@ def _earlier(asked: Sequence[Context], system: System, target: Path, journal: Pa
 
 
 def _lines(path: Path) -> Iterator[Dialogue]:
-    """Yield the replies of a file; one that was asked twice is there twice, and the last line may be cut."""
+    """Yield the replies of a file; a repeated reply occurs twice, and the last line may be incomplete."""
     with files.open_binary(path) as file:
         for number, line in enumerate(file, 1):
             try:
@@ -140,13 +139,13 @@ def _lines(path: Path) -> Iterator[Dialogue]:
 def _ask(
     todo: Sequence[Context], system: System, journal: BinaryIO, give_up: int, watch: Watch | None
 ) -> Iterator[Dialogue]:
-    """Ask for replies, a few at a time; each is in the journal before it is yielded."""
+    """Yield replies, several requested at a time; each is in the journal before it is yielded."""
     by, in_a_row, synced = {"by": str(system.signature)}, 0, time.monotonic()
 
     def ask(context: Context) -> Dialogue:
         try:
             return answered(context, system.reply(context), system.name, by)
-        except Exception as error:  # whatever goes wrong in somebody's system is that reply's failure
+        except Exception as error:  # any error of the system is a failed reply
             return answered(context, None, system.name, by, reason(error))
 
     pool = ThreadPoolExecutor(max(1, system.at_once))
@@ -174,7 +173,7 @@ def _ask(
 def _finished(
     pool: ThreadPoolExecutor, ask: Callable[[Context], Dialogue], todo: Sequence[Context], ahead: int
 ) -> Iterator[Dialogue]:
-    """Yield replies as they come, with a bounded number under way; an interrupt waits for those that came."""
+    """Yield replies in order of completion, with a bounded number of requests at a time."""
     waiting, under_way = iter(todo), set[Future[Dialogue]]()
     while True:
         while len(under_way) < ahead and (context := next(waiting, None)) is not None:

@@ -38,7 +38,7 @@ class Summary:
     input_notes: Counter[str] = field(default_factory=Counter)
     dialogue_notes: Counter[str] = field(default_factory=Counter)
     reading_notes: list[str] = field(default_factory=list)
-    """What was guessed or lost while the dialogues were read."""
+    """Notes on what readers guessed or left out."""
     remarks: dict[str, list[str]] = field(default_factory=dict)
     licences: dict[str, dict[str, str]] = field(default_factory=dict)
     """By source, the models whose licence is non-commercial."""
@@ -241,7 +241,7 @@ def score_to(
     explain: bool = False,
     most: int | None = None,
     live: bool = False,
-    told: list[str] | None = None,
+    reading_notes: list[str] | None = None,
 ) -> Summary:
     """Score a stream and write a run folder, a table (`.parquet`, `.jsonl`, `.csv`), or nothing.
 
@@ -258,10 +258,10 @@ def score_to(
         most: How many dialogues, the first ones, to explain in the summary; None for all.
         live: Whether the stream may have no end: then Ctrl-C ends it and what was scored is written, and with
             `-` no dialogue waits for the next one.
-        told: What the reader says while the stream is read, for the record.
+        reading_notes: The list that the reader adds its notes to, for the record.
     """
     metrics, interruption = build_all(specs), Interruption()
-    summary = Summary(reading_notes=[] if told is None else told)
+    summary = Summary(reading_notes=[] if reading_notes is None else reading_notes)
     licences = {source: non_commercial(metric) for source, metric in metrics.items()}
     summary.licences = {source: models for source, models in licences.items() if models}
     writing.check_place(out, name)

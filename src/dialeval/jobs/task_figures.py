@@ -74,9 +74,7 @@ class TaskTable:
 
 
 def task_table(
-    spec: str = "multiwoz",
-    predictions: Sequence[str | Path] = (),
-    watch: Callable[[int], None] | None = None,
+    spec: str = "multiwoz", predictions: Sequence[str | Path] = (), watch: Callable[[int], None] | None = None
 ) -> TaskTable:
     """Compute the figures of files of predictions, beside the gold ceiling and published figures.
 

@@ -51,7 +51,7 @@ def train_to(
         device: A name that torch knows; None: a GPU if there is one.
         fresh: Whether to forget a run that was begun; else the same call goes on with it.
         licence: Of the artefact, for its card; None: whoever passes it on must look at its data.
-        without: Sources whose dialogues stay out too, whatever portion of a public set they are.
+        without: Sources whose dialogues are excluded as well, from every portion of a public set.
         watch: Called with a stage and how many more dialogues it has done; an empty stage ends the count.
     """
     _check_names(encoder, out)

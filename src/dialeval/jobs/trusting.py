@@ -114,7 +114,7 @@ CHANGES: dict[str, Callable[[str], str]] = {
     "Markdown": _markdown,
     "a polite filler": lambda text: f"{text} {_FILLER}",
 }
-"""What is done to every reply; none of it changes what is said."""
+"""Changes of every reply that keep its content."""
 
 
 def stressed(

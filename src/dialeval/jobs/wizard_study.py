@@ -53,7 +53,7 @@ _HOPELESS = 0.1  # share of contexts at which nothing fits
 class ScriptedPeople:
     """Wizards and judges who know what was said at each dialogue and turn."""
 
-    said: Mapping[tuple[str, int], str]
+    texts: Mapping[tuple[str, int], str]
 
     @cached_property
     def _encoder(self) -> Encoder:
@@ -61,7 +61,7 @@ class ScriptedPeople:
 
     def near(self, place: tuple[str, int], texts: Sequence[str]) -> list[float]:
         """Return how near texts are to what was said, from -1 to 1."""
-        vectors = self._encoder.vectors([self.said[place], *texts])
+        vectors = self._encoder.vectors([self.texts[place], *texts])
         unit = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
         return [float(cosine) for cosine in np.round(unit[1:] @ unit[0], 4)]
 

@@ -1,4 +1,4 @@
-"""Where scores go while they are made: a run folder, a table, standard output, or nowhere."""
+"""Writing scores as they are computed: to a run folder, a table, or standard output."""
 
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
@@ -34,18 +34,15 @@ Stream = Iterator[tuple[list[Dialogue], Scores]]
 
 
 def explain_stream(
-    stream: Stream,
-    metrics: dict[str, Any],
-    keep: Callable[[Explanation], object],
-    most: int | None = None,
+    stream: Stream, metrics: dict[str, Any], keep: Callable[[Explanation], object], most: int | None = None
 ) -> Stream:
-    """Pass a stream on, handing over why its dialogues got their scores: dialogue by dialogue, in order.
+    """Yield a stream, and pass the explanations of its scores to `keep`, in the order of dialogues.
 
     Args:
-        stream: What `score_stream` yields.
-        metrics: By the name of their source; those that cannot explain are passed over.
-        keep: Takes each explanation.
-        most: Explain only this many dialogues, the first ones; None for all.
+        stream: The result of `score_stream`.
+        metrics: By the name of their source; those that cannot explain are skipped.
+        keep: Called with each explanation.
+        most: The number of dialogues to explain; None for all.
     """
     left = most
     for chunk, scores in stream:
@@ -94,7 +91,7 @@ def write(
 
 
 def _by_dialogue(chunk: Sequence[Dialogue], scores: Scores) -> Scores:
-    """Put all rows of a dialogue together, so that their order does not depend on how chunks were cut."""
+    """Group rows by dialogue, so that their order does not depend on the chunks."""
     places = pc.index_in(
         scores.table["dialogue_id"], pa.array([dialogue.id for dialogue in chunk], pa.string())
     )
@@ -102,7 +99,7 @@ def _by_dialogue(chunk: Sequence[Dialogue], scores: Scores) -> Scores:
 
 
 def check_place(out: str | Path | None, name: str) -> None:
-    """Refuse early what could not be written."""
+    """Raise before scoring if the output cannot be written."""
     if out is not None and name and Path(out).is_file() and Path(name).exists() and Path(out).samefile(name):
         raise UsageError(f"{out} is also the input: choose another output")
     if out is not None and Path(out).suffix.lower() in _NOT_FOLDERS:
@@ -110,7 +107,7 @@ def check_place(out: str | Path | None, name: str) -> None:
 
 
 def check_explaining(metrics: dict[str, Any], out: str | Path | None) -> None:
-    """Refuse early what could not be explained, or not be kept."""
+    """Raise before scoring if nothing can be explained, or explanations cannot be stored."""
     if not any(isinstance(metric, Explains) for metric in metrics.values()):
         able = ", ".join(explaining_names()) or "none"
         raise UsageError(f"{', '.join(metrics)} cannot explain scores; metrics that can: {able}")
@@ -119,7 +116,7 @@ def check_explaining(metrics: dict[str, Any], out: str | Path | None) -> None:
 
 
 def _write_parquet(file: BinaryIO, stream: Stream, metrics: dict[str, Any], copy: BinaryIO | None) -> str:
-    """Write scores row group by row group, and the dialogues beside; return the hash of the dialogues."""
+    """Write scores in row groups and, with `copy`, the dialogues; return the hash of the dialogues."""
     signatures = {source: signature_of(metric) for source, metric in metrics.items()}
     digest = hashlib.sha256()
     tables: list[pa.Table] = []

@@ -1,1 +1,1 @@
-"""What was learned: encoders, artefacts, indexes, the training loop."""
+"""Learned models: encoders, artefacts, indexes, the training loop."""

@@ -1,8 +1,7 @@
 """Artefacts: folders with trained weights, in the layout the Hugging Face Hub expects.
 
-`config.json` says what it is, `*.safetensors` and the like hold the weights, `README.md` is its card and
-`SHA256SUMS` pins every byte. Nothing in a folder is used before its hash, name and file type have been
-checked, because a copied artefact may be damaged or replaced.
+`config.json` has class and settings, `*.safetensors` the weights, `README.md` is the card, and `SHA256SUMS`
+has the hash of every file. Hash, name and file type are checked before a file is used.
 """
 
 import contextlib
@@ -46,23 +45,20 @@ CLASSES = frozenset(
 )
 CONFIG, CARD = "config.json", "README.md"
 
-_CALLED = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@+-]{0,150}")  # what a pulled artefact may be called
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@+-]{0,150}")  # of a pulled artefact
 _AFRESH = "download the artefact again"
 _LICENCE = re.compile(r'^license: "?([^"\n]+)', re.MULTILINE)
 
 
 @dataclass(frozen=True)
 class Artefact:
-    """A folder whose every byte has been checked.
-
-    `sha` is the identity of what computes: it covers all files but the card, whose wording may change.
-    """
+    """A verified folder. `sha` covers all files but the card, whose wording may change."""
 
     folder: Path
     config: dict[str, Any] = field(compare=False, repr=False)
     sha: str
     files: Mapping[str, str] = field(compare=False, repr=False, default_factory=dict)
-    """The SHA-256 of every file, by its name."""
+    """The SHA-256 of each file by name."""
 
     @property
     def kind(self) -> str:
@@ -71,11 +67,11 @@ class Artefact:
 
     @property
     def licence(self) -> str:
-        """The licence that its card states, such as `cc-by-nc-sa-4.0`."""
+        """The licence on its card, such as `cc-by-nc-sa-4.0`."""
         return stated_licence(self.folder)
 
     def path(self, name: str) -> Path:
-        """Return the path of a file that was verified."""
+        """Return the path of a verified file."""
         if name not in self.files:
             raise DataError(
                 f"has no file {name[:80]!a}", file=self.folder, fix=f"it has: {', '.join(sorted(self.files))}"
@@ -84,7 +80,7 @@ class Artefact:
 
 
 def stated_licence(folder: Path) -> str:
-    """Return the licence that the card in a folder states."""
+    """Return the licence on the card in a folder."""
     try:
         match = _LICENCE.search((folder / CARD).read_text(encoding="utf-8", errors="replace"))
     except OSError:
@@ -102,20 +98,20 @@ def save(
     """Write an artefact; the same arguments give the same bytes.
 
     Args:
-        target: The folder. An artefact that is there is replaced in one step; anything else is left alone.
+        target: The folder; an existing artefact is replaced in one step, anything else is refused.
         kind: One of `CLASSES`.
-        fields: What `config.json` says beside class and version of dialeval.
-        files: Contents by name, or functions that write a file to the path they are given.
-        card: What `README.md` says.
+        fields: The fields of `config.json` besides class and version.
+        files: Contents by name, or functions that write a file to a path.
+        card: The content of `README.md`.
 
     Raises:
-        UsageError: Something could not be loaded again, such as a path or NaN among the fields.
+        UsageError: A field could not be loaded again, such as a path or NaN.
 
     >>> import tempfile
-    >>> made = save(
+    >>> saved = save(
     ...     Path(tempfile.mkdtemp()) / "mine", "pair-scorer.v1", {"width": 3, "weights_file": "w.bin"},
     ...     {"w.bin": b"123"}, Card("Mine", "An example.", licence="mit", command="make it"))
-    >>> made.kind, made.config["width"], made.path("w.bin").stat().st_size
+    >>> saved.kind, saved.config["width"], saved.path("w.bin").stat().st_size
     ('pair-scorer.v1', 3, 3)
     """
     target = Path(target)
@@ -139,15 +135,15 @@ def save(
 
 
 def verify(folder: str | Path, *kinds: str) -> Artefact:
-    """Check every byte of an artefact; files that were checked in this process are not hashed again.
+    """Verify an artefact; a file is hashed once per process.
 
     Args:
-        folder: Where it is; hidden files in it, such as the Hub's own, are ignored.
-        kinds: The classes it may have, if that matters.
+        folder: The folder; hidden files, such as the Hub's own, are ignored.
+        kinds: The allowed classes; by default all.
 
     Raises:
-        DataError: A file is missing, too many, changed, a link or no plain file, or `config.json` says
-            what it must not; names the file.
+        DataError: A file is missing, unexpected, changed or not a plain file, or `config.json` is invalid;
+            names the file.
     """
     folder = Path(folder)
     if SUMS not in _entries(folder):
@@ -172,21 +168,21 @@ def verify(folder: str | Path, *kinds: str) -> Artefact:
 
 
 def load(name: str | Path, *kinds: str) -> Artefact:
-    """Find an artefact by folder, shipped or pulled name or Hub id, and check every byte of it."""
+    """Find an artefact by folder, shipped or pulled name or Hub id, and verify it."""
     return verify(resolve(name), *kinds)
 
 
 def resolve(name: str | Path) -> Path:
     """Return the folder of an artefact, unverified; a Hub id is downloaded if necessary.
 
-    A folder goes before a name, unless it is no model: a run that happens to be called like a shipped
-    artefact does not hide it.
+    A folder has precedence over a name if it has a `config.json`, so that a run folder with the name of a
+    shipped artefact does not hide it.
     """
     text = str(name)
     try:
         folder = Path(name).expanduser()
         is_folder = folder.is_dir()
-    except (OSError, RuntimeError, ValueError):  # too long for the system, or the home of nobody
+    except (OSError, RuntimeError, ValueError):  # too long a name, or an unknown user
         folder, is_folder = Path(name), False
     if is_folder and _has_config(folder):
         return folder
@@ -204,7 +200,7 @@ def resolve(name: str | Path) -> Path:
         from dialeval.models import downloads
 
         return downloads.pull(f"hub:{text}").folder
-    if isinstance(name, Path) or not _CALLED.fullmatch(text):
+    if isinstance(name, Path) or not _NAME.fullmatch(text):
         raise DataError("no such folder", file=ascii(text[:300])[1:-1], fix="name the folder of an artefact")
     listed = "; ".join(
         f"{origin}: {', '.join(called for called, at, _ in available if at == origin) or 'none'}"
@@ -217,12 +213,12 @@ def resolve(name: str | Path) -> Path:
 
 
 def names() -> list[tuple[str, str, Path]]:
-    """Return what can be loaded by name: the name, `shipped` or `pulled`, and the folder.
+    """Return name, origin (`shipped` or `pulled`) and folder of all named artefacts.
 
-    Shipped goes first: nothing that was pulled takes the place of what came with the package.
+    Shipped ones have precedence over pulled ones of the same name.
     """
     by_name = {name: (name, "shipped", folder) for name, folder in _shipped()}
-    with contextlib.suppress(UsageError):  # no home: what is shipped works all the same
+    with contextlib.suppress(UsageError):  # no home folder
         for name, folder in _artefacts(home() / "models"):
             by_name.setdefault(name, (name, "pulled", folder))
     return list(by_name.values())
@@ -235,11 +231,11 @@ def _shipped() -> list[tuple[str, Path]]:
 
 
 def _artefacts(place: Path) -> list[tuple[str, Path]]:
-    with contextlib.suppress(OSError):  # not there, or not ours to read
+    with contextlib.suppress(OSError):  # missing or not readable
         folders = [
             folder
             for folder in sorted(place.iterdir())
-            if _CALLED.fullmatch(folder.name) and _has_config(folder)
+            if _NAME.fullmatch(folder.name) and _has_config(folder)
         ]
         return [(folder.name, folder) for folder in folders]
     return []
@@ -251,14 +247,14 @@ class Model:
     kinds: ClassVar[tuple[str, ...]]
     """The artefact classes that it can be loaded from."""
     default: ClassVar[str]
-    """The artefact that `load` takes by default."""
+    """The default of `load`."""
 
     def __init__(self, artefact: Artefact) -> None:
         self.sha, self.name = artefact.sha, str(artefact.config.get("name", artefact.folder.name))
 
     @property
     def origin(self) -> dict[str, str]:
-        """Its name and hash, as the configuration of what was trained on it has them; see `recorded`."""
+        """Its name and hash, for the configuration of models trained on it; see `recorded`."""
         return {"name": self.name, "sha": self.sha}
 
     @classmethod
@@ -301,7 +297,7 @@ Loaded = TypeVar("Loaded", bound=Model)
 def recorded(config: Mapping[str, Any], field: str, file: Path, load: Callable[[str], Loaded]) -> Loaded:
     """Load the model that an artefact was trained on, by the name and hash in a field of its config."""
     origin: _Origin = read_setting(config, field, _Origin, file)
-    if "/" in origin.name:  # what is pulled has no such name: nothing is fetched because a file says so
+    if "/" in origin.name:  # a Hub id: a file must not cause a download
         fix = "train again on a shipped or pulled model"
         raise DataError(f"{origin.name[:80]!a} is not installed", file=file, field=field, fix=fix)
     model = load(origin.name)
@@ -338,7 +334,7 @@ def _check_names(files: Iterable[str]) -> None:
     for name in files:
         if not PLAIN_NAME.fullmatch(name):
             raise UsageError(f"{name[:80]!a} cannot be the name of a file in an artefact")
-        if name.casefold() in seen:  # some systems see no difference
+        if name.casefold() in seen:  # some file systems ignore case
             raise UsageError(f"{name!r}: an artefact has a file of this name already")
         seen.add(name.casefold())
 
@@ -361,7 +357,7 @@ def _config_text(kind: str, fields: Mapping[str, Any], files: Iterable[str]) -> 
 
 
 def _check_replaceable(target: Path) -> None:
-    """Refuse a target that holds anything but an artefact, because it would be deleted."""
+    """Raise if the target holds anything but an artefact, because it would be deleted."""
     entries = _entries(target) if target.is_dir() else set()
     expected = {SUMS, *read_sums(target / SUMS)} if {SUMS, CONFIG} <= entries else set()
     if unexpected := [name for name in entries - expected if name == ".git" or not name.startswith(".")]:

@@ -39,11 +39,11 @@ def flow_features(dialogue: Dialogue, turns: Sequence[int]) -> dict[str, Floats]
     >>> from dialeval.dialogues import dialogue
     >>> from dialeval.models.segment_acts import SegmentActs
     >>> chat = dialogue([("user", "Hi, where is the station?"), ("assistant", "Behind the church.")])
-    >>> found = flow_features(SegmentActs.load().label([chat])[0], [0, 1])
-    >>> found["acts"][:, [ACTS.index("greeting"), ACTS.index("inform")]].round(2)
+    >>> features = flow_features(SegmentActs.load().label([chat])[0], [0, 1])
+    >>> features["acts"][:, [ACTS.index("greeting"), ACTS.index("inform")]].round(2)
     array([[0.5 , 0.  ],
            [0.33, 0.33]], dtype=float32)
-    >>> [found[name].shape for name in FLOW]
+    >>> [features[name].shape for name in FLOW]
     [(2, 33), (2, 121), (2, 9)]
     """
     segments = [segment for segment in segments_of(dialogue) if segment.act is not None]
@@ -154,8 +154,8 @@ class AuxiliaryModels:
     >>> from dialeval.dialogues import dialogue
     >>> chat = dialogue([("user", "Do you like jazz?"), ("assistant", "Yes, and the blues."),
     ...     ("user", "Great, I love it!"), ("assistant", "Which band?")])
-    >>> found = AuxiliaryModels.shipped(["fit", "moods"]).read([chat])[0]
-    >>> found.fit([1]).shape, found.moods([1, 3])[:, 0] > 0
+    >>> features = AuxiliaryModels.shipped(["fit", "moods"]).read([chat])[0]
+    >>> features.fit([1]).shape, features.moods([1, 3])[:, 0] > 0
     ((1, 1), array([False,  True]))
     """
 

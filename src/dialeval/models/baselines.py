@@ -72,7 +72,7 @@ def utterance_windows(order: Sequence[int]) -> list[tuple[Window, Window]]:
 
     For the last one both are the same.
 
-    >>> [(one.turns, both.turns) for one, both in utterance_windows([0, 1, 3])]
+    >>> [(single.turns, both.turns) for single, both in utterance_windows([0, 1, 3])]
     [((1, 0), (3, 1, 0)), ((3, 1, 0), (3, 1, 0))]
     """
     windows = []

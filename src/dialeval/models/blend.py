@@ -1,9 +1,8 @@
-"""Blends: a few parts, each standardised, weighed and added, so that a score says what it is made of.
+"""Blends: weighted sums of standardised parts, so that each score can be taken apart.
 
-Nothing below zero is a weight, so more of a part never makes a score worse. A part has a weight for each kind
-of dialogue, and a dialogue that is of several kinds is judged in between. What a part is, the metric knows; a
-blend has only its name, its mean, its scale and its weights, for turns and for dialogues apart, and the
-quantiles of what it gave to the rated turns and dialogues that it was fitted to.
+Weights are not negative, so more of a part never lowers a score. A part has a weight for each kind of
+dialogue; a dialogue of several kinds gets the weighted mean. A blend has the mean, scale and weights of each
+part, separately for turns and dialogues, and the quantiles of its scores on the units it was fitted to.
 """
 
 import bisect
@@ -30,8 +29,8 @@ Parts = Mapping[str, float | None]
 Shares = Mapping[Kind, float]
 Priors = Mapping[Kind, Mapping[str, float]]
 VALIDATED = 30
-"""Rated turns or dialogues of a kind from which on its weights count as validated."""
-_FARTHEST = 5.0  # scales from the mean: no single part decides a score by being absurd
+"""Rated units of a kind from which its weights count as validated."""
+_FARTHEST = 5.0  # scales from the mean: no outlier of a single part decides a score
 _MOST = 1e300  # what no float can hold is no number
 _STEPS = 20  # of the quantiles
 _DIGITS = 4
@@ -40,7 +39,7 @@ Number = Annotated[float, msgspec.Meta(gt=-_MOST, lt=_MOST)]
 
 
 class Term(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A part of a blend: how it is standardised, and what a scale of it adds in each kind of dialogue."""
+    """A part of a blend: its mean and scale, and its weight in each kind of dialogue."""
 
     part: str
     mean: Number
@@ -48,7 +47,7 @@ class Term(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     weights: dict[Kind, Annotated[float, msgspec.Meta(ge=0, lt=_MOST)]]
 
     def adds(self, value: float | None, shares: Shares) -> float:
-        """Return what the part adds; one that is not known is taken to be average.
+        """Return the part's contribution to the score; 0 if its value is missing.
 
         >>> term = Term("coherence", 0.5, 0.25, {"chat": 0.3})
         >>> term.adds(0.75, {"chat": 1.0}), term.adds(0.75, {"chat": 0.5, "task": 0.5}), term.adds(None, {})
@@ -60,20 +59,20 @@ class Term(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return far * sum(share * self.weights.get(kind, 0.0) for kind, share in shares.items())
 
     def standard(self, value: float | None) -> float | None:
-        """Return how many scales a value is from the mean, five at most."""
+        """Return the standardised value, clipped to ±5; None if it is missing."""
         if value is None or not math.isfinite(value):
             return None
         return max(-_FARTHEST, min(_FARTHEST, (value - self.mean) / self.scale))
 
 
 class RatedKind(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How many rated turns or dialogues were of a kind, and the quantiles of their scores."""
+    """The number of rated units of a kind, and the quantiles of their scores."""
 
     n: Annotated[int, msgspec.Meta(ge=0)]
     quantiles: Annotated[tuple[Number, ...], msgspec.Meta(min_length=2, max_length=1001)]
 
     def percentile(self, value: float) -> float:
-        """Return the share of scores below a value, in percent, between quantiles by a straight line."""
+        """Return the percentage of scores below a value, interpolated between quantiles."""
         marks = self.quantiles
         place = bisect.bisect_right(marks, value)
         if place in (0, len(marks)):
@@ -84,7 +83,7 @@ class RatedKind(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 @dataclass(frozen=True)
 class Blend:
-    """The terms of each level, what the rated ones of each kind were given, and the artefact's hash."""
+    """The terms of each level, the scores of rated units by kind, and the artefact's hash."""
 
     terms: Mapping[Level, tuple[Term, ...]]
     rated: Mapping[Level, Mapping[Kind, RatedKind]] = field(default_factory=dict)
@@ -96,11 +95,11 @@ class Blend:
         return _loaded(str(resolve(name)))
 
     def adds(self, level: Level, parts: Parts, shares: Shares) -> dict[str, float]:
-        """Return what each part adds to the score, which is their sum."""
+        """Return the contribution of each part to the score."""
         return {term.part: term.adds(parts.get(term.part), shares) for term in self.terms[level]}
 
     def score(self, level: Level, parts: Parts, shares: Shares) -> float:
-        """Return the sum of what the parts add."""
+        """Return the sum of the contributions."""
         return sum(self.adds(level, parts, shares).values())
 
     def percentile(self, level: Level, value: float, shares: Shares) -> float | None:
@@ -111,30 +110,30 @@ class Blend:
         75.0
         """
         known = self.rated.get(level, {})
-        found = total = 0.0
+        weighted = total = 0.0
         for kind, share in shares.items():
             if kind in known:
-                found += share * known[kind].percentile(value)
+                weighted += share * known[kind].percentile(value)
                 total += share
-        return found / total if total else None
+        return weighted / total if total else None
 
     def is_validated(self, level: Level, kind: Kind) -> bool:
-        """Whether enough of a kind was rated to say that its weights were tried on it."""
+        """Return whether a kind has enough ratings for its weights to count as validated."""
         known = self.rated.get(level, {}).get(kind)
         return known is not None and known.n >= VALIDATED
 
     def lowest(self, level: Level) -> dict[str, float]:
-        """Return for each part the value below which it counts no less: five scales under its mean."""
+        """Return for each part the value at which it is clipped: five scales below its mean."""
         return {term.part: term.mean - _FARTHEST * term.scale for term in self.terms[level]}
 
     def fields(self) -> dict[str, Any]:
-        """Return what `config.json` keeps of it."""
+        """Return the fields of `config.json`."""
         return {"levels": msgspec.to_builtins(self.terms), "rated_kinds": msgspec.to_builtins(self.rated)}
 
 
 @dataclass(frozen=True)
 class RatedParts:
-    """The parts of everything that was rated in one set, a row each, the ratings, and the kinds."""
+    """The rated units of one set: parts, ratings, and shares of kinds."""
 
     parts: list[Parts]
     ratings: list[float]
@@ -147,76 +146,75 @@ def fit_terms(
     priors: Priors,
     scales: Mapping[str, tuple[float, float]],
 ) -> tuple[Term, ...]:
-    """Fit the terms of one level to ratings; each set counts alike, and so does its spread of parts.
+    """Fit the terms of one level to ratings; all sets have the same weight.
 
-    `scales` has mean and scale of parts that no set may have.
+    `scales` has mean and scale of parts that are missing in all sets.
 
     >>> ratings = [1.0, 2.0, 3.0, 4.0, 5.0]
     >>> rows = [{"coherence": value / 5, "tone": 1.0} for value in ratings]
     >>> table = RatedParts(rows, ratings, [{"chat": 1.0}] * 5)
-    >>> found = fit_terms(["coherence", "tone"], [table], {"chat": {"coherence": 0.1, "tone": 0.1}}, {})
-    >>> [(term.part, term.mean, term.weights["chat"]) for term in found]
+    >>> terms = fit_terms(["coherence", "tone"], [table], {"chat": {"coherence": 0.1, "tone": 0.1}}, {})
+    >>> [(term.part, term.mean, term.weights["chat"]) for term in terms]
     [('coherence', 0.6, 0.3077), ('tone', 1.0, 0.1)]
     """
-    columns = [_columns(names, one.parts) for one in sets]
-    known = [[column[~np.isnan(column)] for column in one] for one in columns]
+    columns = [_columns(names, rated_set.parts) for rated_set in sets]
+    present = [[column[~np.isnan(column)] for column in table] for table in columns]
     terms = []
     for number, name in enumerate(names):
-        some = [one[number] for one in known if one[number].size]
+        parts = [table[number] for table in present if table[number].size]
         mean, scale = scales.get(name, (0.0, 1.0))
-        if some:
-            mean = float(np.mean([one.mean() for one in some]))
-            scale = math.sqrt(float(np.mean([np.mean((one - mean) ** 2) for one in some])))
+        if parts:
+            mean = float(np.mean([part.mean() for part in parts]))
+            scale = math.sqrt(float(np.mean([np.mean((part - mean) ** 2) for part in parts])))
         terms.append(Term(name, round(mean, _DIGITS), round(scale, _DIGITS) or 1.0, {}))
     tables = [
-        (_rows(terms, one), _standard(given.ratings), share_rows(given.shares))
-        for one, given in zip(columns, sets, strict=True)
-        if len(given.ratings) > 1
+        (_rows(terms, table), _standard(rated_set.ratings), share_rows(rated_set.shares))
+        for table, rated_set in zip(columns, sets, strict=True)
+        if len(rated_set.ratings) > 1
     ]
     prior = np.array([[priors.get(kind, {}).get(name, -1.0) for name in names] for kind in KINDS])
     weights = blend_weights(tables, prior)
     return tuple(
         msgspec.structs.replace(
-            term,
-            weights={kind: round(float(weights[row, place]), _DIGITS) for row, kind in enumerate(KINDS)},
+            term, weights={kind: round(float(weights[row, place]), _DIGITS) for row, kind in enumerate(KINDS)}
         )
         for place, term in enumerate(terms)
     )
 
 
 def rate_kinds(blend: Blend, level: Level, sets: Sequence[RatedParts]) -> dict[Kind, RatedKind]:
-    """Return the quantiles of the scores of what was rated of each kind; of all, where few are of it."""
+    """Return the quantiles of the scores of each kind; of all units, for a kind with few."""
     scores = np.array(
-        [blend.score(level, *one) for given in sets for one in zip(given.parts, given.shares, strict=True)]
+        [blend.score(level, *unit) for table in sets for unit in zip(table.parts, table.shares, strict=True)]
     )
-    kinds = np.concatenate([share_rows(given.shares) for given in sets]).argmax(1)
-    sizes = np.concatenate([np.full(len(given.ratings), 1.0 / len(given.ratings)) for given in sets])
-    found: dict[Kind, RatedKind] = {}
+    kinds = np.concatenate([share_rows(table.shares) for table in sets]).argmax(1)
+    sizes = np.concatenate([np.full(len(table.ratings), 1.0 / len(table.ratings)) for table in sets])
+    by_kind: dict[Kind, RatedKind] = {}
     for number, kind in enumerate(KINDS):
         own = kinds == number
         chosen = own if own.sum() >= VALIDATED else np.ones(len(kinds), bool)
         marks = _quantiles(scores[chosen], sizes[chosen])
-        found[kind] = RatedKind(int(own.sum()), marks)
-    return found
+        by_kind[kind] = RatedKind(int(own.sum()), marks)
+    return by_kind
 
 
 def _quantiles(values: Floats, sizes: Floats) -> tuple[float, ...]:
     order = np.argsort(values, kind="stable")
     reached = np.cumsum(sizes[order]) / sizes.sum()
     marks = np.interp(np.linspace(0.0, 1.0, _STEPS + 1), reached, values[order])
-    return tuple(round(float(one), _DIGITS) for one in marks)
+    return tuple(round(float(value), _DIGITS) for value in marks)
 
 
 def share_rows(shares: Sequence[Shares]) -> Floats:
     """Return shares of kinds as rows, in the order of `KINDS`."""
-    return np.array([[one.get(kind, 0.0) for kind in KINDS] for one in shares], np.float64)
+    return np.array([[by_kind.get(kind, 0.0) for kind in KINDS] for by_kind in shares], np.float64)
 
 
 def _columns(names: Sequence[str], parts: Sequence[Parts]) -> list[Floats]:
     def number(value: float | None) -> float:
         return math.nan if value is None else value
 
-    return [np.array([number(one.get(name)) for one in parts], np.float64) for name in names]
+    return [np.array([number(by_part.get(name)) for by_part in parts], np.float64) for name in names]
 
 
 def _rows(terms: Sequence[Term], columns: Sequence[Floats]) -> Floats:

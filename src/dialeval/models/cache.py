@@ -321,12 +321,12 @@ class DiskCache:
         self._starts += 1
         if self._starts > _STARTS:
             return False
-        aside = self._beside(".damaged")
+        damaged = self._beside(".damaged")
         with contextlib.suppress(OSError, DataError), self._alone():
             if self._file == _identity(self.path):
                 self._beside("-journal").unlink(missing_ok=True)  # first: a fresh file must never meet it
-                self.path.replace(aside)
-                _warn(f"{self.path}: {error}; set aside as {aside.name}, which can be deleted")
+                self.path.replace(damaged)
+                _warn(f"{self.path}: {error}; set aside as {damaged.name}, which can be deleted")
             return True
         return False
 

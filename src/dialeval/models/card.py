@@ -32,11 +32,11 @@ _ANY_USE = (
 class Card:
     """The content of `README.md` in an artefact.
 
-    `title` and table cells are plain text and are escaped; `what` and `limits` are Markdown.
+    `title` and table cells are plain text and are escaped; `description` and `limits` are Markdown.
     """
 
     title: str
-    what: str
+    description: str
     _: KW_ONLY
     licence: str
     """An identifier of the Hub (`apache-2.0`, `cc-by-nc-4.0`), or any other name."""
@@ -50,7 +50,7 @@ class Card:
     """Further facts as rows of name and value."""
     tags: Sequence[str] = ()
     name: str = ""
-    """The name that `load` takes: a shipped name or a Hub id; without it the card says "this-folder"."""
+    """The name that `load` takes: a shipped name or a Hub id; by default "this-folder"."""
     python: str = ""
     """How to use it from Python; by default how to load it."""
     shell: str = ""
@@ -82,7 +82,7 @@ class Card:
         parts = [
             self._front_matter(),
             f"# {_plain(self.title)}",
-            _clean(self.what).strip(),
+            _clean(self.description).strip(),
             _table(("fact", "value"), facts) if facts else "",
             f"## How to use it\n\n{self._use(kind)}",
             f"## Data\n\n{_table(('data', 'licence', 'note'), self.data) or 'It learned from no data.'}",

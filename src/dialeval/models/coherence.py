@@ -99,7 +99,7 @@ class Window:
 def windows(
     dialogue: Dialogue, spoken: Sequence[bool], turns: Sequence[int]
 ) -> list[dict[Direction, Window]]:
-    """Return the windows of each reply: `ur` if a turn precedes it, `ru` if somebody answered it.
+    """Return the windows of each reply: `ur` if a turn precedes it, `ru` if a turn answers it.
 
     >>> from dialeval.dialogues import dialogue
     >>> chat = dialogue([("user", "Hi"), ("assistant", "Hello"), ("user", "A taxi?"), ("assistant", "Sure.")])
@@ -133,7 +133,7 @@ class Coherence:
     there: dict[Direction, int]
     """The available exchanges of history, by available direction."""
     cut: bool
-    """Whether a turn of its windows was too long for the encoder."""
+    """True if a turn of its windows was too long for the encoder."""
 
 
 class CoherenceScorer(EncoderHead):
@@ -229,8 +229,8 @@ def _selected_values(table: Floats, window: Window, selected: set[tuple[Directio
 def sketches(texts: Sequence[str]) -> Floats:
     """Return the sketch of each text, a row each: facts, then hashed words as a unit vector.
 
-    >>> one, other, third = sketches(["A room for 3 nights?", "3 nights, of course.", "Goodbye."])[:, FACTS:]
-    >>> round(float(one @ other), 2), float(one @ third)
+    >>> a, b, c = sketches(["A room for 3 nights?", "3 nights, of course.", "Goodbye."])[:, FACTS:]
+    >>> round(float(a @ b), 2), float(a @ c)
     (0.9, 0.0)
     """
     rows = np.zeros((len(texts), SKETCH), np.float32)

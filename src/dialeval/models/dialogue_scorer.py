@@ -177,7 +177,7 @@ class TurnScores:
     turns: list[int]
     values: dict[str, npt.NDArray[np.float64]]
     cut: list[bool]
-    """Whether a turn, or one before it, was too long for the encoder."""
+    """True if a turn, or one before it, was too long for the encoder."""
     end: dict[str, float] = field(default_factory=dict)
     """The output of each head for the whole dialogue, if it was trained on whole dialogues."""
 

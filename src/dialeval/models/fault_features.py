@@ -1,11 +1,11 @@
-"""What is read of a reply to find its faults: which earlier turns and passages it is held against.
+"""Features of a reply for finding its faults, computed from the reply and earlier turns or passages.
 
-A reply is read with what it answers, with the two earlier turns of its own speaker that are most like it, and
-with two of the other's: the last one and the one most like it. Turns are alike by vectors that the run has
-anyway; only the last hundred are looked at, so that time grows with the number of turns. A long reply is read
-in parts of whole sentences: for a contradiction the worst part counts, for an answer the best. Of the
-evidence a part is read with the two stretches that share most words with it, which counts as far as they are
-all of it; words that neither the evidence nor the dialogue has count the more, the longer the evidence is.
+A reply is read with the turn it answers, with the two most similar earlier turns of its own speaker, and with
+two of the other speaker: the last and the most similar one. Similarity is by turn vectors, among the last
+hundred turns, so that time is linear. A long reply is read in parts of whole sentences: for contradictions
+the worst part counts, for an answer the best. A part is read with the two windows of the evidence that share
+most words with it, weighted by the share of the evidence that they are; the longer the evidence, the more
+words count that neither evidence nor dialogue has.
 """
 
 import re
@@ -51,7 +51,7 @@ _WORD = re.compile(r"\w+")
 
 
 class Proof(NamedTuple):
-    """What shows a fault: the number of a turn, or a passage; and the part of the reply that is at fault."""
+    """The evidence of a fault: the number of a turn or a passage, and the part of the reply at fault."""
 
     turn: int | None
     text: str
@@ -59,7 +59,7 @@ class Proof(NamedTuple):
 
 @dataclass
 class ReplyFeatures:
-    """The features of one reply, by name, and for some of them the text that proves the fault."""
+    """The features of a reply by name, and the proofs of some of them."""
 
     turn: int
     values: dict[str, float] = field(default_factory=dict)
@@ -69,7 +69,7 @@ class ReplyFeatures:
 
 class _Asked(NamedTuple):
     reply: int
-    what: str
+    kind: str
     part: int
     proof: Proof
 
@@ -81,11 +81,11 @@ def reply_features(
     prove: bool = False,
     reactions: Reactions | None = None,
 ) -> Iterator[tuple[Dialogue, list[ReplyFeatures]]]:
-    """Read the scored replies of dialogues; what has no text has no features.
+    """Yield the features of the scored replies of dialogues; replies without text are left out.
 
-    With `prove` earlier turns are read one by one as well, to say which of them proves a fault.
+    With `prove`, earlier turns are also read one by one, to find the one that proves a fault.
     """
-    plans = [_Plan(reader, found, speaker, prove) for found in turn_vectors(reader.encoder, dialogues)]
+    plans = [_Plan(reader, encoded, speaker, prove) for encoded in turn_vectors(reader.encoder, dialogues)]
     _listen(plans, reactions or Reactions.load())
     questions = [question for plan in plans for question in plan.questions]
     answers = reader.read(questions)
@@ -98,91 +98,89 @@ def reply_features(
 
 
 def _listen(plans: "Sequence[_Plan]", reactions: Reactions) -> None:
-    """Add how likely it is that the user's next turn is displeased with a reply, where there is one."""
-    heard = [(plan, exchanges(plan.dialogue, [one.turn for one in plan.replies])) for plan in plans]
-    shares = iter(reactions.shares([one for _, some in heard for one in some.values()]))
-    for plan, some in heard:
-        found = {turn: float(next(shares)[REACTIONS.index("displeased")]) for turn in some}
+    """Add the probability that the user's next turn is displeased, if there is one."""
+    answered = [(plan, exchanges(plan.dialogue, [reply.turn for reply in plan.replies])) for plan in plans]
+    shares = iter(reactions.shares([exchange for _, by_turn in answered for exchange in by_turn.values()]))
+    for plan, by_turn in answered:
+        displeased = {turn: float(next(shares)[REACTIONS.index("displeased")]) for turn in by_turn}
         for reply in plan.replies:
-            if reply.turn in found:
-                reply.values["displeased"] = found[reply.turn]
+            if reply.turn in displeased:
+                reply.values["displeased"] = displeased[reply.turn]
 
 
 class _Plan:
-    """What is asked about the replies of one dialogue."""
+    """The questions about the replies of one dialogue."""
 
-    def __init__(self, reader: FaultReader, found: TurnVectors, speaker: str | None, prove: bool) -> None:
-        self.dialogue, self._found, self._reader, self._prove = found.dialogue, found, reader, prove
+    def __init__(self, reader: FaultReader, encoded: TurnVectors, speaker: str | None, prove: bool) -> None:
+        self.dialogue, self._encoded, self._reader, self._prove = encoded.dialogue, encoded, reader, prove
         self.questions: list[Question] = []
         self._asked: list[_Asked] = []
         self._bags: dict[str, frozenset[str]] = {}
         self._covered: dict[int, float] = {}
-        turns = [turn for turn in scored_turns(found.dialogue, speaker) if found.spoken[turn]]
-        self.replies = [ReplyFeatures(turn, cut=found.cut[turn]) for turn in turns]
-        self._texts = [turn.text for turn in found.dialogue.turns]
+        turns = [turn for turn in scored_turns(encoded.dialogue, speaker) if encoded.spoken[turn]]
+        self.replies = [ReplyFeatures(turn, cut=encoded.cut[turn]) for turn in turns]
+        self._texts = [turn.text for turn in encoded.dialogue.turns]
         for number, turn in enumerate(turns):
             self._plan(number, turn)
 
     def _plan(self, number: int, turn: int) -> None:
-        turns, spoken = self.dialogue.turns, self._found.spoken
-        said = [one for one in range(max(0, turn - _LOOK_BACK), turn) if spoken[one]]
-        own = [one for one in said if turns[one].speaker == turns[turn].speaker]
-        others = [one for one in said if turns[one].speaker != turns[turn].speaker]
+        turns, spoken = self.dialogue.turns, self._encoded.spoken
+        earlier = [n for n in range(max(0, turn - _LOOK_BACK), turn) if spoken[n]]
+        own = [n for n in earlier if turns[n].speaker == turns[turn].speaker]
+        others = [n for n in earlier if turns[n].speaker != turns[turn].speaker]
         cut = reply_parts(self._texts[turn], self._reader.encoder)
         parts = [part for part, _ in cut]
         last = others[-1] if others else None
         context = []
         if last is not None:
-            before = [one for one in own if one < last][-1:]
-            context = [Memory("before", self._texts[one]) for one in before] + [
-                Memory("last", self._texts[last])
-            ]
+            before = [n for n in own if n < last][-1:]
+            context = [Memory("before", self._texts[n]) for n in before] + [Memory("last", self._texts[last])]
             self._compare(number, turn, last)
-        rest = [one for one in others if one != last]
-        heard = self._like(rest, turn, _OTHERS) + ([last] if last is not None else [])
+        rest = [n for n in others if n != last]
+        user_turns = self._like(rest, turn, _OTHERS) + ([last] if last is not None else [])
         for place, part in enumerate(parts):
             self._ask(number, "context", place, Proof(last, ""), Question(part, tuple(context)))
-            for kind, some in (("own", self._like(own, turn, _OWN)), ("user", heard)):
-                if some:
-                    memory = tuple(Memory(kind, self._texts[one]) for one in some)
-                    self._ask(number, kind, place, Proof(some[-1], ""), Question(part, memory))
-                for one in some if self._prove and len(some) > 1 else ():
-                    question = Question(part, (Memory(kind, self._texts[one]),))
-                    self._ask(number, f"{kind}-proof", place, Proof(one, ""), question)
+            for kind, chosen in (("own", self._like(own, turn, _OWN)), ("user", user_turns)):
+                if chosen:
+                    memory = tuple(Memory(kind, self._texts[n]) for n in chosen)
+                    self._ask(number, kind, place, Proof(chosen[-1], ""), Question(part, memory))
+                for n in chosen if self._prove and len(chosen) > 1 else ():
+                    question = Question(part, (Memory(kind, self._texts[n]),))
+                    self._ask(number, f"{kind}-proof", place, Proof(n, ""), question)
         self._repeat(number, turn, own)
         if passages := evidence_before(self.dialogue, turn):
-            texts = [one.text for one in passages[-_LOOK_BACK:]]
+            texts = [passage.text for passage in passages[-_LOOK_BACK:]]
             chooser = WindowChooser(texts)
-            self._look_up(number, self._texts[turn], [*texts, *(self._texts[one] for one in said)])
+            self._look_up(number, self._texts[turn], [*texts, *(self._texts[n] for n in earlier)])
             values = self.replies[number].values
             self._covered[number] = chooser.covered
             values["unknown"] = values["new-words"] * (1.0 - chooser.covered)
             for place, (part, words) in enumerate(cut):
-                memory = tuple(Memory("evidence", one) for one in chooser.nearest(words))
+                memory = tuple(Memory("evidence", window) for window in chooser.nearest(words))
                 proof = Proof(None, next(iter(chooser.nearest(words, 1)), ""))
                 self._ask(number, "evidence", place, proof, Question(part, memory))
 
-    def _ask(self, reply: int, what: str, part: int, proof: Proof, question: Question) -> None:
+    def _ask(self, reply: int, kind: str, part: int, proof: Proof, question: Question) -> None:
         self.questions.append(question)
-        self._asked.append(_Asked(reply, what, part, proof))
+        self._asked.append(_Asked(reply, kind, part, proof))
 
     def _like(self, places: Sequence[int], turn: int, most: int) -> list[int]:
         if len(places) <= most:
             return list(places)
-        alike = self._found.vectors[list(places)] @ self._found.vectors[turn]
+        alike = self._encoded.vectors[list(places)] @ self._encoded.vectors[turn]
         return [places[place] for place in sorted(np.argsort(-alike, kind="stable")[:most])]
 
     def _compare(self, number: int, turn: int, last: int) -> None:
-        vectors = self._found.vectors
+        vectors = self._encoded.vectors
         self.replies[number].values["misfit"] = 1.0 - float(vectors[turn] @ vectors[last])
 
     def _repeat(self, number: int, turn: int, own: Sequence[int]) -> None:
-        values, vectors = self.replies[number].values, self._found.vectors
+        values, vectors = self.replies[number].values, self._encoded.vectors
         values["alike"] = values["overlap"] = 0.0
         if own:
             values["alike"] = max(0.0, float((vectors[list(own)] @ vectors[turn]).max()))
             like = self._like(own, turn, _OWN)
-            values["overlap"] = max(_overlap(self._texts[one], self._texts[turn]) for one in like)
+            values["overlap"] = max(_overlap(self._texts[n], self._texts[turn]) for n in like)
 
     def _look_up(self, number: int, text: str, known_texts: Sequence[str]) -> None:
         """Count the words and numbers of a reply that neither the evidence nor the dialogue has."""
@@ -194,38 +192,38 @@ class _Plan:
         values["new-numbers"] = min(1.0, 0.5 * sum(word[0].isdigit() for word in fresh))
 
     def _bag(self, text: str) -> frozenset[str]:
-        """Return the different words of a text; each is looked at once in a dialogue."""
+        """Return the distinct words of a text, cached."""
         if text not in self._bags:
             self._bags[text] = frozenset(content_words(text[:_LONGEST_PASSAGE]))
         return self._bags[text]
 
     def answer(self, answers: dict[str, np.ndarray[tuple[int], np.dtype[np.float64]]]) -> None:
-        """Turn the logits of all questions into features."""
+        """Convert the logits of all questions to features."""
         shown: dict[tuple[int, str], float] = {}
-        for place, one in enumerate(self._asked):
-            values, proofs = self.replies[one.reply].values, self.replies[one.reply].proofs
-            kind, dash, _ = one.what.partition("-")
-            heads = {"own": ("contradicts", "repeats")}.get(kind, ("contradicts",))
-            if kind == "context":
+        for place, asked in enumerate(self._asked):
+            values, proofs = self.replies[asked.reply].values, self.replies[asked.reply].proofs
+            prefix, dash, _ = asked.kind.partition("-")
+            heads = {"own": ("contradicts", "repeats")}.get(prefix, ("contradicts",))
+            if prefix == "context":
                 for name in ("nonsense", "unkind"):
                     _most(values, name, answers[name][place])
-                if one.proof.turn is not None:
+                if asked.proof.turn is not None:
                     for name in ("ignores", "off-topic"):
                         _least(values, name, answers[name][place])
-                        proofs[name] = one.proof
+                        proofs[name] = asked.proof
                 continue
-            if kind == "evidence":
-                if _most(values, "denied", -answers["supported"][place] * self._covered[one.reply]):
-                    proofs["unsupported"] = one.proof
+            if prefix == "evidence":
+                if _most(values, "denied", -answers["supported"][place] * self._covered[asked.reply]):
+                    proofs["unsupported"] = asked.proof
                 continue
             for head in heads:
-                name = head if head == "repeats" else f"{kind}-contradicts"
-                said = float(answers[head][place])
+                name = head if head == "repeats" else f"{prefix}-contradicts"
+                logit = float(answers[head][place])
                 if not dash:
-                    _most(values, name, said)
-                if said > shown.get((one.reply, name), -np.inf) and (dash or name not in proofs):
-                    proofs[name] = one.proof
-                    shown[one.reply, name] = said if dash else -np.inf
+                    _most(values, name, logit)
+                if logit > shown.get((asked.reply, name), -np.inf) and (dash or name not in proofs):
+                    proofs[name] = asked.proof
+                    shown[asked.reply, name] = logit if dash else -np.inf
 
 
 def _most(values: dict[str, float], name: str, value: float) -> bool:
@@ -245,7 +243,7 @@ def sentences_of(text: str) -> list[str]:
 
 
 def reply_parts(text: str, encoder: Encoder) -> list[tuple[Part, str]]:
-    """Cut a reply into stretches of whole sentences, each with its text; a short one is one part."""
+    """Divide a reply into parts of whole sentences, each with its text; a short one is one part."""
     if len(text) <= 2 * LONGEST_REPLY:  # a token has more than two letters, but for odd texts, which are cut
         return [(Part(text, 0, LONGEST_REPLY), text)]
     sentences = sentences_of(text)

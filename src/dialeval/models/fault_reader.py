@@ -1,9 +1,9 @@
-"""Reads a reply together with earlier turns, a passage, or what it answers, from token states.
+"""Reads a reply together with earlier turns, a passage, or the turn it answers, from token states.
 
-Every text has gone through the lower layers of the frozen encoder by itself, once for all models of a run.
-Here the reply's tokens go through a few more layers, which look at the reply and at the states of the other
-text, the memory; the memory's own states stay as they are. So a pair costs a third of an encoder's pass over
-the reply alone, and who said the memory (`KINDS`) is part of what is read.
+Each text is encoded by the lower layers of the frozen encoder, once for all models of a run. Here the reply's
+tokens pass a few more layers, which attend to the reply and to the states of the other texts, the memory. So
+a pair costs a third of an encoder pass over the reply alone. The kind of a memory (`KINDS`) is part of the
+input.
 """
 
 import functools
@@ -26,8 +26,8 @@ from dialeval.models.tokenization import batches, default_threads, side_by_side
 
 KIND = "fault-reader.v1"
 KINDS = ("own", "user", "evidence", "before", "last")
-"""What a memory is to the reply: said by the same speaker, by the other, evidence, what the reply answers
-(`last`) and what was said before that (`before`)."""
+"""Kinds of memory: turns of the same speaker and of the other, evidence, the turn that the reply answers
+(`last`), and the one before that (`before`)."""
 HEADS = tuple(
     Head(name, "binary")
     for name in ("contradicts", "repeats", "supported", "ignores", "off-topic", "nonsense", "unkind")
@@ -38,14 +38,14 @@ _BUDGET = 1024  # tokens of replies and memories that are run together
 
 
 class Memory(NamedTuple):
-    """A text that is read with a reply, and what it is to the reply."""
+    """A text that is read with a reply, and its kind."""
 
     kind: str
     text: str
 
 
 class Part(NamedTuple):
-    """A stretch of a text, by its first token and the one after its last, special tokens counted."""
+    """A range of tokens of a text, special tokens included."""
 
     text: str
     start: int
@@ -53,7 +53,7 @@ class Part(NamedTuple):
 
 
 class Question(NamedTuple):
-    """A part of a reply, and what is read with it."""
+    """A part of a reply, and the memory to read with it."""
 
     reply: Part
     memory: tuple[Memory, ...]
@@ -85,32 +85,30 @@ class FaultReader:
         return _loaded(str(resolve(name)))
 
     def readings(self) -> tuple[Reading, ...]:
-        """Return what it reads of a text: the vector, and the token states after `LAYER`."""
+        """Return the readings of a text: its vector, and the token states after `LAYER`."""
         return (self.encoder.reading(), Reading(LAYER, "tokens", half=True))
 
     def read(self, questions: Sequence[Question]) -> dict[str, npt.NDArray[np.float64]]:
         """Return each head's logit for each question; equal questions are run once."""
         different = list(dict.fromkeys(questions))
-        places = {one: number for number, one in enumerate(different)}
+        places = {question: number for number, question in enumerate(different)}
         pooled = self._pooled(different)
-        rows = [places[one] for one in questions]
-        found = {}
+        rows = [places[question] for question in questions]
+        logits = {}
         for head in self.heads:
             weight, bias = self._tops[head.name]
-            found[head.name] = np.asarray(pooled[rows] @ weight[0] + bias[0], np.float64)
-        return found
+            logits[head.name] = np.asarray(pooled[rows] @ weight[0] + bias[0], np.float64)
+        return logits
 
     def _pooled(self, questions: Sequence[Question]) -> Floats:
-        texts = list(
-            {text: None for one in questions for text in (one.reply.text, *(m.text for m in one.memory))}
-        )
+        texts = list({t: None for q in questions for t in (q.reply.text, *(m.text for m in q.memory))})
         states = dict(zip(texts, self.encoder.tokens(texts, layer=LAYER, half=True), strict=True))
         sizes = [
             (
-                part_size(one.reply, states[one.reply.text]),
-                sum(min(len(states[m.text]), LONGEST_MEMORY) for m in one.memory),
+                part_size(question.reply, states[question.reply.text]),
+                sum(min(len(states[m.text]), LONGEST_MEMORY) for m in question.memory),
             )
-            for one in questions
+            for question in questions
         ]
         pooled = np.zeros((len(questions), 3 * self.encoder.width), np.float32)
 
@@ -118,54 +116,54 @@ class FaultReader:
             return self._run([questions[place] for place in group], [sizes[place] for place in group], states)
 
         groups = batches([3 * reply + memory for reply, memory in sizes], _BUDGET)
-        for group, found in side_by_side(run, groups, self._threads):
-            pooled[group] = found
+        for group, rows in side_by_side(run, groups, self._threads):
+            pooled[group] = rows
         return pooled
 
     def _run(
         self, questions: Sequence[Question], sizes: Sequence[tuple[int, int]], states: Mapping[str, Floats]
     ) -> Floats:
-        wide, deep = max(one for one, _ in sizes), max(1, *(other for _, other in sizes))
+        wide, deep = max(size for size, _ in sizes), max(1, *(size for _, size in sizes))
         reply = np.zeros((len(questions), wide, self.encoder.width), np.float32)
         memory = np.zeros((len(questions), deep, self.encoder.width), np.float32)
         inside = np.zeros((len(questions), deep + wide), np.int32)
-        for row, (one, (size, _)) in enumerate(zip(questions, sizes, strict=True)):
-            reply[row, :size] = part_states(one.reply, states[one.reply.text])
+        for row, (question, (size, _)) in enumerate(zip(questions, sizes, strict=True)):
+            reply[row, :size] = part_states(question.reply, states[question.reply.text])
             inside[row, deep : deep + size] = 1
             at = 0
-            for kind, text in one.memory:
-                some = states[text][:LONGEST_MEMORY]
-                memory[row, at : at + len(some)] = some + self._kinds[KINDS.index(kind)]
-                at += len(some)
+            for kind, text in question.memory:
+                inner = states[text][:LONGEST_MEMORY]
+                memory[row, at : at + len(inner)] = inner + self._kinds[KINDS.index(kind)]
+                at += len(inner)
             inside[row, :at] = 1
-        found: Any = self._session.run(["states"], {"reply": reply, "memory": memory, "inside": inside})[0]
+        output: Any = self._session.run(["states"], {"reply": reply, "memory": memory, "inside": inside})[0]
         mask = (inside[:, deep:] == 1)[:, :, None]
-        mean = (found * mask).sum(1) / mask.sum(1)
-        return np.concatenate([found[:, 0], mean, np.where(mask, found, -1e4).max(1)], axis=1)
+        mean = (output * mask).sum(1) / mask.sum(1)
+        return np.concatenate([output[:, 0], mean, np.where(mask, output, -1e4).max(1)], axis=1)
 
 
 def part_size(part: Part, states: Floats) -> int:
-    """Return how many states a part has; `states` are those of its text."""
+    """Return the number of states of a part; `states` are those of its text."""
     return min(len(states), part.end) - part.start + (part.start > 0)
 
 
 def part_states(part: Part, states: Floats) -> Floats:
-    """Return the states of a part, behind the first state of its text, which stands for the whole."""
-    some = states[part.start : part.end]
-    return np.concatenate([states[:1], some]) if part.start else some
+    """Return the states of a part after the first state of its text."""
+    inner = states[part.start : part.end]
+    return np.concatenate([states[:1], inner]) if part.start else inner
 
 
 def _weights(path: Path, shape: EncoderShape) -> dict[str, Floats]:
     stored = {name: value for name, value in read_tensors(path).items() if not name.startswith("heads.")}
-    found = expand(stored, file=path)
-    wanted: dict[str, tuple[int, ...]] = {"kinds.weight": (len(KINDS), shape.width)}
+    weights = expand(stored, file=path)
+    expected: dict[str, tuple[int, ...]] = {"kinds.weight": (len(KINDS), shape.width)}
     first = f"layer.{LAYER}."
     sizes = {name: size for name, size in shape.weights().items() if name.startswith("layer.")}
-    wanted |= {name: size for name, size in sizes.items() if name >= first}
-    for name, size in wanted.items():
-        if name not in found or found[name].shape != size or not np.isfinite(found[name]).all():
+    expected |= {name: size for name, size in sizes.items() if name >= first}
+    for name, size in expected.items():
+        if name not in weights or weights[name].shape != size or not np.isfinite(weights[name]).all():
             raise DataError(f"{name} must have the sizes {size}", file=path)
-    return {name: np.asarray(found[name], np.float32) for name in wanted}
+    return {name: np.asarray(weights[name], np.float32) for name in expected}
 
 
 def _open(weights: Mapping[str, Floats], shape: EncoderShape) -> Any:

@@ -1,8 +1,8 @@
-"""The probability of each fault, from a few features of a reply, weighed by logistic regression.
+"""The probability of each fault, by logistic regression on a few features of a reply.
 
-Weights are never below zero, so more of what speaks for a fault never makes it less likely. They were fitted
-on replies that the reader had not seen, as if one reply in ten had the fault. From a fault's threshold on, it
-counts. Thresholds are set together, so that one good reply in twenty counts as faulty in any way.
+Weights are not negative, and fitted on held-out replies with a prior of one fault in ten replies. A fault
+counts from its threshold on; thresholds are set together, such that one good reply in twenty counts as
+faulty.
 """
 
 import math
@@ -26,13 +26,8 @@ FAULTS: Mapping[str, tuple[str, ...]] = {
     "nonsense": ("nonsense", "displeased"),
     "unkind": ("unkind", "displeased"),
 }
-"""The learned faults, and the features that speak for each, the first of which has to be there."""
-_ABSENT = {
-    "own-contradicts": -5.0,
-    "repeats": -5.0,
-    "user-contradicts": -5.0,
-    "displeased": 0.25,
-}
+"""The learned faults, and the features of each; the first one is required."""
+_ABSENT = {"own-contradicts": -5.0, "repeats": -5.0, "user-contradicts": -5.0, "displeased": 0.25}
 _BOUNDS = {
     "displeased": (0.0, 3.0),
     "new-numbers": (0.5, None),
@@ -41,17 +36,17 @@ _BOUNDS = {
     "new-words": (2.0, None),
     "denied": (0.0, 0.6),
 }
-"""Limits of weights: a displeased user speaks for a fault, but hardly for which; a number that is nowhere at
-hand speaks for an invention, though most of the pairs that weights are fitted on have none; and a reply far
-from what it answers is suspect whatever the reader says, which knows fewer kinds of bots than there are."""
-PRIOR = 0.1  # the share of faulty replies that weights are fitted for
-FALSE_ALARMS = 0.05  # the share of good replies of which any fault counts
-_ENOUGH = 50  # good replies to set a threshold by
+"""Bounds of weights: a displeased user is evidence for a fault, but not for which; a number without a source
+is evidence for an invention, though rare in the training pairs; and a reply that is dissimilar to the turn it
+answers is suspect even where the reader, trained on few kinds of bots, finds nothing."""
+PRIOR = 0.1  # the prior share of faulty replies
+FALSE_ALARMS = 0.05  # the share of good replies with any fault
+_ENOUGH = 50  # good replies needed to set thresholds
 
 
 @dataclass(frozen=True)
 class Weights:
-    """The weights of one fault's features, the constant, and the probability from which the fault counts."""
+    """The weights of one fault's features, the intercept, and the threshold of the probability."""
 
     features: Mapping[str, float]
     constant: float
@@ -72,7 +67,7 @@ class Weights:
 def set_thresholds(weights: Mapping[str, Weights], good: Sequence[Mapping[str, float]]) -> dict[str, Weights]:
     """Return weights with the lowest thresholds at which few of these good replies count as faulty.
 
-    Each fault alone is counted for the same number of them. Few replies set nothing.
+    Each fault has the same number of false alarms. Too few replies set no thresholds.
 
     >>> good = [{"nonsense": n / 50 - 1, "unkind": 1 - n / 50} for n in range(101)]
     >>> weights = {name: Weights({name: 1.0}, 0.0) for name in ("nonsense", "unkind")}
@@ -94,44 +89,43 @@ def set_thresholds(weights: Mapping[str, Weights], good: Sequence[Mapping[str, f
 
 
 def _known(weights: Weights, fault: str, values: Mapping[str, float]) -> float:
-    """Return the probability of a fault, 0 where it is not looked for."""
+    """Return the probability of a fault; 0 if its required feature is missing."""
     needed = FAULTS[fault][0]
     return 0.0 if needed not in values and needed not in _ABSENT else weights.probability(values)
 
 
 def read_weights(config: Mapping[str, Any], file: Path) -> dict[str, Weights]:
-    """Read the weights of all faults from an artefact's configuration, refusing anything else."""
-    found = config.get("weights")
-    if not isinstance(found, dict) or set(found) != set(FAULTS):
+    """Return the weights of all faults in an artefact's configuration; raises if they are invalid."""
+    stored = config.get("weights")
+    if not isinstance(stored, dict) or set(stored) != set(FAULTS):
         raise DataError(f"needs weights for {', '.join(FAULTS)}", file=file, field="weights")
-    made = {}
+    by_fault = {}
     for fault, features in FAULTS.items():
-        given = found[fault]
+        fields = stored[fault]
         named = (*features, "constant", "threshold")
-        numbers = [given.get(name) for name in named] if isinstance(given, dict) else [None]
-        if not all(isinstance(one, int | float) and math.isfinite(one) for one in numbers):
+        numbers = [fields.get(name) for name in named] if isinstance(fields, dict) else [None]
+        if not all(isinstance(number, int | float) and math.isfinite(number) for number in numbers):
             raise DataError(
-                f"needs finite numbers for {', '.join(named)}",
-                file=file,
-                field=f"weights.{fault}",
+                f"needs finite numbers for {', '.join(named)}", file=file, field=f"weights.{fault}"
             )
-        *weights, constant, threshold = (float(given[name]) for name in named)
-        made[fault] = Weights(dict(zip(features, weights, strict=True)), constant, threshold)
-    return made
+        *weights, constant, threshold = (float(fields[name]) for name in named)
+        by_fault[fault] = Weights(dict(zip(features, weights, strict=True)), constant, threshold)
+    return by_fault
 
 
 def plain_weights() -> dict[str, Weights]:
-    """Return weights for a reader that nothing was fitted on yet: the first feature of each fault."""
+    """Return the weights of an unfitted reader: the first feature of each fault."""
     return {
-        fault: Weights({name: float(name == some[0]) for name in some}, 0.0) for fault, some in FAULTS.items()
+        fault: Weights({name: float(name == names[0]) for name in names}, 0.0)
+        for fault, names in FAULTS.items()
     }
 
 
 def weight_fields(weights: Mapping[str, Weights]) -> dict[str, dict[str, float]]:
-    """Return weights as a configuration keeps them."""
+    """Return weights as fields of a configuration."""
     return {
-        fault: {**found.features, "constant": found.constant, "threshold": found.threshold}
-        for fault, found in weights.items()
+        fault: {**fitted.features, "constant": fitted.constant, "threshold": fitted.threshold}
+        for fault, fitted in weights.items()
     }
 
 
@@ -142,7 +136,7 @@ def fit_weights(
     weight: Iterable[float],
     penalty: float = 0.01,
 ) -> Weights:
-    """Fit the weights of a fault, none below zero, as if `PRIOR` of all replies had it."""
+    """Fit the non-negative weights of a fault, with `PRIOR` as its share."""
     from scipy.optimize import minimize
 
     names = FAULTS[fault]
@@ -150,8 +144,8 @@ def fit_weights(
     wrong, counts = np.array(list(labels), float), np.array(list(weight), float)
     share = float(counts[wrong > 0.5].sum() / counts.sum())
     if not 0 < share < 1:
-        told = f"no reply with {fault}, or none without it, to fit its weights on"
-        raise DataError(told, fix="give more dialogues")
+        message = f"no reply with {fault}, or none without it, to fit its weights on"
+        raise DataError(message, fix="give more dialogues")
     counts = counts * np.where(wrong > 0.5, PRIOR / share, (1 - PRIOR) / (1 - share))
     counts /= counts.sum()
     scale = np.where(table.std(0) > 1e-6, table.std(0), np.inf)  # a constant says nothing
@@ -170,6 +164,6 @@ def fit_weights(
         (low * unit, None if high is None else high * unit) if np.isfinite(unit) else (0.0, 0.0)
         for (low, high), unit in zip(limits, scale, strict=True)
     ] + [(None, None)]
-    found = minimize(loss, np.zeros(len(names) + 1), jac=True, bounds=bounds, method="L-BFGS-B").x
-    weights = {name: round(float(value), 6) for name, value in zip(names, found[:-1] / scale, strict=True)}
-    return Weights(weights, round(float(found[-1]), 6))
+    solution = minimize(loss, np.zeros(len(names) + 1), jac=True, bounds=bounds, method="L-BFGS-B").x
+    weights = {name: round(float(value), 6) for name, value in zip(names, solution[:-1] / scale, strict=True)}
+    return Weights(weights, round(float(solution[-1]), 6))

@@ -112,7 +112,7 @@ def push(folder: str | Path, repo: str, *, private: bool = True) -> str:
     names = [SUMS, *verified.files]
     if refused := [name for name in names if name.lower().endswith(_CODE)]:
         raise UsageError(
-            f"{refused[0]} has an extension that is never pulled: nobody could load this from the Hub"
+            f"{refused[0]} has an extension that is never pulled: it could not be loaded from the Hub"
         )
     return _upload(
         verified.folder, names, repo, "model", f"Upload {verified.kind} {verified.sha[:12]}", private

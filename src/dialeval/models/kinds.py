@@ -1,10 +1,9 @@
-"""What kind of dialogue it is: small talk, information, support, a task, a recommendation or tutoring.
+"""The kind of a dialogue: small talk, information, support, a task, a recommendation or tutoring.
 
-Different things matter in each: what the user says last nearly decides a support case, and says next to
-nothing of a quiz. A dialogue is of the kind whose examples (`kinds.toml`, sixteen sentences each) its user
-turns are most like, by the vectors that a run has anyway; nothing was trained. Tool calls speak for a task,
-passages at hand for information. The answer is a share for each kind, so that a doubtful dialogue is judged
-in between.
+Different things matter in each: the user's last turn nearly decides a support case, and says little about a
+quiz. A dialogue is of the kind whose example sentences (`kinds.toml`, sixteen each) are most similar to its
+user turns; nothing is trained. Tool calls are evidence for a task, retrieved passages for information. The
+result is a share of each kind.
 """
 
 import functools
@@ -29,7 +28,7 @@ _CUE = 0.1  # likeness that tool calls and passages are worth
 
 
 def kind_shares(dialogues: Sequence[Dialogue], encoder: Encoder | None = None) -> Floats:
-    """Return how much each dialogue is of each kind: a row of shares that add up to 1, as in `KINDS`.
+    """Return the shares of `KINDS` for each dialogue, a row each that adds up to 1.
 
     >>> from dialeval.dialogues import dialogue
     >>> chat = dialogue([("user", "My parcel is lost, I want my money back."), ("assistant", "Sorry!")], "d")
@@ -37,30 +36,30 @@ def kind_shares(dialogues: Sequence[Dialogue], encoder: Encoder | None = None) -
     'support'
     """
     encoder = encoder or Encoder.load(DEFAULT)
-    said = [_user_turns(one) for one in dialogues]
-    vectors = encoder.vectors([text for some in said for text in some])
+    texts_of = [_user_turns(examples) for examples in dialogues]
+    vectors = encoder.vectors([text for texts in texts_of for text in texts])
     shares, start = np.full((len(dialogues), len(KINDS)), 1.0 / len(KINDS), np.float32), 0
-    for row, (dialogue, some) in enumerate(zip(dialogues, said, strict=True)):
-        own = vectors[start : start + len(some)]
-        start += len(some)
-        if some:
-            likeness = np.array([_likeness(own, one) for one in _examples(encoder)]) + _cues(dialogue)
+    for row, (dialogue, texts) in enumerate(zip(dialogues, texts_of, strict=True)):
+        own = vectors[start : start + len(texts)]
+        start += len(texts)
+        if texts:
+            likeness = np.array([_likeness(own, rows) for rows in _examples(encoder)]) + _cues(dialogue)
             powers = np.exp(_SHARPNESS * (likeness - likeness.max()))
             shares[row] = powers / powers.sum()
     return shares
 
 
 def kind_needs() -> list[Need]:
-    """Return what is read of the encoder."""
+    """Return the encoder outputs that are read."""
     encoder = Encoder.load(DEFAULT)
     return [Need(encoder, spoken_turns, (encoder.reading(),))]
 
 
 def _user_turns(dialogue: Dialogue) -> list[str]:
-    """Return the first turns of the user; of both, where nobody is called user."""
-    said = [turn for turn in dialogue.turns if takes_part(turn) and turn.text.strip()]
-    users = [turn.text for turn in said if turn.speaker == "user"]
-    return (users or [turn.text for turn in said])[:_TURNS]
+    """Return the first user turns; of all speakers if none is called user."""
+    spoken = [turn for turn in dialogue.turns if takes_part(turn) and turn.text.strip()]
+    users = [turn.text for turn in spoken if turn.speaker == "user"]
+    return (users or [turn.text for turn in spoken])[:_TURNS]
 
 
 def _likeness(turns: Floats, examples: Floats) -> float:
@@ -68,15 +67,15 @@ def _likeness(turns: Floats, examples: Floats) -> float:
 
 
 def _cues(dialogue: Dialogue) -> Floats:
-    found = np.zeros(len(KINDS), np.float32)
+    cues = np.zeros(len(KINDS), np.float32)
     if any(turn.tool_calls or turn.speaker == "tool" for turn in dialogue.turns):
-        found[KINDS.index("task")] = _CUE
+        cues[KINDS.index("task")] = _CUE
     if dialogue.evidence or any(turn.evidence for turn in dialogue.turns):
-        found[KINDS.index("information")] = _CUE
-    return found
+        cues[KINDS.index("information")] = _CUE
+    return cues
 
 
 @functools.lru_cache(maxsize=4)
 def _examples(encoder: Encoder) -> tuple[Floats, ...]:
-    given = tomllib.loads((resources("dialeval.models") / "kinds.toml").read_text(encoding="utf-8"))
-    return tuple(encoder.vectors(given[kind]) for kind in KINDS)
+    table = tomllib.loads((resources("dialeval.models") / "kinds.toml").read_text(encoding="utf-8"))
+    return tuple(encoder.vectors(table[kind]) for kind in KINDS)

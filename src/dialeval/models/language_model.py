@@ -1,9 +1,9 @@
 """Language models by name: a GGUF file, an address, or any causal model that transformers can load.
 
-An address says how likely every token of a prompt is. It is asked as OpenAI's older completions are: `echo`
-and `logprobs`, as vLLM and others answer them. One call per continuation; that they begin alike is the
-server's to notice. A chat address does not do: it has no way to say how likely words are that it did not
-choose. Models of transformers, from the Hub or from a folder, need the extra `[train]`.
+An address returns the likelihood of every token of a prompt, by OpenAI's older completions: `echo` and
+`logprobs`, which vLLM and others support. One call per continuation; the server may cache the common prefix.
+A chat address cannot be used, because it returns no likelihood of given words. Models of transformers, from
+the Hub or from a folder, need the extra `[train]`.
 """
 
 import contextlib

@@ -72,7 +72,7 @@ def spoken(dialogue: Dialogue) -> list[SpokenTurn]:
     `assistant` is one side and everybody else the other. Among people, who speaks first is the user.
 
     >>> from dialeval.dialogues import dialogue
-    >>> [one.side for one in spoken(dialogue([("A", "Hi"), ("B", "Hello"), ("A", "So?")]))]
+    >>> [turn.side for turn in spoken(dialogue([("A", "Hi"), ("B", "Hello"), ("A", "So?")]))]
     ['user', 'assistant', 'user']
     """
     turns = [(number, turn) for number, turn in enumerate(dialogue.turns) if takes_part(turn)]

@@ -35,7 +35,7 @@ Text = str | TokenStates
 Cosines = Callable[[slice, npt.NDArray[Any], Floats], Floats]
 """The cosines of some tokens of the candidate with rows, given with their scales."""
 Worth = Callable[[Doubles], Doubles]
-"""What references are worth by their F1: the higher the F1 of one, the more."""
+"""Weights of references, increasing with their F1."""
 BLOCK_TOKENS = 1024  # tokens of the others in one product: what a core's cache holds
 TABLE = 1 << 22  # cosines in one product
 _ROUNDING = 1e-5  # more than what sums of single precision lose
@@ -70,9 +70,9 @@ def greedy_match(candidate: States, references: Sequence[States]) -> Doubles:
     A side on which no token has weight scores 0. Against an empty text, or of one, all three are 0.
 
     >>> cat, dog, car = np.eye(3)
-    >>> said = States.of(TokenStates.of([1, 2], np.array([cat, dog])), [1, 1])
-    >>> others = [States.of(TokenStates.of([1], one), [1]) for one in (cat[None], car[None])]
-    >>> greedy_match(said, others).round(3)
+    >>> reply = States.of(TokenStates.of([1, 2], np.array([cat, dog])), [1, 1])
+    >>> references = [States.of(TokenStates.of([1], vector), [1]) for vector in (cat[None], car[None])]
+    >>> greedy_match(reply, references).round(3)
     array([[0.5  , 1.   , 0.667],
            [0.   , 0.   , 0.   ]])
     """
@@ -147,14 +147,14 @@ def _decisive_f1(candidate: States, references: Sequence[States], worth: Worth) 
     """Return F1 against the references that may be worth most, minus infinity for the others."""
     if any(reference.rows.dtype != np.int8 for reference in references) or len(references) < 2:
         return greedy_match(candidate, references)[:, 2]
-    found = np.full(len(references), -np.inf)
+    f1 = np.full(len(references), -np.inf)
     most = worth(f1_bounds(candidate, references))
     first = int(most.argmax())
-    found[first] = greedy_match(candidate, [references[first]])[0, 2]
-    open_ones = np.flatnonzero(most >= worth(found)[first])
+    f1[first] = greedy_match(candidate, [references[first]])[0, 2]
+    open_ones = np.flatnonzero(most >= worth(f1)[first])
     rest = [place for place in open_ones.tolist() if place != first]
-    found[rest] = greedy_match(candidate, [references[place] for place in rest])[:, 2]
-    return found
+    f1[rest] = greedy_match(candidate, [references[place] for place in rest])[:, 2]
+    return f1
 
 
 @dataclass(frozen=True)
@@ -262,8 +262,8 @@ class Matcher:
             others = [self.weigh(reference) for reference in references[number]]
             return _decisive_f1(self.weigh(candidates[number]), others, worth[number])
 
-        for _, found in side_by_side(match, range(len(candidates)), self._threads):
-            yield found
+        for _, f1 in side_by_side(match, range(len(candidates)), self._threads):
+            yield f1
 
     def score(self, candidates: Sequence[Text], references: Sequence[Sequence[Text]]) -> Doubles:
         """Return precision, recall and F1 of each candidate, (candidates, 3).

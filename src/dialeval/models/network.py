@@ -1,12 +1,11 @@
-"""The graph an encoder runs as, in the fused operations of onnxruntime.
+"""The encoder as a graph of onnxruntime's fused operators.
 
-Padding does not change a number: each text brings its length, and attention looks no further. Only as many
-layers are built as are asked for, so a metric that reads layer 4 does not pay for layer 12, and one run gives
-the states of all layers that were asked for.
+Attention is limited to the length of each text, so padding changes no number. Only the requested layers are
+built, and one run returns the states of all of them.
 
-The runtime takes a serialised protobuf. Its `onnx` package would be one more dependency of every user for a
-dozen message types, so `Graph` writes them; the tests read the result back with that package. Weights stay
-outside the bytes: they are handed to the runtime as arrays, under their names.
+The runtime needs a serialised protobuf. `Graph` writes the dozen message types itself, because the `onnx`
+package would be one more dependency of every user; the tests read the result with that package. Weights are
+passed to the runtime as arrays.
 """
 
 import functools
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
 FLOAT, UINT8, INT8, INT32 = 1, 2, 3, 6  # ONNX's numbers for element types
 Attribute = int | float | str | list[int]
 Tokens = tuple[Sequence[int], Sequence[int]]
-"""Numbers of tokens, and the segment of each."""
+"""Token ids, and the segment of each."""
 
 
 @dataclass
@@ -53,11 +52,11 @@ class Graph:
         self.inputs.append(_value(name, kind, shape))
 
     def output(self, name: str, kind: int, shape: Sequence[int | str]) -> None:
-        """Declare an output, made by a node of the same name."""
+        """Declare an output, computed by a node of the same name."""
         self.outputs.append(_value(name, kind, shape))
 
     def weight(self, name: str, shape: Sequence[int], kind: int = FLOAT) -> str:
-        """Declare an array that the caller hands to the runtime under this name."""
+        """Declare an array that is passed to the runtime by name."""
         place = _text(1, "location") + _text(2, "in-memory")
         self.weights.append(
             b"".join(_number(1, size) for size in shape)
@@ -78,7 +77,7 @@ class Graph:
         domain: str = "",
         **attributes: Attribute,
     ) -> str:
-        """Add an operation; an empty string stands for an optional input that is left out."""
+        """Add an operation; an empty string is an omitted optional input."""
         name = output or f"{operation}_{len(self.nodes)}"
         names = [name, *(f"{name}.{number}" for number in range(1, outputs))]
         parts = [_text(1, tensor) for tensor in inputs] + [_text(2, tensor) for tensor in names]
@@ -149,10 +148,10 @@ _ZERO = MOST_LEFT + 1
 
 
 class EncoderNetwork:
-    """An encoder up to some layer, ready to run; safe to call from several threads at once.
+    """An encoder up to some layer; thread-safe.
 
-    One call runs on one core: batches are run side by side instead, which also makes a text's numbers
-    the same for any number of threads.
+    One call runs on one core, and batches run in parallel, so that results do not depend on the number of
+    threads.
     """
 
     def __init__(self, shape: EncoderShape, tensors: Mapping[str, Floats], layers: Sequence[int]) -> None:
@@ -174,10 +173,7 @@ class EncoderNetwork:
         self._session = open_session(graph.model(), self._weights)
 
     def states(self, ids: Ints, lengths: Ints, segments: Ints | None = None) -> dict[int, Floats]:
-        """Run a batch: by layer, the states of every token, (texts, tokens, width).
-
-        What stands beyond a text's length has no meaning.
-        """
+        """Return the token states of a batch by layer, (texts, tokens, width); padding is undefined."""
         feed = {
             "ids": ids,
             "lengths": lengths,
@@ -195,13 +191,14 @@ class EncoderNetwork:
         budget: int,
         threads: int | None = None,
     ) -> list[Result]:
-        """Run inputs, those of like length together, and return what is read of each.
+        """Run inputs in batches of similar length and return a result for each.
 
         Args:
-            inputs: The tokens of each, and which segment every token is of.
-            read: Is given the places of a batch among the inputs, its states by layer and its lengths.
-            budget: How many tokens there may be in a batch.
-            threads: How many batches run side by side; by default as many as there are cores.
+            inputs: The tokens of each input, and their segments.
+            read: Computes the results of a batch from its indices among the inputs, states by layer and
+                lengths.
+            budget: Maximum number of tokens in a batch.
+            threads: Number of parallel batches; by default one per core.
         """
 
         def run(group: list[int]) -> Sequence[Result]:

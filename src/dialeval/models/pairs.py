@@ -1,8 +1,8 @@
-"""How a history and a response become one sequence of tokens, when training and when scoring.
+"""Cross-encoders: a history and a response as one sequence of tokens, for training and scoring.
 
-BERT reads `[CLS] h1 [SEP] h2 [SEP] response [SEP]`, the response marked by segment 1; RoBERTa reads
-`<s> h1 </s> h2 </s></s> response </s>` without segments. What does not fit is taken from the left of the
-history, oldest words first: a scorer may forget how a dialogue began, never what it is asked to judge.
+BERT reads `[CLS] h1 [SEP] h2 [SEP] response [SEP]`, with segment 1 for the response; RoBERTa reads
+`<s> h1 </s> h2 </s></s> response </s>` without segments. A long history is truncated from the left, so that
+the response is kept.
 """
 
 from collections.abc import Mapping, Sequence
@@ -27,7 +27,7 @@ class PairLayout(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The special tokens of a family, by number.
 
     `sep` stands between turns of the history and at the end, `pair_separator` between history and response;
-    `segments` says whether the encoder tells the two parts apart.
+    `segments` is whether the encoder has token types.
 
     >>> PairLayout.of([101, 102], [101, 102, 102], segments=2)
     PairLayout(cls=101, sep=102, pair_separator=(102,), segments=True)
@@ -42,9 +42,9 @@ class PairLayout(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @classmethod
     def of(cls, single: Sequence[int], pair: Sequence[int], segments: int) -> "PairLayout":
-        """Find the layout from what a tokenizer puts around one empty text and around two.
+        """Return the layout from the special tokens around one empty text and around two.
 
-        `segments` is how many kinds of text the encoder tells apart.
+        `segments` is the encoder's number of token types.
         """
         if len(single) != 2 or len(pair) < 3 or pair[0] != single[0] or pair[-1] != single[1]:
             raise DataError(
@@ -55,24 +55,24 @@ class PairLayout(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @classmethod
     def read(cls, config: Mapping[str, Any], vocabulary: int, file: str | Path) -> "PairLayout":
-        """Read the layout of an artefact's configuration, refusing anything else."""
+        """Return the layout in an artefact's configuration; raises if it is invalid."""
         layout: PairLayout = read_setting(config, "layout", cls, file)
         if max(layout.cls, layout.sep, *layout.pair_separator) >= vocabulary:
             raise DataError("names tokens that are not in the vocabulary", file=file, field="layout")
         return layout
 
     def fields(self) -> dict[str, Any]:
-        """Return the layout as it is written to a configuration."""
+        """Return the layout for an artefact's configuration."""
         return dict(msgspec.to_builtins(self))
 
     @property
     def special(self) -> int:
-        """How many tokens stand around a pair of one turn and a response."""
+        """The number of special tokens of a pair of one turn and a response."""
         return 2 + len(self.pair_separator)
 
 
 class PairInput(NamedTuple):
-    """The input of the encoder, and what had to be left out of it."""
+    """The input of the encoder, and whether history or response were truncated."""
 
     ids: list[int]
     segments: list[int]
@@ -83,10 +83,10 @@ class PairInput(NamedTuple):
 def pair_input(
     history: Sequence[Sequence[int]], response: Sequence[int], limit: int, layout: PairLayout
 ) -> PairInput:
-    """Lay out tokens, none of them special yet, in at most `limit` places.
+    """Return the input for a pair, given tokens without special ones, in at most `limit` tokens.
 
-    The history loses tokens from its left until all fits; a turn may be cut in the middle, and turns without
-    a token are passed over. The response is cut, at its end, only if it does not fit alone.
+    The history is truncated from the left, also within a turn; empty turns are skipped. The response is
+    truncated at its end only if it does not fit alone.
 
     >>> layout = PairLayout(cls=1, sep=2, pair_separator=(2,), segments=True)
     >>> pair_input([[11, 12], [13, 14]], [21], limit=20, layout=layout).ids
@@ -106,11 +106,11 @@ def pair_input(
 
 
 def _newest(history: Sequence[Sequence[int]], room: int, sep: int) -> tuple[list[int], bool]:
-    """Join the turns, newest first in importance, into at most `room` tokens; say whether any were lost."""
+    """Return the newest tokens of a history that fit into `room`, and whether any were left out."""
     parts: list[list[int]] = []
     used = 0
     for turn in reversed(history):
-        if not turn:  # nothing said, nothing to mark off
+        if not turn:
             continue
         between = 1 if parts else 0
         fits = room - used - between
@@ -128,7 +128,7 @@ Pair = tuple[Sequence[str], str]
 
 @dataclass(frozen=True)
 class PairScores:
-    """The answers of each head for each pair, and where something had to be left out."""
+    """The predictions of each head for each pair, and which pairs were truncated."""
 
     values: dict[str, npt.NDArray[np.float64]]
     """By head: (pairs,) numbers or probabilities, or (pairs, classes) probabilities."""
@@ -137,7 +137,7 @@ class PairScores:
 
 
 class PairScorer(Model):
-    """A trained cross-encoder; the same pair gets the same numbers in any company."""
+    """A trained cross-encoder; the score of a pair does not depend on other pairs."""
 
     kinds: ClassVar[tuple[str, ...]] = ("pair-scorer.v1",)
 
@@ -159,7 +159,12 @@ class PairScorer(Model):
 
     def score(self, pairs: Sequence[Pair]) -> PairScores:
         """Score each response after its history; equal pairs are run once."""
-        inputs = self._inputs(pairs)
+        texts = list({text: None for history, response in pairs for text in (*history, response)})
+        ids = dict(zip(texts, self._tokenizer.bare(texts), strict=True))
+        inputs = [
+            pair_input([ids[text] for text in history], ids[response], self.limit, self._layout)
+            for history, response in pairs
+        ]
         keys = [(tuple(encoded.ids), tuple(encoded.segments)) for encoded in inputs]
         different = list(dict.fromkeys(keys))
 
@@ -177,11 +182,3 @@ class PairScorer(Model):
         return PairScores(
             values, [encoded.history_cut for encoded in inputs], [encoded.response_cut for encoded in inputs]
         )
-
-    def _inputs(self, pairs: Sequence[Pair]) -> list[PairInput]:
-        texts = list({text: None for history, response in pairs for text in (*history, response)})
-        ids = dict(zip(texts, self._tokenizer.bare(texts), strict=True))
-        return [
-            pair_input([ids[text] for text in history], ids[response], self.limit, self._layout)
-            for history, response in pairs
-        ]

@@ -96,7 +96,7 @@ class Reactions(EncoderHead):
 
 
 def exchanges(dialogue: Dialogue, turns: Sequence[int]) -> dict[int, Exchange]:
-    """Return the exchange of each of these turns that somebody answers, by turn."""
+    """Return the exchange of each of these turns that has an answer, by turn."""
     by_turn, following = {}, next_turns(dialogue)
     before, last = list[str](), dict[str, str]()
     for turn in dialogue.turns:

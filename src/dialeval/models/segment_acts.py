@@ -1,12 +1,11 @@
-"""Segment acts: where the segments of a turn end, and what each one does, such as to ask or to greet.
+"""Segment acts: where the segments of a turn end, and the act of each, such as a question or a greeting.
 
-Three kinds of classifier are read. Two are heads over what a frozen encoder says: of the segment by itself
-(`SegmentActs`: its vectors, from a middle and from the last layer, those of the segment before, and a few
-plain facts), or of the whole turn (`SpanActs`: the mean state of the segment's tokens in it). The third is a
-fine-tuned cross-encoder that reads the segment after the one before, as the FlowEval paper does. A
-`Segmenter` looks at the states of every two neighbouring words and says whether a segment ends between them;
-it has learned to do so from text that had lost its commas, or all of its marks, as well. What reads whole
-turns encodes nothing that other metrics of a run have not asked for anyway.
+There are three kinds of classifier. Two are heads over a frozen encoder: over the segment alone
+(`SegmentActs`: its vectors from a middle and the last layer, those of the segment before, and a few counts),
+or over the turn (`SpanActs`: the mean state of the segment's tokens in it). The third is a fine-tuned
+cross-encoder that reads a segment with the one before, as in the FlowEval paper. A `Segmenter` classifies
+each gap between two words by their states; it was also trained on text without commas or any punctuation.
+Models that read turns encode only texts that other metrics of the run need anyway.
 """
 
 import functools
@@ -34,7 +33,7 @@ DEFAULT, SPANS, LEARNED = "dialeval-segment-act", "dialeval-span-act", "dialeval
 HEAD, CUT = Head("act", "classes", ACTS), Head("cut", "binary")
 SEGMENTER, CLASSIFIER = "segmenter.v1", "span-acts.v1"
 _FACTS = 7
-_TURNS = 1024  # whose token states are held at a time
+_TURNS = 1024  # turns whose token states are in memory at a time
 _MARKS = ",;:."
 Place = tuple[Sequence[Segment], int]
 """A segment: those of its dialogue, and its place among them."""
@@ -70,7 +69,7 @@ class SegmentActs(Model):
 
     >>> from dialeval.dialogues import dialogue
     >>> chat = dialogue([("user", "Hi, where is the station?"), ("assistant", "Sorry? I don't understand.")])
-    >>> [[one["act"] for one in turn.meta["segments"]] for turn in SegmentActs.load().label([chat])[0].turns]
+    >>> [[s["act"] for s in turn.meta["segments"]] for turn in SegmentActs.load().label([chat])[0].turns]
     [['greeting', 'question'], ['backchannel-failure', 'backchannel-failure']]
     """
 
@@ -87,7 +86,7 @@ class SegmentActs(Model):
             raise DataError(f"has no head 'act' with the classes {', '.join(ACTS)}", file=place)
 
     def needs(self, splitter: str = DEFAULT_SPLITTER) -> list[Need]:
-        """Return what it reads of an encoder; a cross-encoder has one of its own."""
+        """Return the needed readings of an encoder; a cross-encoder has its own."""
         if self._pairs is not None:
             return []
         readings = [self._encoder.reading(layer, "mean") for layer in self._encoder.middle_and_last]
@@ -96,7 +95,7 @@ class SegmentActs(Model):
     def label(self, dialogues: Sequence[Dialogue], splitter: str = DEFAULT_SPLITTER) -> list[Dialogue]:
         """Return the dialogues with the acts of all segments in the meta of their turns.
 
-        An act that is known already, since somebody annotated the dialogue, is kept.
+        Annotated acts are kept.
         """
         cut = [segments_of(dialogue, splitter) for dialogue in dialogues]
         shares = self.shares([segments for segments in cut if is_open(segments)])
@@ -123,8 +122,8 @@ def segment_pair(segments: Sequence[Segment], number: int) -> tuple[tuple[str, .
 def segment_features(places: Sequence[Place], encoder: Encoder) -> Floats:
     """Return features of segments, each given as its dialogue's segments and its index, a row each.
 
-    >>> said = [Segment(0, "user", "Hi"), Segment(0, "user", "who is there?"), Segment(1, "assistant", "Me.")]
-    >>> features = segment_features([(said, 1), (said, 2)], Encoder.load())
+    >>> cut = [Segment(0, "user", "Hi"), Segment(0, "user", "who is there?"), Segment(1, "assistant", "Me.")]
+    >>> features = segment_features([(cut, 1), (cut, 2)], Encoder.load())
     >>> features.shape, features[0, -7:].tolist()[:5]
     ((2, 1543), [1.0, 1.0, 0.0, 1.0, 1.0])
     """
@@ -176,7 +175,7 @@ def places_of(dialogue: Dialogue, segments: Sequence[Segment]) -> list[SegmentSp
 
     >>> from dialeval.dialogues import dialogue
     >>> chat = dialogue([("user", "Hey, how are you?")])
-    >>> [(one.start, one.end) for one in places_of(chat, segments_of(chat))]
+    >>> [(span.start, span.end) for span in places_of(chat, segments_of(chat))]
     [(1, 4), (6, 18)]
     """
     spans, turn, cursor, text = list[SegmentSpan](), -1, 0, ""
@@ -195,7 +194,7 @@ def places_of(dialogue: Dialogue, segments: Sequence[Segment]) -> list[SegmentSp
 
 
 class Segmenter(EncoderHead):
-    """Cuts turns where one thing ends and another begins, whether or not there is a mark.
+    """Cuts turns into segments, with or without punctuation.
 
     >>> Segmenter.load().cut(["hey how are you i am fine thanks"])
     [['hey', 'how are you', 'i am fine', 'thanks']]
@@ -220,7 +219,7 @@ class Segmenter(EncoderHead):
         return cuts
 
     def segments(self, dialogues: Sequence[Dialogue]) -> list[list[Segment]]:
-        """Return the segments of each dialogue; a cut that is there is kept."""
+        """Return the segments of each dialogue; annotated segments are kept."""
         parts = dict.fromkeys(
             turn.text
             for dialogue in dialogues
@@ -255,7 +254,7 @@ def _pieces(text: str, ends: Sequence[int]) -> Iterator[str]:
 
 @functools.lru_cache(maxsize=1 << 13)
 def _offsets(encoder: Encoder, text: str) -> list[tuple[int, int]]:
-    """Return first and last character of each token of a text; who cuts it and who labels it both ask."""
+    """Return first and last character of each token of a text; cached for segmenter and classifier."""
     return encoder.tokenizer.offsets([text])[0]
 
 
@@ -282,11 +281,11 @@ def gap_features(texts: Sequence[str], encoder: Encoder) -> tuple[Floats, list[t
 
 
 class SpanActs(EncoderHead):
-    """A classifier of segments that reads them where they stand.
+    """A classifier of segments that reads them in their turn.
 
     >>> from dialeval.dialogues import dialogue
     >>> chat = dialogue([("user", "Hi where is the station?"), ("assistant", "Sorry? I don't understand.")])
-    >>> [[one["act"] for one in turn.meta["segments"]] for turn in SpanActs.load().label([chat])[0].turns]
+    >>> [[s["act"] for s in turn.meta["segments"]] for turn in SpanActs.load().label([chat])[0].turns]
     [['greeting', 'question'], ['apology', 'backchannel-failure']]
     """
 
@@ -295,7 +294,7 @@ class SpanActs(EncoderHead):
     head: ClassVar[Head] = HEAD
 
     def needs(self, splitter: str = LEARNED) -> list[Need]:
-        """Return what it reads of an encoder; a segmenter reads the first of its layers."""
+        """Return the needed readings of an encoder; a segmenter reads the first of its layers."""
         if splitter not in SPLITTERS:
             Segmenter.load(splitter)
         readings = tuple(Reading(layer, "tokens") for layer in self.encoder.middle_and_last)
@@ -304,7 +303,7 @@ class SpanActs(EncoderHead):
     def label(self, dialogues: Sequence[Dialogue], splitter: str = LEARNED) -> list[Dialogue]:
         """Return the dialogues with the acts of all segments in the meta of their turns.
 
-        `splitter` is one of the rules, or names a segmenter. An act that is known already is kept.
+        `splitter` is one of the rules, or names a segmenter. Annotated acts are kept.
         """
         if splitter in SPLITTERS:
             cut = [segments_of(dialogue, splitter) for dialogue in dialogues]
@@ -329,14 +328,14 @@ class SpanActs(EncoderHead):
 
 @opened_once
 def open_classifier(folder: str) -> SegmentActs | SpanActs:
-    """Open a classifier of segments of either kind, on its own text or where it stands."""
+    """Open a classifier of segments, of either kind."""
     return (SpanActs if load(folder).kind == CLASSIFIER else SegmentActs).load(folder)
 
 
 def span_features(places: Sequence[SegmentSpan], encoder: Encoder) -> Floats:
-    """Describe segments, a row each: their mean states, those of the segment before, and plain facts.
+    """Return features of segments, a row each: mean states, those of the segment before, and counts.
 
-    The segment before is read if it is the place before in `places`, as `places_of` gives them.
+    The segment before is used if it precedes in `places`, as in the result of `places_of`.
     """
     means = span_means(places, encoder)
     width = means.shape[1]

@@ -1,8 +1,8 @@
 """The shape of an encoder: its sizes, and the canonical names of its weights.
 
-All the encoders we run are of one design: token, position and segment embeddings, then layers of
-self-attention and a feed-forward part, each followed by a sum and a layer normalisation. BERT, RoBERTa,
-DistilBERT, ELECTRA and MiniLM differ in names and in details, which `conversion` irons out.
+All encoders have one design: token, position and segment embeddings, then layers of self-attention and a
+feed-forward part, each followed by a residual sum and layer normalisation. `conversion` maps BERT, RoBERTa,
+DistilBERT, ELECTRA and MiniLM to it.
 """
 
 import hashlib
@@ -27,8 +27,8 @@ Activation = Literal["gelu", "gelu_tanh", "relu"]
 class EncoderShape(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The sizes of an encoder.
 
-    `positions` is the number of tokens it can take, special ones included; `segments` is how many kinds of
-    text it tells apart (2 for BERT, 1 where the family has none).
+    `positions` is the maximum number of tokens, special ones included; `segments` the number of token types
+    (2 for BERT, 1 for families without).
     """
 
     vocabulary: Annotated[int, msgspec.Meta(ge=1, le=1 << 24)]
@@ -43,7 +43,7 @@ class EncoderShape(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
     @classmethod
     def of(cls, config: Mapping[str, Any], file: str | Path) -> "EncoderShape":
-        """Read the sizes from an artefact's configuration, refusing what cannot be a model."""
+        """Return the sizes in an artefact's configuration; raises if they are invalid."""
         shape: EncoderShape = read_setting(config, "shape", cls, file)
         if shape.width % shape.heads:
             raise DataError(
@@ -52,11 +52,11 @@ class EncoderShape(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
         return shape
 
     def fields(self) -> dict[str, Any]:
-        """Return the sizes as they are written to a configuration."""
+        """Return the sizes for an artefact's configuration."""
         return msgspec.structs.asdict(self)
 
     def weights(self, layers: int | None = None) -> dict[str, tuple[int, ...]]:
-        """Name every array and its sizes, in the order they are used; only those of the first `layers`.
+        """Return the sizes of all arrays by name, for the first `layers`.
 
         >>> shape = EncoderShape(vocabulary=100, width=8, layers=2, heads=2, inner=16, positions=32)
         >>> len(shape.weights()), shape.weights()["layer.1.inner.weight"]
@@ -89,10 +89,10 @@ class EncoderShape(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
 
 def read_weights(path: Path, shape: EncoderShape, layers: int | None = None) -> dict[str, Floats]:
-    """Read the weights of the first layers in full precision, refusing any of other sizes.
+    """Return the weights of the first layers in full precision; raises if a size differs.
 
-    `DIALEVAL_SHARED` names a folder where processes of one run keep what they have expanded: the first one
-    writes it, and all of them map it, so that the system holds it once.
+    `DIALEVAL_SHARED` names a folder with expanded weights, which the first process of a run writes and all
+    map, so that they are in memory once.
     """
     folder = os.environ.get("DIALEVAL_SHARED")
     if not folder:
@@ -105,7 +105,7 @@ def read_weights(path: Path, shape: EncoderShape, layers: int | None = None) -> 
 
 
 def _turned(weights: dict[str, Floats]) -> dict[str, Floats]:
-    """Lay the matrices of layers the way the runtime wants them: others it would copy for each process."""
+    """Transpose the matrices of layers, as the runtime needs them; it would copy others per process."""
     return {name: value.T if name.startswith("layer.") else value for name, value in weights.items()}
 
 

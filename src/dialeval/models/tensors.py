@@ -1,8 +1,7 @@
-"""Weights on disk: the safetensors format, and how weights are stored smaller than they compute.
+"""Weights on disk: safetensors files, and storage in int8 or fp16.
 
-The `safetensors` package reads and writes the files. A file is eight bytes (the length of the header), the
-header (JSON: name, type, shape and place of every tensor) and the numbers. The header is somebody else's
-claim, and the package compares it with the file before it makes anything of it.
+The `safetensors` package reads and writes the files, and validates the header (JSON: name, type, shape and
+offsets of every tensor) against the file.
 """
 
 import json
@@ -27,10 +26,10 @@ _LIMITS = {"int8": 8e6, "fp16": 65504.0, "fp32": float(np.finfo(np.float32).max)
 
 
 def read_tensors(path: str | Path) -> dict[str, Array]:
-    """Read every tensor of a safetensors file, read-only; bf16 becomes fp32, all else stays what it is.
+    """Return all tensors of a safetensors file, read-only; bf16 becomes fp32.
 
     Raises:
-        DataError: The header is malformed, or claims what the file does not hold. Names the file.
+        DataError: The header is malformed or does not match the file; names the file.
 
     >>> import tempfile
     >>> place = Path(tempfile.mkdtemp()) / "weights.safetensors"
@@ -56,7 +55,7 @@ def read_tensors(path: str | Path) -> dict[str, Array]:
 
 
 def map_tensors(path: Path) -> dict[str, Array]:
-    """Map a file of fp32 tensors that `write_tensors` wrote: processes that map it share its memory."""
+    """Map a file of fp32 tensors written by `write_tensors`; processes share its memory."""
     data = np.asarray(np.memmap(path, np.uint8, "r"))
     start = 8 + int(data[:8].view("<u8")[0])
     tensors = {}
@@ -67,7 +66,7 @@ def map_tensors(path: Path) -> dict[str, Array]:
 
 
 def _read_bf16(path: Path, types: Mapping[str, str]) -> dict[str, Array]:
-    """Read the upper halves of fp32 numbers, which numpy has no type for, as fp32."""
+    """Return the bf16 tensors of a file as fp32; numpy has no type for them."""
     import safetensors
 
     package: Any = safetensors
@@ -80,10 +79,10 @@ def _read_bf16(path: Path, types: Mapping[str, str]) -> dict[str, Array]:
 
 
 def write_tensors(path: str | Path, tensors: Mapping[str, Array], *, layout: str | None = None) -> None:
-    """Write a safetensors file; the same tensors give the same bytes, in whatever order they come.
+    """Write a safetensors file; the same tensors give the same bytes, in any order.
 
-    `layout` is what the metadata calls `format`: whose names the tensors have (`pt` for torch's). There is no
-    other metadata: the package orders several entries by chance.
+    `layout` is the `format` in the metadata (`pt` for torch). There is no other metadata, because the package
+    writes several entries in random order.
     """
     from safetensors.numpy import save_file
 
@@ -93,7 +92,7 @@ def write_tensors(path: str | Path, tensors: Mapping[str, Array], *, layout: str
         if tensor.dtype.newbyteorder("=") not in _KINDS:
             supported = ", ".join(sorted(map(str, _KINDS)))
             raise UsageError(f"cannot store numbers of type {tensor.dtype}; known: {supported}")
-    ready = {  # the package copies memory as it lies there
+    ready = {  # the package needs contiguous memory in native byte order
         name: np.ascontiguousarray(tensor, tensor.dtype.newbyteorder("=")).reshape(tensor.shape)
         for name, tensor in sorted(tensors.items())
     }
@@ -102,13 +101,12 @@ def write_tensors(path: str | Path, tensors: Mapping[str, Array], *, layout: str
 
 
 def shrink(tensors: Mapping[str, Array], storage: Storage) -> dict[str, Array]:
-    """Make weights smaller to store; `expand` makes them numbers to compute with again.
+    """Return weights in a smaller type for storage; `expand` is the inverse.
 
-    `int8` turns every 32 neighbours in a row of a matrix (the whole row, where it is no multiple of 32) into
-    255 levels between plus and minus the largest of them, and keeps the step in `<name>::scale`, half
-    precision, rounded up: no weight is off by more than half a step. One step for a whole row lets a single
-    large weight blur all others. `fp16` halves matrices and whatever has more axes. Vectors (biases, norms)
-    stay fp32: small, and they matter. Whole numbers stay.
+    `int8` quantises 32 neighbours in a row of a matrix (or the row, if it is not a multiple of 32) to 255
+    levels, with their step in `<name>::scale` in half precision, rounded up, so that the error is at most
+    half a step. With one step per row, a single large weight would blur all others. `fp16` applies to tensors
+    of two or more axes. Vectors (biases, norms) stay fp32, integers are unchanged.
 
     Raises:
         DataError: A weight is not finite, or too large for the storage.
@@ -128,7 +126,7 @@ def shrink(tensors: Mapping[str, Array], storage: Storage) -> dict[str, Array]:
             continue
         stored = storage if tensor.ndim == 2 or (tensor.ndim > 2 and storage == "fp16") else "fp32"
         largest = float(np.abs(tensor).max(initial=0.0))
-        if not largest <= _LIMITS[stored]:  # NaN is not, either
+        if not largest <= _LIMITS[stored]:  # also NaN
             raise DataError(f"holds {largest}, which {stored} cannot store", field=name)
         if stored == "int8":
             small[name], small[name + _SCALE] = _levels(tensor.astype(np.float32, copy=False))
@@ -151,14 +149,14 @@ def _levels(matrix: Array) -> tuple[Array, Array]:
 
 
 def expand(tensors: Mapping[str, Array], *, file: object = None) -> dict[str, Array]:
-    """Undo `shrink`: every weight as fp32; whole numbers (positions, say) stay what they are.
+    """Return stored weights as fp32, the inverse of `shrink`; integers are unchanged.
 
     Args:
-        tensors: What `shrink` made, or any tensors.
-        file: Where they come from, to be named if they do not fit together.
+        tensors: The stored tensors.
+        file: Their file, for errors.
 
     Raises:
-        DataError: An int8 matrix has no scale, a scale no matrix, or the two do not fit.
+        DataError: An int8 matrix has no scale, a scale no matrix, or their sizes do not match.
     """
     large: dict[str, Array] = {}
     for name, tensor in tensors.items():

@@ -1,8 +1,7 @@
-"""Token states: where an encoder puts every token of a text, in as few bytes as it takes.
+"""Token states: the encoder's vector of each token of a text.
 
-Every turn of a dialogue is encoded by itself, and the tokens of all of them stand one after the other,
-without the marks that the encoder puts around a text: a turn that is said again costs nothing, and only a
-turn can be too long for the encoder, not a dialogue.
+Each turn of a dialogue is encoded by itself, and the states of all turns are concatenated without special
+tokens. So a repeated turn costs nothing, and only a turn can exceed the encoder's limit, not a dialogue.
 """
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
@@ -18,29 +17,29 @@ if TYPE_CHECKING:
 Floats = npt.NDArray[np.float32]
 T = TypeVar("T")
 K = TypeVar("K", bound=Hashable)
-ROOM = 1 << 18  # characters encoded and held at a time, none counted that an encoder would cut off
+ROOM = 1 << 18  # characters encoded at a time, without those that an encoder truncates
 
 
 @dataclass(frozen=True, eq=False)
 class TokenStates:
-    """The tokens of one text, and a vector of length one for each: its row of `numbers` times its scale.
+    """The tokens of a text, and a vector of length one for each: its row of `numbers` times its scale.
 
-    As they come from the encoder, `numbers` are its states as they are. An index keeps the vectors in one
-    byte a number, which moves the F1 of two dialogues by less than 1e-3.
+    From the encoder, `numbers` are its float states. An index stores int8, which changes the F1 of two
+    dialogues by less than 1e-3.
     """
 
     tokens: npt.NDArray[Any]
-    """The number of each token in the encoder's vocabulary, (tokens,)."""
+    """Token ids, (tokens,)."""
     numbers: npt.NDArray[Any]
     """int8, int16 or float32, (tokens, width)."""
     scales: Floats
 
     @classmethod
     def of(cls, tokens: Sequence[int] | npt.NDArray[Any], states: npt.NDArray[Any]) -> "TokenStates":
-        """Take states as they are, with the scales that bring them to length one; zeros stay zeros.
+        """Return states with the scales that make them unit vectors; zeros stay zeros.
 
-        >>> one = TokenStates.of([7], np.array([[3.0, 4.0]]))
-        >>> one.numbers.tolist(), one.scales.round(3).tolist()
+        >>> states = TokenStates.of([7], np.array([[3.0, 4.0]]))
+        >>> states.numbers.tolist(), states.scales.round(3).tolist()
         ([[3.0, 4.0]], [0.20000000298023224])
         """
         rows = states.astype(np.float32)
@@ -58,7 +57,7 @@ class TokenStates:
         return np.asarray(self.numbers * self.scales[:, None], np.float32)
 
     def packed(self, kind: type[np.int8] | type[np.int16] = np.int8) -> "TokenStates":
-        """Keep each row in whole numbers, with a scale of its own.
+        """Return the states with each row quantised to integers with its own scale.
 
         >>> TokenStates.of([7], np.array([[3.0, -4.0]])).packed().numbers.tolist()
         [[95, -127]]
@@ -72,9 +71,9 @@ class TokenStates:
 def text_states(
     texts: Sequence[str], encoder: "Encoder", layer: int | None = None, *, half: bool = False
 ) -> list[TokenStates]:
-    """Encode texts, with the marks around each; a text that has nothing but marks has no tokens.
+    """Return the states of texts with special tokens; a text without other tokens has none.
 
-    `half` lets the encoder answer in half precision, for large corpora.
+    `half` is for half precision, for large corpora.
     """
     texts = [plain(text) for text in texts]
     marks = len(encoder.tokenizer.special()[0])
@@ -88,14 +87,13 @@ def text_states(
 def dialogue_states(
     dialogues: Iterable[Sequence[str]], encoder: "Encoder", layer: int | None = None
 ) -> Iterator[TokenStates]:
-    """Encode dialogues, each given as what was said in its turns, as a stream of bounded memory.
+    """Yield the states of dialogues, each given as the texts of its turns, in bounded memory.
 
-    Turns that come again are encoded once, as far as the dialogues stand near each other. A dialogue without
-    text has no tokens.
+    Repeated turns of neighbouring dialogues are encoded once. A dialogue without text has no tokens.
 
     >>> from dialeval.models.encoder import Encoder
     >>> chats = [["Good morning!", "Good morning!"], ["", " "]]
-    >>> [one.tokens.tolist() for one in dialogue_states(chats, Encoder.load())]
+    >>> [states.tokens.tolist() for states in dialogue_states(chats, Encoder.load())]
     [[2204, 2851, 999, 2204, 2851, 999], []]
     """
     marks = len(encoder.tokenizer.special()[0])
@@ -109,22 +107,20 @@ def dialogue_states(
 
 
 def plain(text: str) -> str:
-    """Take blanks off the ends and put one in front: byte-level tokens know the start of a word by it."""
+    """Return a stripped text with a leading blank, which marks the start of a word in byte-level tokens."""
     text = text.strip()
     return f" {text}" if text else ""
 
 
 def taken(text: str, encoder: "Encoder") -> int:
-    """Return how much of `ROOM` a text takes."""
+    """Return the cost of a text, of `ROOM`."""
     return min(len(text), encoder.limit) + 2
 
 
 def blocks(
     items: Iterable[T], parts: Callable[[T], Iterable[K]], size: Callable[[K], int], room: int
 ) -> Iterator[list[T]]:
-    """Cut a stream into lists whose parts, each counted once, add up to at most `room`.
-
-    An item that is larger than that is a list of its own.
+    """Yield lists of items whose distinct parts add up to at most `room`; a larger item is a list of its own.
 
     >>> list(blocks(["aab", "aba", "cd", "b"], set, lambda letter: 1, room=3))
     [['aab', 'aba'], ['cd', 'b']]
@@ -148,13 +144,13 @@ def blocks(
 
 
 def _without(states: TokenStates, marks: int) -> TokenStates:
-    """Leave out the marks around a text, of which half stand in front."""
+    """Return states without the special tokens, half of which are in front."""
     inner = slice(marks // 2, len(states) - (marks - marks // 2))
     return TokenStates(states.tokens[inner], states.numbers[inner], states.scales[inner])
 
 
 def joined(parts: Sequence[TokenStates], width: int, kind: type[np.generic] = np.float32) -> TokenStates:
-    """Put the tokens of texts one after the other; of no text, the rows have this width and kind."""
+    """Concatenate the states of texts; `width` and `kind` are for an empty result."""
     return TokenStates(
         np.concatenate([np.empty(0, np.int32), *(part.tokens for part in parts)]),
         np.concatenate([np.empty((0, width), kind), *(part.numbers for part in parts)]),

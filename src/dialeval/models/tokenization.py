@@ -1,7 +1,4 @@
-"""Text to token numbers, cut at what the encoder can take, and token numbers to batches.
-
-Texts of like length go together, a bounded number of tokens at a time, one batch per core.
-"""
+"""Tokenisation, truncated to an encoder's limit, and batches of texts of similar length."""
 
 import base64
 import contextlib
@@ -22,14 +19,14 @@ from dialeval.errors import DataError, UsageError
 
 @dataclass(frozen=True)
 class TokenIds:
-    """The tokens of one text, special ones included, and whether some had to be left out."""
+    """The token ids of a text, special ones included, and whether it was truncated."""
 
     ids: list[int]
     cut: bool
 
 
 class Tokenizer:
-    """A `tokenizer.json`, with the limit and the vocabulary of the encoder it belongs to."""
+    """A `tokenizer.json`, with the limit and vocabulary size of its encoder."""
 
     def __init__(self, path: Path, limit: int, vocabulary: int = 1 << 24) -> None:
         os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")  # it is fast enough, and forks stay safe
@@ -41,7 +38,7 @@ class Tokenizer:
             self._whole = Reader.from_file(str(path))
             self._cut = Reader.from_file(str(path))
             for reader in (self._whole, self._cut):
-                reader.encode_special_tokens = True  # "[SEP]" typed by a user is text, not a mark
+                reader.encode_special_tokens = True  # "[SEP]" typed by a user is text
             self._whole.no_padding()
             self._whole.no_truncation()
             self._cut.no_padding()
@@ -49,17 +46,17 @@ class Tokenizer:
             self._special = self._whole.encode("").ids, self._whole.encode("", "").ids
 
     def special(self) -> tuple[list[int], list[int]]:
-        """Return what stands around one empty text, and around two: how the family marks its texts."""
+        """Return the special tokens around one empty text, and around two."""
         return self._special
 
     def encode(self, texts: Sequence[str]) -> list[TokenIds]:
-        """Return each text's tokens with special ones around them, at most `limit`."""
+        """Return the tokens of each text with special ones, at most `limit`."""
         with self._errors():
             cut = self._cut.encode_batch_fast([_valid(text) for text in texts])
         return [TokenIds(self._known(encoding.ids), bool(encoding.overflowing)) for encoding in cut]
 
     def bare(self, texts: Sequence[str]) -> list[list[int]]:
-        """Return each text's tokens, all of them, without special ones."""
+        """Return all tokens of each text without special ones."""
         with self._errors():
             encodings = self._whole.encode_batch_fast(
                 [_valid(text) for text in texts], add_special_tokens=False
@@ -74,7 +71,7 @@ class Tokenizer:
         return ids
 
     def offsets(self, texts: Sequence[str]) -> list[list[tuple[int, int]]]:
-        """Return where each token of a text begins and ends, in characters, without special ones."""
+        """Return first and last character of each token of each text, without special ones."""
         marks = len(self.special()[0])
         with self._errors():
             encodings = self._cut.encode_batch([_valid(text) for text in texts])
@@ -95,27 +92,23 @@ class Tokenizer:
 
 
 def check_growth(content: bytes, file: object) -> None:
-    """Refuse a `tokenizer.json` whose normaliser may make a text very much longer: it would never end.
-
-    Raises:
-        DataError: By its rules, taken together, a text can become more than 256 times as long.
-    """
+    """Raise if the normaliser of a `tokenizer.json` can make a text more than 256 times as long."""
     if (times := _growth(msgspec.json.decode(content).get("normalizer") or {})) > _GROWTH:
         raise DataError(f"its normaliser can make a text {times:.3g} times as long", file=file)
 
 
 def _growth(rule: Any) -> float:
-    """Return how many times as long a rule of a normaliser can make a text, at most."""
+    """Return the largest factor by which a rule of a normaliser can lengthen a text."""
     kind = rule.get("type")
     if kind == "Sequence":
         return math.prod(_growth(inner) for inner in rule["normalizers"])
     if kind == "Replace" and (pattern := rule["pattern"].get("String")):
         return float(max(1.0, len(rule["content"]) / len(pattern)))
-    if kind == "Replace":  # by a regular expression, which may match nothing between any two characters
+    if kind == "Replace":  # by a regular expression, which may match between any two characters
         return 1.0 + len(rule["content"])
     if kind == "Prepend":
         return 1.0 + len(rule["prepend"])
-    if kind == "Precompiled":  # a table of what to put for characters: its own size, a trie, then the texts
+    if kind == "Precompiled":  # a table: size of the trie, the trie, the replacements
         table = base64.b64decode(rule["precompiled_charsmap"] or b"")
         texts = table[4 + int.from_bytes(table[:4], "little") :]
         return float(max([1, *map(len, texts.split(b"\0"))]))
@@ -132,18 +125,18 @@ def _valid(text: str) -> str:
 
 
 _GROWTH = 256  # times; the largest table in use, of NFKC, has 33
-BATCH_TOKENS = 512  # activations that stay in a core's cache; larger batches are slower, not faster
-_PADDING = 24  # tokens of nothing that cost about as much as one more run
+BATCH_TOKENS = 512  # activations that fit in a core's cache; larger batches are slower
+_PADDING = 24  # padding tokens that cost about as much as one more run
 Ints = npt.NDArray[np.int32]
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
 def batches(lengths: Sequence[int], budget: int) -> list[list[int]]:
-    """Group texts by length, longest first, so that no batch holds more than `budget` tokens with padding.
+    """Group texts by length, longest first, with at most `budget` tokens per batch, padding included.
 
-    A text longer than the budget is a batch of its own. Few texts of very different lengths are several
-    batches, too: one more run costs less than much padding.
+    A longer text is a batch of its own. Texts of very different lengths are in different batches, because one
+    more run costs less than much padding.
 
     >>> batches([3, 9, 4, 8], budget=18)
     [[1, 3], [2, 0]]
@@ -164,7 +157,7 @@ def batches(lengths: Sequence[int], budget: int) -> list[list[int]]:
 
 
 def padded(ids: Sequence[Sequence[int]]) -> tuple[Ints, Ints]:
-    """Return a zero-padded table of token numbers, and the length of each text."""
+    """Return a zero-padded table of token ids, and the lengths."""
     lengths = np.array([len(tokens) for tokens in ids], np.int32)
     table = np.zeros((len(ids), int(lengths.max())), np.int32)
     for row, tokens in zip(table, ids, strict=True):
@@ -184,7 +177,7 @@ def side_by_side(
 
 
 def default_threads() -> int:
-    """Return how many cores to use: `DIALEVAL_THREADS`, or all that this process may run on."""
+    """Return the number of cores to use: `DIALEVAL_THREADS`, or all that are available."""
     setting = os.environ.get("DIALEVAL_THREADS", "")
     if setting:
         if not setting.isdigit() or int(setting) < 1:

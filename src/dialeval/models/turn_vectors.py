@@ -1,8 +1,7 @@
-"""Dialogues as sequences of turn vectors: every turn encoded once, and what surrounds it found by place.
+"""Dialogues as sequences of turn vectors, and the context of each turn.
 
-A reply is seen beside three things: what the other side said last, the mean of all that was said before,
-and what its own speaker said earlier. Similarity to the three is a metric of its own; the vectors
-themselves are what the heads of a `DialogueScorer` read.
+A reply is compared with the last turn of the other side, the mean of all earlier turns, and the earlier turns
+of its own speaker. These similarities are a metric; the heads of a `DialogueScorer` read the vectors.
 """
 
 from collections.abc import Sequence
@@ -26,12 +25,12 @@ class TurnVectors:
     dialogue: Dialogue
     vectors: Floats
     spoken: list[bool]
-    """Whether a turn is part of the conversation: said by somebody who takes part, and not blank."""
+    """True if a turn is part of the conversation and not blank."""
     cut: list[bool]
-    """Whether a turn was too long for the encoder."""
+    """True if a turn was truncated."""
 
     def answered(self) -> list[int | None]:
-        """Number of the last turn that somebody else said before each turn; None where there is none."""
+        """Return for each turn the last earlier turn of another speaker, or None."""
         previous: list[int | None] = []
         last: int | None = None  # the last turn said, and the last one by anybody but its speaker
         last_other: int | None = None
@@ -43,7 +42,7 @@ class TurnVectors:
         return previous
 
     def contexts(self) -> Floats:
-        """Mean of what was said before each turn, (turns, width); zeros where nothing was."""
+        """Return the mean of all earlier turns for each turn, (turns, width); zeros for the first."""
         sums = np.zeros((len(self.vectors) + 1, self.vectors.shape[1]), np.float64)
         is_spoken = np.array(self.spoken, np.float64)
         np.cumsum(self.vectors * is_spoken[:, None], axis=0, dtype=np.float64, out=sums[1:])
@@ -51,7 +50,7 @@ class TurnVectors:
         return np.asarray(sums[:-1] / np.maximum(count[:-1, None], 1.0), np.float32)
 
     def repeats(self, turns: Sequence[int]) -> list[float | None]:
-        """Cosine of each turn with the most similar earlier turn of its speaker; None for a first one."""
+        """Return the cosine of each turn with the most similar earlier one of its speaker, or None."""
         similarities: dict[int, float | None] = {}
         speakers = {self.dialogue.turns[turn].speaker for turn in turns}
         for speaker in speakers:
@@ -73,17 +72,17 @@ class TurnVectors:
 
 
 def vector_needs(encoder: Encoder) -> list[Need]:
-    """Return what `turn_vectors` reads of an encoder."""
+    """Return the encoder outputs that `turn_vectors` reads."""
     return [Need(encoder, spoken_turns, (encoder.reading(),))]
 
 
 def turn_vectors(encoder: Encoder, dialogues: Sequence[Dialogue], **reading: Any) -> list[TurnVectors]:
-    """Encode all turns of all dialogues, each different text once; `reading` is for `Encoder.vectors`.
+    """Return the turn vectors of dialogues; `reading` are keyword arguments for `Encoder.vectors`.
 
     >>> from dialeval.dialogues import dialogue
     >>> chat = dialogue([("user", "Do you like jazz?"), ("assistant", "Jazz, yes, and blues.")])
-    >>> found = turn_vectors(Encoder.load(), [chat])[0]
-    >>> found.answered(), round(float(found.vectors[1] @ found.vectors[0]), 2)
+    >>> encoded = turn_vectors(Encoder.load(), [chat])[0]
+    >>> encoded.answered(), round(float(encoded.vectors[1] @ encoded.vectors[0]), 2)
     ([None, 0], 0.79)
     """
     texts = list({turn.text: None for dialogue in dialogues for turn in dialogue.turns if turn.text.strip()})

@@ -1,4 +1,4 @@
-"""Settings that somebody else wrote: JSON that is read strictly, and what its fields must not name."""
+"""Untrusted settings: strict JSON, and checks that no field names a file outside its folder."""
 
 import hashlib
 import json
@@ -14,14 +14,14 @@ import msgspec
 from dialeval.errors import DataError
 from dialeval.manifests import open_regular
 
-SMALL = 1_000_000  # bytes: what is parsed, or read by people
-LARGE = 1 << 36  # bytes: 64 GB, more than any file of weights here has a use for
+SMALL = 1_000_000  # bytes of files that are parsed or read by people
+LARGE = 1 << 36  # bytes of a file of weights
 _NAMES_A_FILE = re.compile(r"(.*[_.-])?file", re.DOTALL)
 _OUTSIDE = re.compile(r"[/\\]|~\w*[/\\]|[A-Za-z]:[/\\]|file:/", re.IGNORECASE)
 
 
 def read_small(path: Path, *, follow: bool = False) -> bytes:
-    """Read a whole file that people could read, too; a larger one is refused unread."""
+    """Return the content of a file; more than `SMALL` bytes are refused."""
     with open_regular(path, follow=follow) as file:
         content = file.read(SMALL + 1)
     if len(content) > SMALL:
@@ -30,7 +30,7 @@ def read_small(path: Path, *, follow: bool = False) -> bytes:
 
 
 def parse_object(text: bytes, path: Path) -> dict[str, Any]:
-    """Read a JSON object strictly: UTF-8, no key twice, no NaN, no nesting that exhausts the stack.
+    """Parse a JSON object strictly: UTF-8, unique keys, no NaN, bounded nesting.
 
     >>> parse_object(b'{"width": 384}', Path("config.json"))
     {'width': 384}
@@ -40,11 +40,11 @@ def parse_object(text: bytes, path: Path) -> dict[str, Any]:
     """
     try:
         parsed = json.loads(text.decode(), object_pairs_hook=_unique, parse_constant=_no_constant)
-        if b"\\ud" in text.lower():  # half a character, which can be neither shown nor hashed
+        if b"\\ud" in text.lower():  # lone surrogates cannot be encoded
             json.dumps(parsed, ensure_ascii=False).encode()
     except RecursionError:
         raise DataError("not the JSON expected: nested too deeply", file=path) from None
-    except ValueError as error:  # bad UTF-8 and numbers of thousands of digits, too
+    except ValueError as error:  # also invalid UTF-8 and numbers of thousands of digits
         raise DataError(f"not the JSON expected: {error}", file=path) from None
     if not isinstance(parsed, dict):
         raise DataError("not the JSON expected: not an object", file=path)
@@ -52,7 +52,7 @@ def parse_object(text: bytes, path: Path) -> dict[str, Any]:
 
 
 def read_setting(config: Mapping[str, Any], field: str, kind: Any, file: str | Path) -> Any:
-    """Read a setting strictly: what is not of this type, a struct or any other, is refused.
+    """Return a setting converted to a type; raises if it does not fit.
 
     >>> read_setting({"sizes": [3, 4]}, "sizes", list[int], "config.json")
     [3, 4]
@@ -68,7 +68,7 @@ def read_setting(config: Mapping[str, Any], field: str, kind: Any, file: str | P
 
 
 def read_tables(name: str, shipped: Collection[str], package: str) -> dict[str, Any]:
-    """Read a TOML file: one that a package ships, by its name, or somebody else's, by its path."""
+    """Parse a TOML file: one of a package's own by name, or any by path."""
     if name in shipped:
         return tomllib.loads((resources.files(package) / f"{name}.toml").read_text(encoding="utf-8"))
     try:
@@ -78,16 +78,16 @@ def read_tables(name: str, shipped: Collection[str], package: str) -> dict[str, 
 
 
 def content_mark(name: str, shipped: Collection[str], content: Any) -> str:
-    """Name what was read by `read_tables` in a signature: by its content, and by its name if it ships."""
+    """Return the mark of a `read_tables` result in signatures: its content hash, with the name if shipped."""
     digest = hashlib.sha256(json.dumps(content, ensure_ascii=True).encode()).hexdigest()[:12]
     return f"{name}@{digest}" if name in shipped else digest
 
 
 def find_fault(config: dict[str, Any], listed: Iterable[str]) -> tuple[str, str] | None:
-    """Look for a setting that names what it must not: its field and what is wrong with it, or None.
+    """Return field and problem of the first setting that names a forbidden file, or None.
 
-    A setting called `file` or `…_file` must be one of the listed names; no string may be a path that
-    leads out of the folder, in case somebody takes it for one.
+    A setting called `file` or `…_file` must be one of the listed names; no string may be a path that leads
+    out of the folder.
 
     >>> find_fault({"heads": [{"weights_file": "b.bin"}]}, ["a.bin"])
     ('heads.0.weights_file', "'b.bin' is not a file of this artefact")

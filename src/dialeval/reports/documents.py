@@ -172,7 +172,8 @@ def _latex_table(table: Table, illustrative: bool) -> str:
         + r" \\"
         for row in plain.rows
     ]
-    caption = _caption(table, illustrative)
+    note = ["Ratings are illustrative."] if illustrative and table.rated else []
+    caption = _symbols(escape_latex(" ".join([f"{table.title}.", *table.notes, *note])))
     label = f"\\label{{tab:{table.name}}}"
     if len(rows) > _LONG:
         return "\n".join(
@@ -190,11 +191,6 @@ def _latex_table(table: Table, illustrative: bool) -> str:
             *("\\bottomrule", "\\end{tabular}", "\\end{table}"),
         ]
     )
-
-
-def _caption(table: Table, illustrative: bool) -> str:
-    note = ["Ratings are illustrative."] if illustrative and table.rated else []
-    return _symbols(escape_latex(" ".join([f"{table.title}.", *table.notes, *note])))
 
 
 def _latex_cell(cell: TableCell, column: TableColumn) -> str:

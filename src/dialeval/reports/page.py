@@ -14,10 +14,10 @@ from dialeval.dialogues.visibility import shown
 from dialeval.reports import pictures, summary
 from dialeval.reports.contents import study_tables, triage_tables
 from dialeval.reports.explanations import Why
-from dialeval.reports.markup import draw
 from dialeval.reports.record_tables import words
 from dialeval.reports.system_tables import label_shares, ordered_columns, ranking_table
 from dialeval.reports.table import DASH, Palette, Table, figure
+from dialeval.reports.text import draw
 from dialeval.reports.trust_tables import trust_tables
 from dialeval.studies import Inspection, Study
 from dialeval.studies.excerpts import Excerpt, ShownTurn

@@ -88,9 +88,9 @@ def _what(study: Study) -> Sentence:
     if study.gold is None:
         return [*start, (" were scored; without ratings, no source can be compared with people.", "")]
     raters = study.gold.raters
-    who = f"the mean of {_plural(raters, 'rater')}" if raters > 1 else "one column of ratings"
+    source = f"the mean of {_plural(raters, 'rater')}" if raters > 1 else "one column of ratings"
     rated = f" ({study.gold.n:,} rated, {study.gold.n_unrated:,} not). " if study.n_units else ". "
-    return [*start, (rated, ""), ("Gold: ", ""), (study.gold_name, "name"), (f", {who}.", "")]
+    return [*start, (rated, ""), ("Gold: ", ""), (study.gold_name, "name"), (f", {source}.", "")]
 
 
 def _estimate(estimate: Estimate) -> str:

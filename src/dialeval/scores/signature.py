@@ -76,8 +76,8 @@ class Signature:
     def joined(self, other: "Signature") -> "Signature":
         """Return the signature with the values of both, where they differ.
 
-        >>> one = Signature.of("annotation.v1", {"scheme": "dialogue", "context": "static"})
-        >>> str(one.joined(Signature.of("annotation.v1", {"scheme": "coherence", "context": "static"})))
+        >>> own = Signature.of("annotation.v1", {"scheme": "dialogue", "context": "static"})
+        >>> str(own.joined(Signature.of("annotation.v1", {"scheme": "coherence", "context": "static"})))
         'annotation.v1|scheme:coherence,dialogue|context:static'
         """
         mine, theirs = dict(self.fields), dict(other.fields)

@@ -158,7 +158,7 @@ class Scores:
             masks.append((pc.is_valid if level == "turn" else pc.is_null)(self.table["turn"]))
         table = self.table.filter(reduce(pc.and_, masks)) if masks else self.table
         present = set(table["source"].unique().to_pylist())
-        return Scores(table, {name: made for name, made in self.signatures.items() if name in present})
+        return Scores(table, {name: self.signatures[name] for name in self.signatures if name in present})
 
     def renamed(self, source: str) -> "Scores":
         """Return the rows under another source name, for a table with at most one source."""

@@ -216,10 +216,7 @@ def agreement_interval(
 
 
 def human_ceiling(
-    ratings: Matrix,
-    method: str = "spearman",
-    clusters: Vector | None = None,
-    **draws: Unpack[Draws],
+    ratings: Matrix, method: str = "spearman", clusters: Vector | None = None, **draws: Unpack[Draws]
 ) -> Estimate:
     """Return the correlation of one rater with the mean of the others: the ceiling for metrics.
 

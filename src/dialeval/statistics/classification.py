@@ -72,10 +72,7 @@ def middle_cut(labels: Vector) -> float | None:
 
 
 def bootstrap_aucs(
-    columns: Matrix,
-    upper: Vector,
-    clusters: Vector | None = None,
-    **draws: Unpack[Draws],
+    columns: Matrix, upper: Vector, clusters: Vector | None = None, **draws: Unpack[Draws]
 ) -> list[Estimate]:
     """Return the AUC of many sources, with intervals by resampling whole clusters.
 
@@ -89,8 +86,8 @@ def bootstrap_aucs(
         One estimate per source. `p` is Mann-Whitney's where rows stand alone; with clusters of more than one
         row it is a t-test of AUC = .5 on the jackknife over clusters.
 
-    >>> found = bootstrap_aucs([[1, 2, 4, 3, 6, 5, 7]], [0, 0, 0, 1, 1, 1, 1], resamples=500)[0]
-    >>> round(found.value, 3), found.n, found.low < found.value <= found.high
+    >>> estimate = bootstrap_aucs([[1, 2, 4, 3, 6, 5, 7]], [0, 0, 0, 1, 1, 1, 1], resamples=500)[0]
+    >>> round(estimate.value, 3), estimate.n, estimate.low < estimate.value <= estimate.high
     (0.917, 7, True)
     """
     data, classes = matrix(columns), vector(upper)
@@ -221,12 +218,12 @@ def held_out_threshold(
     complete = ~(np.isnan(values) | np.isnan(classes))
     codes, count = clusters_of(clusters, values.size, complete)
     values, positive = values[complete], classes[complete] > 0
-    whole = best_threshold(values, positive)
-    if whole is None:
+    best = best_threshold(values, positive)
+    if best is None:
         reason = "no values" if not values.size else "constant" if constant(values) else "one class"
         return Threshold(None, None, Estimate.undefined(reason, values.size))
     if count < 2:
-        return Threshold(*whole, Estimate.undefined("one dialogue: none held out", values.size))
+        return Threshold(*best, Estimate.undefined("one dialogue: none held out", values.size))
     resampling = Resampling(**draws)
     parts = kfold_groups(codes, min(folds, count), resampling.seed)
     answers, lines = _held_out_answers(values, positive, parts)
@@ -234,7 +231,7 @@ def held_out_threshold(
     right = (answers[judged] > 0) == positive[judged]
     accuracy = _balanced(right, positive[judged], codes[judged], resampling)
     lowest, highest = (min(lines), max(lines)) if lines else (None, None)
-    return Threshold(whole[0], whole[1], accuracy, lowest, highest, len(lines))
+    return Threshold(best[0], best[1], accuracy, lowest, highest, len(lines))
 
 
 def _held_out_answers(values: Floats, positive: Booleans, parts: Places) -> tuple[Floats, list[float]]:

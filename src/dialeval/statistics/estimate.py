@@ -49,7 +49,7 @@ class Estimate:
 
     @property
     def defined(self) -> bool:
-        """Whether there is a value."""
+        """Return whether there is a value."""
         return self.value is not None
 
     def scaled(self, factor: float) -> "Estimate":

@@ -318,11 +318,7 @@ def _labelled(mask: Booleans, codes: Places) -> int:
 
 
 def conformal_intervals(
-    labels: Vector,
-    scores: Vector,
-    clusters: Vector | None = None,
-    confidence: float = 0.95,
-    seed: int = 0,
+    labels: Vector, scores: Vector, clusters: Vector | None = None, confidence: float = 0.95, seed: int = 0
 ) -> tuple[Floats, Floats, float | None]:
     """Return conformal intervals for the ratings of unlabelled units.
 

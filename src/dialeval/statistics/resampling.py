@@ -177,11 +177,7 @@ def _jackknife_p(value: float, left_out: Floats) -> float | None:
     return number(2 * special.stdtr(m - 1, -abs(value) / error))
 
 
-def bootstrap_means(
-    values: Vector,
-    clusters: Vector | None = None,
-    **draws: Unpack[Draws],
-) -> Estimate:
+def bootstrap_means(values: Vector, clusters: Vector | None = None, **draws: Unpack[Draws]) -> Estimate:
     """Return a mean over rows with a bootstrap interval over clusters.
 
     >>> e = bootstrap_means([1, 2, 3, 4, 5, 6, 7, 8])

@@ -186,11 +186,11 @@ def permute_means(
         return Estimate.undefined("no values", n)
     units = np.concatenate([left, right])
     units[:, 0] -= units[:, 0].sum() / n * units[:, 1]  # centred, so that rounding stays small
-    whole = units.sum(axis=0)
+    total = units.sum(axis=0)
 
     def differences(picks: Floats) -> Floats:
         ours = picks @ units
-        theirs = whole - ours
+        theirs = total - ours
         result: Floats = ours[:, 0] / ours[:, 1] - theirs[:, 0] / theirs[:, 1]
         return result
 

@@ -108,15 +108,15 @@ def changes(before: Scores, after: Scores, name: str, confidence: float = 0.95) 
         name: What was changed.
         confidence: Confidence level of the intervals.
     """
-    found: list[Change] = []
+    found_changes: list[Change] = []
     for level in ("dialogue", "turn"):
         sides = [align(side.where(level=level), level) for side in (before, after)]
         labels = sides[0].labels()
         for column, label in labels.items():
-            is_new = label not in {change.label for change in found}
+            is_new = label not in {change.label for change in found_changes}
             if column in sides[1].columns and not is_human(column.source) and is_new:
-                found.append(_change(sides[0], sides[1], column, label, name, confidence))
-    return tuple(found)
+                found_changes.append(_change(sides[0], sides[1], column, label, name, confidence))
+    return tuple(found_changes)
 
 
 def drift(new: Scores, old: Scores, confidence: float = 0.95) -> tuple[Change, ...]:
@@ -143,11 +143,11 @@ def repeated(scores: Scores, sources: list[str], confidence: float = 0.95) -> tu
     if missing := [name for name in sources if name not in scores.sources]:
         raise UsageError(f"no source {missing[0]!r}; there are: {', '.join(scores.sources)}")
     first, *repeats = (scores.where(source=name) for name in sources)
-    found: list[Change] = []
+    shifts: list[Change] = []
     for name, repeat in zip(sources[1:], repeats, strict=True):
         same = Scores(repeat.table.set_column(3, "source", [[sources[0]] * len(repeat)]), {})
-        found += changes(Scores(first.table, {}), same, f"run again: {name}", confidence)
-    return tuple(found)
+        shifts += changes(Scores(first.table, {}), same, f"run again: {name}", confidence)
+    return tuple(shifts)
 
 
 def _change(before: Units, after: Units, column: Column, label: str, name: str, confidence: float) -> Change:

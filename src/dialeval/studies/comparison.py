@@ -65,7 +65,7 @@ class ComparedColumn(Finding, frozen=True):
 
     @property
     def is_silent(self) -> bool:
-        """Whether both sides are 0 throughout, or have no value at all."""
+        """Return whether both sides are 0 throughout, or have no value at all."""
         return not self.main and self.p is None and not self.old.value and not self.new.value
 
 

@@ -492,12 +492,12 @@ class Study(Finding, frozen=True, kw_only=True):
 
     @property
     def illustrative(self) -> bool:
-        """Whether it has ratings whose signature says that they are invented examples."""
+        """Return whether it has ratings whose signature says that they are invented examples."""
         return any("|illustrative:true" in signature for signature in self.signatures.values())
 
     @property
     def foreign(self) -> bool:
-        """Whether it has dialogues in languages other than English."""
+        """Return whether it has dialogues in languages other than English."""
         return any(count.language not in ("en", None) for count in self.languages)
 
     def as_good_as(self, label: str) -> list[str]:

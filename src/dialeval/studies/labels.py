@@ -88,8 +88,7 @@ def read_labels(
         raise DataError(f"only {n} label of {chosen!r}: nothing can be estimated", fix=_FIX)
     if labels.scale[0] == labels.scale[1]:
         raise DataError(
-            f"all {n} labels of {chosen!r} are {labels.scale[0]:g}: no difference can be estimated",
-            fix=_FIX,
+            f"all {n} labels of {chosen!r} are {labels.scale[0]:g}: no difference can be estimated", fix=_FIX
         )
     return labels
 

@@ -259,8 +259,8 @@ def _gold_columns(
     columns = human_columns(units, dimension)
     if settings.level == "turn":
         return columns
-    whole = set(scores.where(source=is_human, dimension=dimension, level="dialogue").sources)
-    return [c for c in columns if c.source in whole] or columns
+    of_dialogues = set(scores.where(source=is_human, dimension=dimension, level="dialogue").sources)
+    return [c for c in columns if c.source in of_dialogues] or columns
 
 
 def _metric_columns(units: Units, gold_columns: Sequence[Column], settings: StudySettings) -> list[Column]:

@@ -183,8 +183,8 @@ def language_counts(dialogues: Iterable[Dialogue], scores: Scores) -> tuple[Lang
     """Return the number of dialogues in each language, the most frequent first, and of those left unscored.
 
     >>> from dialeval.dialogues import dialogue
-    >>> said = [dialogue([("user", "Wo ist mein Paket? Es sollte gestern schon kommen.")], "d1")]
-    >>> [(one.language, one.n, one.n_unscored) for one in language_counts(said, Scores.of([]))]
+    >>> chats = [dialogue([("user", "Wo ist mein Paket? Es sollte gestern schon kommen.")], "d1")]
+    >>> [(row.language, row.n, row.n_unscored) for row in language_counts(chats, Scores.of([]))]
     [('de', 1, 0)]
     """
     table = scores.table.filter(pc.is_null(scores.table["value"]))

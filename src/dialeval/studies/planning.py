@@ -20,14 +20,7 @@ from dialeval.statistics.power import Precision
 from dialeval.statistics.prediction_powered import FEWEST, mean_of
 from dialeval.studies.findings import Finding
 from dialeval.studies.labels import judged_columns, read_labels
-from dialeval.studies.units import (
-    Floats,
-    Key,
-    Units,
-    align,
-    mean_over,
-    with_systems,
-)
+from dialeval.studies.units import Floats, Key, Units, align, mean_over, with_systems
 from dialeval.studies.versions import check
 
 SIZES = (25, 50, 100, 200, 400, 800)

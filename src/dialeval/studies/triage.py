@@ -211,10 +211,10 @@ class TriageReader:
             for row in range(start, stop)
             if (key := Key(dialogue.id, dialogue.system, self._units.keys[row].turn)) in indices
         ]
-        rows, found = np.array(pairs, np.intp).reshape(-1, 2).T
+        rows, positions = np.array(pairs, np.intp).reshape(-1, 2).T
         for name, values in _marks(units, faults).items():
             marks = self._marks.setdefault(name, np.full(len(self._units), np.nan))
-            marks[rows] = values[found]
+            marks[rows] = values[positions]
 
     def _read_dialogue(self, dialogue: Dialogue, start: int, stop: int) -> None:
         numbers = [key.turn or 0 for key in self._units.keys[start:stop]]

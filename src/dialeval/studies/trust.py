@@ -29,13 +29,7 @@ from dialeval.studies.labels import (
     mean_figures,
     read_labels,
 )
-from dialeval.studies.trust_findings import (
-    JudgeAgreement,
-    RaterReplacement,
-    SourceTrust,
-    Trust,
-    with_verdict,
-)
+from dialeval.studies.trust_findings import JudgeAgreement, RaterReplacement, SourceTrust, Trust, with_verdict
 from dialeval.studies.units import Column, Floats, Level, score_rows
 
 MOST_LABELS = 12  # of a scale whose values are categories

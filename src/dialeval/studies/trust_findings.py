@@ -82,7 +82,7 @@ class RaterReplacement(Finding, frozen=True):
 
     @property
     def passed(self) -> bool:
-        """Whether the judge wins against half of the raters, and a constant answer does not."""
+        """Return whether the judge wins against half of the raters, and a constant answer does not."""
         return (self.winning_rate or 0.0) >= 0.5 > (self.constant_winning_rate or 0.0)
 
 

@@ -35,7 +35,7 @@ class TurnScale:
 
     @property
     def rated(self) -> bool:
-        """Whether people gave it."""
+        """Return whether people gave it."""
         return is_human(self.source)
 
 

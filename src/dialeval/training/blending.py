@@ -69,12 +69,12 @@ class Rated:
     @classmethod
     def of_scores(cls, source: str, dialogues: Iterable[Dialogue], scores: Scores) -> "Rated":
         """Take the human ratings among scores, `overall` or `quality` where there are several dimensions."""
-        given = scores.where(source=is_human)
-        names = given.dimensions
+        ratings_table = scores.where(source=is_human)
+        names = ratings_table.dimensions
         chosen = next((name for name in ("overall", "quality", *names) if name in names), None)
         ratings: Ratings = {}
         if chosen is not None:
-            ratings = {level: _means(given.where(dimension=chosen), level) for level in LEVELS}
+            ratings = {level: _means(ratings_table.where(dimension=chosen), level) for level in LEVELS}
         return cls(Path(source).name, "not stated", list(dialogues), ratings, source)
 
 
@@ -86,8 +86,8 @@ def rated_sets() -> list[str]:
 def rated_scenarios() -> Rated:
     """Return the scenarios: 1 for each good reply, 0 for one with a marked fault."""
     dialogues, ratings = list[Dialogue](), dict[tuple[str, int | None], float]()
-    for one in held_out_scenarios():
-        for dialogue, fault in marked(one):
+    for scenario in held_out_scenarios():
+        for dialogue, fault in marked(scenario):
             dialogues.append(msgspec.structs.replace(dialogue, meta={}))
             judged = scored_turns(dialogue) if fault is None else [fault.turn]
             ratings |= {(dialogue.id, turn): float(fault is None) for turn in judged}
@@ -114,9 +114,9 @@ def rated(name: str) -> Rated:
     table = chosen.ratings()
     golds: dict[Level, list[dict[tuple[str, int | None], float]]] = {}
     for gold in chosen.golds:
-        given = _means(table.where(dimension=gold.dimension), gold.level)
-        golds.setdefault(gold.level, []).append(given)
-    ratings = {level: _together(some) for level, some in golds.items()}
+        ratings_of_gold = _means(table.where(dimension=gold.dimension), gold.level)
+        golds.setdefault(gold.level, []).append(ratings_of_gold)
+    ratings = {level: _together(by_gold) for level, by_gold in golds.items()}
     return Rated(name, chosen.licence, list(chosen.dialogues()), ratings, name)
 
 
@@ -124,20 +124,20 @@ def _together(golds: Sequence[dict[tuple[str, int | None], float]]) -> dict[tupl
     """Return the only rating of each unit, or the mean of several, each on a scale of its own."""
     if len(golds) == 1:
         return golds[0]
-    found: dict[tuple[str, int | None], list[float]] = {}
+    standardised: dict[tuple[str, int | None], list[float]] = {}
     for gold in golds:
         mean, scale = statistics.fmean(gold.values()), statistics.pstdev(gold.values()) or 1.0
         for place, value in gold.items():
-            found.setdefault(place, []).append((value - mean) / scale)
-    return {place: statistics.fmean(some) for place, some in found.items()}
+            standardised.setdefault(place, []).append((value - mean) / scale)
+    return {place: statistics.fmean(values) for place, values in standardised.items()}
 
 
 def _means(scores: Scores, level: Level) -> dict[tuple[str, int | None], float]:
-    found: dict[tuple[str, int | None], list[float]] = {}
+    values_of: dict[tuple[str, int | None], list[float]] = {}
     for row in scores.where(level=level, source=is_human):
         if row.value is not None:
-            found.setdefault((row.dialogue_id, row.turn), []).append(row.value)
-    return {place: sum(some) / len(some) for place, some in found.items()}
+            values_of.setdefault((row.dialogue_id, row.turn), []).append(row.value)
+    return {place: sum(values) / len(values) for place, values in values_of.items()}
 
 
 def blend_to(
@@ -160,53 +160,53 @@ def blend_to(
         watch: Called with the number of dialogues read.
     """
     reader = reader or PartReader()
-    hidden = {other for name in without for other in (name, *overlap_group(name))}
-    every = sources or [*rated_sets(), SCENARIOS]
-    kept = [one for one in every if isinstance(one, Rated) or one not in hidden]
-    if not kept:
+    excluded = {other for name in without for other in (name, *overlap_group(name))}
+    names = sources or [*rated_sets(), SCENARIOS]
+    chosen = [source for source in names if isinstance(source, Rated) or source not in excluded]
+    if not chosen:
         raise UsageError("no set is left to fit to")
-    sets = [one if isinstance(one, Rated) else rated(one) for one in kept]
-    tables = [_tables(one, reader, watch) for one in sets]
+    sets = [source if isinstance(source, Rated) else rated(source) for source in chosen]
+    tables = [_tables(source, reader, watch) for source in sets]
     if not any(len(set(table[level].ratings)) > 1 for table in tables for level in LEVELS):
         raise DataError("no turn or dialogue has ratings that differ", fix="name sources that people rated")
-    terms = {level: _fit(level, [one[level] for one in tables]) for level in LEVELS}
+    terms = {level: _fit(level, [source[level] for source in tables]) for level in LEVELS}
     counts = {
-        level: {one.name: len(table[level].ratings) for one, table in zip(sets, tables, strict=True)}
+        level: {source.name: len(table[level].ratings) for source, table in zip(sets, tables, strict=True)}
         for level in LEVELS
     }
-    people = [table for one, table in zip(sets, tables, strict=True) if one.name != SCENARIOS]
-    made = Blend(terms, {level: _rated_kinds(terms, level, people) for level in LEVELS})
-    named = [one.source if isinstance(one, Rated) else one for one in sources]
-    card = _card(sets, counts, made, _command(named, without, reader, licence, out), licence)
-    fields = {"name": "quality", **made.fields(), "rated": counts}
+    people = [table for source, table in zip(sets, tables, strict=True) if source.name != SCENARIOS]
+    blend = Blend(terms, {level: _rated_kinds(terms, level, people) for level in LEVELS})
+    named = [source.source if isinstance(source, Rated) else source for source in sources]
+    card = _card(sets, counts, blend, _command(named, without, reader, licence, out), licence)
+    fields = {"name": "quality", **blend.fields(), "rated": counts}
     written = artefact.save(out, KIND, fields, {}, card)
-    return {"folder": str(out), "sha": written.sha, "rated": counts, **made.fields()}
+    return {"folder": str(out), "sha": written.sha, "rated": counts, **blend.fields()}
 
 
-def chosen_dialogues(given: Rated) -> list[Dialogue]:
+def chosen_dialogues(rated_set: Rated) -> list[Dialogue]:
     """Return the rated dialogues of a set, at most `MOST` of them, evenly spread."""
-    wanted = {dialogue_id for some in given.ratings.values() for dialogue_id, _ in some}
-    found = [one for one in given.dialogues if one.id in wanted]
-    return found[:: max(1, -(-len(found) // MOST))]
+    ids = {dialogue_id for by_unit in rated_set.ratings.values() for dialogue_id, _ in by_unit}
+    dialogues = [dialogue for dialogue in rated_set.dialogues if dialogue.id in ids]
+    return dialogues[:: max(1, -(-len(dialogues) // MOST))]
 
 
-def _tables(given: Rated, reader: PartReader, watch: Watch | None) -> dict[Level, RatedParts]:
+def _tables(rated_set: Rated, reader: PartReader, watch: Watch | None) -> dict[Level, RatedParts]:
     """Read the parts of what was rated; what is not rated at either level is not read."""
-    found = list(reader.read(_counted(chosen_dialogues(given), watch)))
-    return {level: rated_parts(given, level, found) for level in LEVELS}
+    parts = list(reader.read(_counted(chosen_dialogues(rated_set), watch)))
+    return {level: rated_parts(rated_set, level, parts) for level in LEVELS}
 
 
-def rated_parts(given: Rated, level: Level, found: Iterable[DialogueParts]) -> RatedParts:
+def rated_parts(rated_set: Rated, level: Level, dialogue_parts: Iterable[DialogueParts]) -> RatedParts:
     """Return parts, ratings and kinds of the rated units of one level."""
-    made, ratings = RatedParts([], [], []), given.ratings.get(level, {})
-    for one in found:
-        whole: dict[int | None, Parts] = {None: one.whole} if one.turns else {}
-        for place, parts in (whole if level == "dialogue" else one.turns).items():
-            if (rating := ratings.get((one.dialogue.id, place))) is not None:
-                made.parts.append(parts)
-                made.ratings.append(rating)
-                made.shares.append(one.shares)
-    return made
+    result, ratings = RatedParts([], [], []), rated_set.ratings.get(level, {})
+    for parts_of in dialogue_parts:
+        by_turn: dict[int | None, Parts] = {None: parts_of.whole} if parts_of.turns else {}
+        for place, parts in (by_turn if level == "dialogue" else parts_of.turns).items():
+            if (rating := ratings.get((parts_of.dialogue.id, place))) is not None:
+                result.parts.append(parts)
+                result.ratings.append(rating)
+                result.shares.append(parts_of.shares)
+    return result
 
 
 def _counted(dialogues: Iterable[Dialogue], watch: Watch | None) -> Iterable[Dialogue]:
@@ -219,16 +219,16 @@ def _counted(dialogues: Iterable[Dialogue], watch: Watch | None) -> Iterable[Dia
 def _rated_kinds(
     terms: Mapping[Level, tuple[Term, ...]], level: Level, tables: Sequence[Mapping[Level, RatedParts]]
 ) -> Mapping[Kind, RatedKind]:
-    known = [one[level] for one in tables if one[level].ratings]
-    return rate_kinds(Blend(terms), level, known) if known else Blend.load(DEFAULT).rated[level]
+    rated_tables = [table[level] for table in tables if table[level].ratings]
+    return rate_kinds(Blend(terms), level, rated_tables) if rated_tables else Blend.load(DEFAULT).rated[level]
 
 
 def _fit(level: Level, tables: Sequence[RatedParts]) -> tuple[Term, ...]:
-    """Fit the terms of a level; where nobody rated any, those that ship stay."""
-    known = [one for one in tables if len(set(one.ratings)) > 1]
-    if not known:
+    """Fit the terms of a level; without ratings, the shipped ones are kept."""
+    varying = [table for table in tables if len(set(table.ratings)) > 1]
+    if not varying:
         return Blend.load(DEFAULT).terms[level]
-    return fit_terms(PARTS[level], known, priors(level), SCALES)
+    return fit_terms(PARTS[level], varying, priors(level), SCALES)
 
 
 def _command(
@@ -238,8 +238,8 @@ def _command(
     words += [word for name in without for word in ("--without", name)]
     shipped = PartReader()
     for option in ("turn_quality", "coherence", "reactions", "followup", "reader"):
-        if (named := getattr(reader, option)) != getattr(shipped, option):
-            words += [f"--{option.replace('_', '-')}", named]
+        if (name := getattr(reader, option)) != getattr(shipped, option):
+            words += [f"--{option.replace('_', '-')}", name]
     words += ["--licence", licence] if licence else []
     return shlex.join([*words, "-o", str(out)])
 
@@ -247,24 +247,26 @@ def _command(
 def _card(
     sets: Sequence[Rated],
     counts: dict[Level, dict[str, int]],
-    made: Blend,
+    blend: Blend,
     command: str,
     licence: str | None,
 ) -> Card:
-    def told(name: str) -> str:
-        return ", ".join(f"{level}s rated: {some[name]:,}" for level, some in counts.items() if some[name])
+    def counts_of(name: str) -> str:
+        return ", ".join(
+            f"{level}s rated: {by_set[name]:,}" for level, by_set in counts.items() if by_set[name]
+        )
 
     weights = [
         (f"{level}: {term.part}", ", ".join(f"{kind} {term.weights[kind]:.3f}" for kind in KINDS))
         for level in LEVELS
-        for term in made.terms[level]
+        for term in blend.terms[level]
     ]
     return Card(  # noqa: S604  # a command to read, not one that is run
         "quality",
         "Weights of the parts of the metric `quality`, for replies and dialogues of each kind; none below 0.",
         licence=licence or "see data",
         command=command,
-        data=[(one.name, one.licence, told(one.name)) for one in sets],
+        data=[(rated_set.name, rated_set.licence, counts_of(rated_set.name)) for rated_set in sets],
         limits=_LIMITS,
         extra=weights,
         shell="dialeval score chats.jsonl -m quality:blend=this-folder --explain",

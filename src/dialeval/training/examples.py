@@ -80,7 +80,7 @@ class FaultExample:
 
     def digest(self) -> bytes:
         """Return bytes that differ whenever examples do."""
-        texts = [part for one in self.memory for part in one]
+        texts = [part for text in self.memory for part in text]
         return digest_of(
             [
                 *(text.encode("utf-8", "surrogatepass") for text in (*texts, self.reply, self.focus)),
@@ -97,10 +97,10 @@ def labels_of(example: TrainingExample) -> bytes:
 
 def digest_of(parts: Sequence[bytes]) -> bytes:
     """Return a hash of parts that no other division into parts has."""
-    made = hashlib.blake2b(digest_size=16)
+    digest = hashlib.blake2b(digest_size=16)
     for part in parts:
-        made.update(len(part).to_bytes(8, "little") + part)
-    return made.digest()
+        digest.update(len(part).to_bytes(8, "little") + part)
+    return digest.digest()
 
 
 def data_hash(examples: Iterable[TrainingExample]) -> str:
@@ -109,10 +109,10 @@ def data_hash(examples: Iterable[TrainingExample]) -> str:
     >>> data_hash([PairExample(("Hi",), "Hello", {"quality": 1.0})])[:12]
     '028517ff5e3b'
     """
-    whole = hashlib.sha256()
+    digest = hashlib.sha256()
     for example in examples:
-        whole.update(example.digest())
-    return whole.hexdigest()
+        digest.update(example.digest())
+    return digest.hexdigest()
 
 
 def target_arrays(examples: Sequence[TrainingExample], heads: Sequence[Head]) -> dict[str, Floats]:

@@ -83,12 +83,7 @@ def shown(done: int, steps: int) -> Iterator[OnStep]:
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
-    columns = (
-        TextColumn("training"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("{task.fields[status]}"),
-    )
+    columns = (TextColumn("training"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[status]}"))
     best = ""
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("training", total=steps, completed=done, status="")

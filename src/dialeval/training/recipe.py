@@ -58,7 +58,7 @@ class Recipe:
     kind: str | None = None
     """The class of the artefact; None: the network's own."""
     ridge: bool = False
-    """Whether the heads are fitted without torch, unless the settings have epochs."""
+    """True if the heads are fitted without torch, unless the settings have epochs."""
     sets: tuple[str, ...] = ()
     """Public sets behind the targets, such as those that a teacher was trained on."""
     dev_examples: Callable[[Iterable[Dialogue]], Iterable[Any]] | None = None

@@ -182,7 +182,7 @@ class ActRule:
     phrase: bool
 
     def fits(self, corpus: str, label: str | None, text: str, telling: bool) -> bool:
-        """Whether the rule applies to this segment; to one that is not the main one only phrases do."""
+        """Return whether the rule applies to the segment; only phrases apply outside the main segment."""
         if not (self.phrase or (telling and label is not None)):
             return False
         plain = text.lower().strip(_ENDS)

@@ -54,18 +54,20 @@ class SlotExamples:
             yield from _with_evidence(dialogue, number, values[number], value, wrong, chance)
             for role, kind in (("user", "user"), ("assistant", "own")):
                 earlier = [
-                    (other, said)
+                    (other, earlier_value)
                     for other in range(number)
                     if dialogue.turns[other].speaker == role
-                    for said in values[other]
-                    if said.slot == value.slot
+                    for earlier_value in values[other]
+                    if earlier_value.slot == value.slot
                 ]
                 if earlier:
-                    other, said = earlier[-1]
+                    other, earlier_value = earlier[-1]
                     same_subject = kind == "user" or _share_another(values[other], values[number], value)
                     changed = wrong if same_subject else None
-                    yield from _with_earlier(dialogue, number, value, changed, kind, other, said, chance)
-        for value in (value for found in values for value in found):
+                    yield from _with_earlier(
+                        dialogue, number, value, changed, kind, other, earlier_value, chance
+                    )
+        for value in (value for turn_values in values for value in turn_values):
             self._pool.setdefault(value.slot, deque(maxlen=_POOL_SIZE)).append(value.text)
 
     def _replace(self, text: str, value: _Value, chance: Chance) -> str | None:
@@ -113,12 +115,12 @@ def _with_earlier(
     wrong: str | None,
     kind: str,
     earlier: int,
-    said: _Value,
+    earlier_value: _Value,
     chance: Chance,
 ) -> Iterator[FaultExample]:
     """Read a reply with an earlier turn about the same slot, as it is and with a wrong value."""
     memory = (Memory(kind, dialogue.turns[earlier].text),)
-    same = _normalise(said.text) == _normalise(value.text)
+    same = _normalise(earlier_value.text) == _normalise(value.text)
     if same or chance.random() < 0.4:
         yield FaultExample(memory, dialogue.turns[number].text, {"contradicts": 0.0})
     if same and wrong:
@@ -126,7 +128,7 @@ def _with_earlier(
 
 
 def _share_another(earlier: Sequence[_Value], values: Sequence[_Value], value: _Value) -> bool:
-    """Whether two turns agree in a value of another slot, so that they are about the same thing."""
+    """Return whether two turns agree in a value of another slot, so that they are about the same thing."""
     known = {(other.slot, _normalise(other.text)) for other in earlier}
     return any((other.slot, _normalise(other.text)) in known for other in values if other is not value)
 

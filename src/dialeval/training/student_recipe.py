@@ -53,7 +53,7 @@ class _Pool:
     replies: list[str]
     owners: npt.NDArray[np.object_]
     curt: list[str]
-    heard: npt.NDArray[np.float32]
+    answered: npt.NDArray[np.float32]
     vectors: Mapping[str, npt.NDArray[np.float32]]
 
     @classmethod
@@ -92,7 +92,7 @@ def _retrieved_reply(draft: _Draft, place: int) -> str:
     candidates = np.flatnonzero(draft.pool.owners != draft.id)
     if vector is None or not len(candidates):
         return draft.texts[place]
-    similarities = (draft.pool.heard[candidates] @ vector).round(4)
+    similarities = (draft.pool.answered[candidates] @ vector).round(4)
     nearest = candidates[np.argsort(-similarities, kind="stable")[:_NEAREST]]
     return draft.one([draft.pool.replies[row] for row in nearest])
 
@@ -129,9 +129,9 @@ def augment(dialogues: Sequence[Dialogue], longest: int = LONGEST) -> list[Dialo
         longest: The number of turns of each that are used.
 
     >>> from dialeval.dialogues import dialogue
-    >>> said = [("ann", "Hi!"), ("bob", "Hello, how are you?"), ("ann", "Well?"), ("bob", "I am fine.")]
-    >>> found = augment([dialogue(said, f"d{number}") for number in range(9)])
-    >>> [turn.text for turn in found[0].turns], found[0].meta["scored"]
+    >>> turns = [("ann", "Hi!"), ("bob", "Hello, how are you?"), ("ann", "Well?"), ("bob", "I am fine.")]
+    >>> copies = augment([dialogue(turns, f"d{number}") for number in range(9)])
+    >>> [turn.text for turn in copies[0].turns], copies[0].meta["scored"]
     (['Hi!', 'Hello, how are you?', 'Well?', 'Hello, how are you?'], [1, 3])
     """
     spoken = {dialogue.id: _said(dialogue) for dialogue in dialogues}
@@ -238,7 +238,7 @@ def recipe(encoder: str | None = None, teacher: str = "followup", longest: str =
 
 
 def judges_turns(teacher: Any) -> bool:
-    """Whether a metric scores turns, found by scoring a small dialogue.
+    """Return whether a metric scores turns, found by scoring a small dialogue.
 
     >>> judges_turns(build("length")), judges_turns(build("turns"))
     (True, False)

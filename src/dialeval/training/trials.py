@@ -51,7 +51,7 @@ class Trial:
     below: Estimate
     n_unscored: int
     flat: bool
-    """Whether it is the best, or worse by no more than noise."""
+    """True if it is the best, or worse by no more than noise."""
 
 
 @dataclass(frozen=True)

@@ -20,14 +20,7 @@ from dialeval.models.reactions import HEAD as REACTION
 from dialeval.models.reactions import REACTIONS, Exchange, exchanges, reaction_features
 from dialeval.models.turn_vectors import turn_vectors
 from dialeval.training.examples import PairExample, VectorExample
-from dialeval.training.recipe import (
-    Recipe,
-    Signals,
-    encoder_recipe,
-    in_blocks,
-    pair_recipe,
-    signal_recipe,
-)
+from dialeval.training.recipe import Recipe, Signals, encoder_recipe, in_blocks, pair_recipe, signal_recipe
 from dialeval.training.settings import TrainingSettings
 
 TARGETS = ("sentiment", "sentiment+stop", "sentiment+stop+uptake", "stop+uptake", "label", "appropriate")

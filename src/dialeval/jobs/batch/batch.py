@@ -1,7 +1,7 @@
-"""Score more dialogues than one sitting: planned into shards, worked off by any number of workers, resumed.
+"""Batches: large logs, scored in shards by any number of workers, and resumed after interruptions.
 
-`prepare` makes the plan, or finds the one that is there and sees that it still fits; `Batch.run` has the
-shards scored that are missing, and puts the summary beside them when none is.
+`prepare` makes a plan or checks an existing one; `Batch.run` scores the missing shards and writes the
+summary.
 """
 
 import time
@@ -32,26 +32,26 @@ _MOST_REASONS = 100  # that a summary lists; more are counted together
 
 @dataclass
 class Batch:
-    """A batch that is planned: what is done, and what is left to do."""
+    """A planned batch, and its finished shards."""
 
     folder: BatchFolder
     plan: BatchPlan
     done: dict[int, dict[str, Any]]
-    """The records of the shards whose scores are there, whole."""
+    """The records of finished and intact shards."""
     note: Callable[[dict[str, Any]], None] = lambda event: None
 
     @property
     def missing(self) -> list[int]:
-        """Numbers of the shards that are left to do."""
+        """The numbers of the unfinished shards."""
         return [shard.number for shard in self.plan.shards if shard.number not in self.done]
 
     @property
     def turns_left(self) -> int:
-        """How many turns are left to score."""
+        """The number of turns left to score."""
         return sum(self.plan.shards[number].turns for number in self.missing)
 
     def costs(self) -> list[str]:
-        """Return what metrics that cost something will cost for what is left, before they start."""
+        """Return cost estimates for the missing shards, of metrics that have some."""
         return estimates(
             lambda: (dialogue for number in self.missing for dialogue in read_shard(self.plan, number)),
             self.plan.metrics,
@@ -64,13 +64,13 @@ class Batch:
         address: str | None = None,
         watch: Watch = lambda turns: None,
     ) -> BatchOutcome:
-        """Score what is missing; with all of it there, write the summary and `_SUCCESS`.
+        """Score the missing shards; when all are finished, write the summary and `_SUCCESS`.
 
         Args:
-            on: `local`, processes of this machine, or `ray`.
-            workers: How many; by default one a core.
-            address: Of a Ray cluster; None for one of this machine alone.
-            watch: Called with the turns of each shard that is done.
+            on: `local` (processes) or `ray`.
+            workers: Number of workers; by default one per core.
+            address: Address of a Ray cluster; None for a local one.
+            watch: Called with the number of turns of each finished shard.
         """
         missing, started, outcome = self.missing, time.monotonic(), BatchOutcome()
         if missing:
@@ -102,7 +102,7 @@ class Batch:
         """Return the contents of `summary.json`: counts, means, reasons for unscored rows, and speed.
 
         Args:
-            run: Turns and seconds of this run, by the clock; shards of earlier runs are not in them.
+            run: Turns and seconds of this run, without shards of earlier runs.
         """
         summed = self.summed()
         seconds = sum(done["seconds"] for done in self.done.values())
@@ -128,15 +128,15 @@ def prepare(
     columns: TurnColumns | None = None,
     watch: Watch | None = None,
 ) -> Iterator[Batch]:
-    """Plan a batch, or take up the one that was planned; nobody else drives it meanwhile.
+    """Plan a batch or resume one, holding its lock.
 
     Args:
         inputs: Files, folders, globs, or addresses of an object store.
-        metrics: In command-line notation.
-        out: The folder that is written: a path or an address.
-        turns_per_shard: How many turns make a shard.
-        format: How to read the inputs, instead of looking.
-        columns: Which columns of a turn table hold what.
+        metrics: Metrics in command-line notation.
+        out: The folder to write: a path or an address.
+        turns_per_shard: Turns per shard.
+        format: The format of the inputs; by default detected.
+        columns: Columns of a turn table.
         watch: Called with the number of dialogues while planning.
 
     Raises:
@@ -165,12 +165,12 @@ def prepare(
 
 
 def score_one(out: str, number: int, metrics: Sequence[str] = ()) -> dict[str, Any]:
-    """Score one shard of a planned batch, unless it is there: a task of an array of jobs.
+    """Score one shard of a planned batch unless it is finished: a task of a job array.
 
     Args:
         out: The folder of the plan: a path or an address.
-        number: Which shard, from 0.
-        metrics: If any are named, they must be those of the plan.
+        number: The number of the shard.
+        metrics: By default those of the plan; others are refused.
     """
     folder = BatchFolder(absolute(out))
     plan = load_plan(folder)
@@ -185,7 +185,7 @@ def _signatures(metrics: Sequence[str]) -> dict[str, str]:
 
 
 def _check_folder(folder: BatchFolder) -> None:
-    """Refuse a folder that holds something else before anything is written to it."""
+    """Raise if a folder has other content, before anything is written to it."""
     if folder.stored:
         return
     root = Path(str(folder))
@@ -216,7 +216,7 @@ def _counts(rows: list[list[Any]]) -> dict[Any, int]:
 
 
 def _reasons(notes: Counter[tuple[str, str]]) -> list[dict[str, Any]]:
-    """List why rows were not scored, most frequent first."""
+    """Return the reasons for unscored rows, most frequent first."""
     common = sorted(notes.items(), key=lambda item: (-item[1], item[0]))
     rows = [{"source": source, "note": note, "n": n} for (source, note), n in common[:_MOST_REASONS]]
     if rest := sum(n for _, n in common[_MOST_REASONS:]):

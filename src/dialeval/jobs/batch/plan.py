@@ -1,8 +1,8 @@
-"""The plan of a batch: which dialogues are scored together, and where they lie.
+"""The plan of a batch: shards, and the places of their dialogues in the inputs.
 
-A shard is whole dialogues, about 25,000 turns of them, from one file or several. Planning reads the inputs
-once, as a stream; all that it keeps of a dialogue is eight bytes of its id, to find one that stands twice.
-`make_plan` makes a plan, `check_plan` compares one with what is asked for now, `read_shard` reads from it.
+A shard has whole dialogues with about 25,000 turns, from one file or several. Planning reads the inputs once
+as a stream and keeps eight bytes of each id, to find duplicates. `make_plan` makes a plan, `check_plan`
+compares it with the current call, `read_shard` reads the dialogues of a shard.
 """
 
 import functools
@@ -34,12 +34,12 @@ TURNS = 25_000
 Offset = Annotated[int, msgspec.Meta(ge=0, le=2**62)]
 VERSION = "batch.v1"
 Watch = Callable[[int], None]
-_STEP = 1000  # dialogues between two signs of life
+_STEP = 1000  # dialogues between two calls of `watch`
 
 
 @dataclass(frozen=True)
 class PlannedInput:
-    """A file of dialogues, as it was when it was planned."""
+    """A file of dialogues at the time of planning."""
 
     layout: Layout
     bytes: int
@@ -50,7 +50,7 @@ class PlannedInput:
 
 @dataclass(frozen=True)
 class Stretch:
-    """Neighbouring dialogues of one input, the `file`-th: where they start, and how many they are."""
+    """A range of dialogues of the input number `file`: its start, and the number of dialogues."""
 
     file: Offset
     start: Offset
@@ -60,21 +60,21 @@ class Stretch:
 
 @dataclass(frozen=True)
 class Shard:
-    """The unit of work: what is scored by one worker in one go."""
+    """The unit of work and of recovery."""
 
     number: int
     stretches: list[Stretch]
     dialogues: int
     turns: int
     sha256: str
-    """Of the dialogues as they were read, one canonical line each."""
+    """The hash of its dialogues as canonical lines."""
     seen: dict[str, int] = field(default_factory=dict)
-    """How often the content of a dialogue without an id came in earlier shards, where it did."""
+    """By content hash, how often dialogues without id occurred in earlier shards."""
 
 
 @dataclass(frozen=True)
 class BatchPlan:
-    """All that a worker has to know."""
+    """The complete plan."""
 
     version: str
     input: str
@@ -86,11 +86,11 @@ class BatchPlan:
 
     @property
     def turns(self) -> int:
-        """All turns of all inputs."""
+        """The number of turns of all inputs."""
         return sum(shard.turns for shard in self.shards)
 
     def save(self, folder: BatchFolder) -> None:
-        """Write the plan to its folder, and on a disk its hash to the folder's list."""
+        """Write the plan, and on a disk its hash to the folder's manifest."""
         data = msgspec.json.format(msgspec.json.encode(self), indent=1) + b"\n"
         if folder.stored:
             folder.write(runs.RUN, data)
@@ -99,7 +99,7 @@ class BatchPlan:
 
 
 def load_plan(folder: BatchFolder) -> BatchPlan | None:
-    """Read the plan of a folder; None if there is none yet."""
+    """Return the plan in a folder, or None."""
     file = folder.path(runs.RUN)
     if not folder.stored:
         check_listed(Path(folder.place), runs.RUN, fix="restore a copy, or choose another folder")
@@ -108,7 +108,7 @@ def load_plan(folder: BatchFolder) -> BatchPlan | None:
         return None
     try:
         plan = _decoded(data)
-    except (ValueError, RecursionError) as error:  # also what msgspec and UTF-8 complain of
+    except (ValueError, RecursionError) as error:  # also errors of msgspec and UTF-8
         raise DataError(f"not the plan of a batch: {error}", file=file, fix="choose another folder") from None
     if plan.version != VERSION:
         raise DataError(f"a plan of another version: {plan.version}, here {VERSION}", file=file)
@@ -126,7 +126,7 @@ def _decoded(data: bytes) -> BatchPlan:
 
 
 def read_shard(plan: BatchPlan, number: int) -> Iterator[Dialogue]:
-    """Yield the dialogues of a shard; an input that is no longer what was planned is an error at the end."""
+    """Yield the dialogues of a shard; raises at the end if the input has changed since planning."""
     shard, digest = plan.shards[number], hashlib.sha256()
     nameless = Counter(shard.seen)
     count = 0
@@ -146,7 +146,7 @@ def read_shard(plan: BatchPlan, number: int) -> Iterator[Dialogue]:
 
 
 def read_scores(place: str | Path) -> Scores:
-    """Read the scores of a finished batch, every part of which must be as it was written.
+    """Return the scores of a finished batch after verifying every part.
 
     Raises:
         DataError: A part is missing or damaged; names it.
@@ -170,10 +170,10 @@ def make_plan(
     columns: TurnColumns | None = None,
     watch: Watch | None = None,
 ) -> BatchPlan:
-    """Read all inputs once and cut them into shards.
+    """Read all inputs once and divide them into shards.
 
     Raises:
-        DataError: Two dialogues have one id; names both places.
+        DataError: Two dialogues have the same id; names both places.
     """
     cutter, inputs = _Cutter(turns_per_shard), list[PlannedInput]()
     ids = _Ids(lambda: _places(paths, format, columns))
@@ -195,7 +195,7 @@ def make_plan(
 
 
 class _Cutter:
-    """Takes dialogues one after the other and closes a shard when it is full."""
+    """Collects dialogues into shards."""
 
     def __init__(self, most: int) -> None:
         self.most, self.shards = most, list[Shard]()
@@ -213,7 +213,7 @@ class _Cutter:
         self.digest.update(to_json(dialogue))
         self.dialogues += 1
         self.turns += len(dialogue.turns)
-        self.weight += max(1, len(dialogue.turns))  # a million dialogues without turns are work, too
+        self.weight += max(1, len(dialogue.turns))  # dialogues without turns count as well
         if self.weight >= self.most:
             self.cut()
 
@@ -227,7 +227,7 @@ class _Cutter:
 
 
 class _Ids:
-    """Finds ids that are used twice, and counts those made from equal content, in eight bytes each."""
+    """Finds duplicate ids, and counts generated ids of equal content, in eight bytes each."""
 
     def __init__(self, again: Callable[[], Iterator[tuple[str, int, str]]]) -> None:
         self.ids, self.made, self.shards = UniqueIds(again), array("Q"), array("L")
@@ -240,7 +240,7 @@ class _Ids:
             self.shards.append(shard)
 
     def seen(self) -> dict[int, dict[str, int]]:
-        """Return for every shard how often the contents in it came in shards before it, where they did."""
+        """Return for each shard the counts of its repeated contents in earlier shards."""
         import numpy as np
 
         hashes = np.frombuffer(self.made, dtype=np.uint64) if self.made else np.zeros(0, np.uint64)
@@ -275,7 +275,7 @@ def check_plan(
     columns: TurnColumns | None = None,
     place: object = None,
 ) -> None:
-    """Raise an error that lists the changes if a plan does not fit the current call."""
+    """Raise an error that lists the differences if a plan does not match the current call."""
     changes = [
         f"metric {source}: planned {plan.signatures.get(source, 'without it')}, "
         f"now {signatures.get(source, 'without it')}"

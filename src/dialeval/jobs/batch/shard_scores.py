@@ -138,7 +138,7 @@ def _describe(number: int, data: bytes, rows: int, summary: Summary) -> dict[str
 
 
 def peak_memory() -> int | None:
-    """Return the most memory that this process ever held, in bytes, where the system says it."""
+    """Return the peak memory of this process in bytes, if the system reports it."""
     status = Path("/proc/self/status")
     if status.is_file():  # the other way also counts what a process was before it became this one
         match = re.search(r"^VmHWM:\s+(\d+) kB", status.read_text(), re.MULTILINE)

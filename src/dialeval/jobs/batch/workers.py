@@ -4,7 +4,7 @@
 local worker is a fresh Python process: no lock or thread is copied from the driver. The weights of encoders
 are expanded once and mapped by all workers, so that the system holds them once; what the runtime packs of
 them for its own use, each worker has for itself. A worker is told numbers of shards and answers in lines of
-JSON. It ends when its driver does, whatever ended that.
+JSON. It ends with its driver, even if that is killed.
 """
 
 import contextlib
@@ -43,7 +43,7 @@ class ShardReport(NamedTuple):
     shard: int | None
     error: str | None = None
     hopeless: bool = False
-    """Whether every other shard would fail as well: no room on the disk."""
+    """True if every other shard would fail as well: no room on the disk."""
     turns: int = 0
 
 
@@ -98,10 +98,7 @@ def environment(workers: int) -> dict[str, str]:
 
 
 def work_off(
-    numbers: Iterable[int],
-    crew: Crew,
-    watch: Callable[[int], None],
-    note: Callable[[dict[str, Any]], None],
+    numbers: Iterable[int], crew: Crew, watch: Callable[[int], None], note: Callable[[dict[str, Any]], None]
 ) -> BatchOutcome:
     """Have all shards scored; what fails is tried three times, last among what is left.
 
@@ -200,7 +197,7 @@ class LocalCrew:
         threading.Thread(target=self._listen_to, args=(worker,), daemon=True).start()
 
     def _listen_to(self, worker: "subprocess.Popen[bytes]") -> None:
-        """Pass on what a worker says, and nothing when it has gone."""
+        """Pass on the messages of a worker; none after it has ended."""
         with cast(IO[bytes], worker.stdout) as answers:
             for line in answers:
                 self._heard.put((worker.pid, line))

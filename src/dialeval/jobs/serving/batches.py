@@ -97,12 +97,12 @@ class ServiceFigures:
         """Count what one pass of scoring gave."""
         self._passes.inc()
         self._scoring_seconds.inc(seconds)
-        found: Counter[tuple[str, bool]] = Counter()
+        counts: Counter[tuple[str, bool]] = Counter()
         for job in jobs:
             self._turns.inc(job.asked.turns)
             self._dialogues.inc(len(job.asked.dialogues))
-            found.update((row.source, row.value is None) for rows in job.rows.values() for row in rows)
-        for (source, is_unscored), count in found.items():
+            counts.update((row.source, row.value is None) for rows in job.rows.values() for row in rows)
+        for (source, is_unscored), count in counts.items():
             (self._unscored if is_unscored else self._scores).labels(source).inc(count)
 
     def text(self) -> bytes:
@@ -134,7 +134,7 @@ class Batches:
         self._thread.start()
 
     def stop(self) -> None:
-        """Score what is still waited for, then end; a pass that nobody waits for is not waited for."""
+        """Finish the requests that have a waiting client, then end; abandoned passes are not awaited."""
         with self._change:
             self._ended = True
             self._change.notify_all()
@@ -142,7 +142,7 @@ class Batches:
 
     @property
     def is_scoring(self) -> bool:
-        """Whether a pass is under way, waited for or not."""
+        """Return whether a pass is under way, waited for or not."""
         return self._began is not None
 
     def trouble(self) -> str | None:
@@ -231,19 +231,19 @@ def _tell(jobs: Sequence[WaitingRequest], failed: Collection[WaitingRequest]) ->
         if job in failed:
             job.done.set_exception(ScoringFailedError())
         else:
-            job.done.set_result([job.rows[one.id] for one in job.asked.dialogues])
+            job.done.set_result([job.rows[dialogue.id] for dialogue in job.asked.dialogues])
 
 
 def score_together(jobs: Sequence[WaitingRequest], metrics: Mapping[str, Any]) -> None:
     """Score all dialogues of some requests and give each request its rows, source after source."""
     for job in jobs:
-        job.rows = {one.id: [] for one in job.asked.dialogues}
-    for some in _without_clashes(jobs):
-        for source, made in metrics.items():
-            for part in _parts(job for job in some if source in job.asked.sources):
-                homes = {one.id: job.rows[one.id] for job, one in part if not job.gone}
-                asked = [one for _, one in part if one.id in homes]
-                for table in score_each(source, made, asked, functools.partial(_note, made)):
+        job.rows = {dialogue.id: [] for dialogue in job.asked.dialogues}
+    for group in _without_clashes(jobs):
+        for source, metric in metrics.items():
+            for part in _parts(job for job in group if source in job.asked.sources):
+                homes = {dialogue.id: job.rows[dialogue.id] for job, dialogue in part if not job.gone}
+                asked = [dialogue for _, dialogue in part if dialogue.id in homes]
+                for table in score_each(source, metric, asked, functools.partial(_note, metric)):
                     for row in table:
                         homes[row.dialogue_id].append(row)
 
@@ -252,9 +252,9 @@ def _parts(jobs: Iterable[WaitingRequest]) -> Iterator[list[tuple[WaitingRequest
     """Cut the dialogues of requests into parts of about `_PART` turns."""
     part, turns = list[tuple[WaitingRequest, Dialogue]](), 0
     for job in jobs:
-        for one in job.asked.dialogues:
-            part.append((job, one))
-            turns += len(one.turns)
+        for dialogue in job.asked.dialogues:
+            part.append((job, dialogue))
+            turns += len(dialogue.turns)
             if turns >= _PART:
                 yield part
                 part, turns = [], 0
@@ -276,9 +276,9 @@ def _without_clashes(jobs: Sequence[WaitingRequest]) -> Iterator[list[WaitingReq
         rest = later
 
 
-def _note(made: Any, error: Exception) -> str:
-    """Return why a dialogue is unscored: what dialeval says, and of any other error no more than its kind."""
+def _note(metric: Any, error: Exception) -> str:
+    """Return why a dialogue is unscored: the message of an error of dialeval, only the type of any other."""
     if isinstance(error, DialevalError):
         return str(error)
-    _log.warning("%s failed on a dialogue", made.name, exc_info=error)
-    return f"{made.name} failed: {type(error).__name__}"
+    _log.warning("%s failed on a dialogue", metric.name, exc_info=error)
+    return f"{metric.name} failed: {type(error).__name__}"

@@ -182,14 +182,14 @@ def openapi_document(sources: Collection[str], limits: Limits, *, token: bool) -
         "summary": f"Score dialogues: at most {limits.turns} turns and {limits.body} bytes.",
         "requestBody": {"required": True, "content": _json("ScoreRequest", example=_EXAMPLE)},
     }
-    text, document = {"text/plain": {"schema": {"type": "string"}}}, {"schema": {"type": "object"}}
+    text, schema = {"text/plain": {"schema": {"type": "string"}}}, {"schema": {"type": "object"}}
     health = _operation("health", "Whether a score can be made.", _json("HealthAnswer"), *common, 503)
     reading = {
         "/sources": _operation("sources", "What can be asked for.", _json("SourceList"), *locked),
         "/metrics": _operation("metrics", "Figures for Prometheus.", text, *locked),
-        "/openapi.json": _operation("openapi", "This document.", {"application/json": document}, *locked),
+        "/openapi.json": _operation("openapi", "This document.", {"application/json": schema}, *locked),
     }
-    made: dict[str, Any] = {
+    document: dict[str, Any] = {
         "openapi": "3.1.0",
         "info": {
             "title": "dialeval",
@@ -204,9 +204,9 @@ def openapi_document(sources: Collection[str], limits: Limits, *, token: bool) -
         "components": {"schemas": schemas},
     }
     if token:
-        made["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
-        made["security"] = [{"token": []}]
-    return made
+        document["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
+        document["security"] = [{"token": []}]
+    return document
 
 
 def _json(name: str, **more: Any) -> dict[str, Any]:
@@ -245,11 +245,11 @@ def parse(body: bytes, sources: Collection[str], most_turns: int) -> ParsedReque
     """
     record = _decoded(body)
     shape = _shape(record, sources)
-    turns = sum(len(one.messages) for one in shape.dialogues)
+    turns = sum(len(dialogue.messages) for dialogue in shape.dialogues)
     if turns > most_turns:
         raise Refusal(413, f"{turns} turns in one request; at most {most_turns}", fix="send several requests")
-    found = [_dialogue(one, number) for number, one in enumerate(record["dialogues"])]
-    return ParsedRequest(_named(found), tuple(dict.fromkeys(shape.sources or sources)), turns)
+    dialogues = [_dialogue(dialogue, number) for number, dialogue in enumerate(record["dialogues"])]
+    return ParsedRequest(_named(dialogues), tuple(dict.fromkeys(shape.sources or sources)), turns)
 
 
 def _decoded(body: bytes) -> Any:
@@ -275,8 +275,8 @@ def _shape(record: Any, sources: Collection[str]) -> ScoreRequest:
     try:
         shape = msgspec.convert(record, ScoreRequest)
     except msgspec.ValidationError as error:
-        found = _PLACE.search(str(error))
-        place, message = found["place"] if found else None, _PLACE.sub("", str(error))
+        match = _PLACE.search(str(error))
+        place, message = match["place"] if match else None, _PLACE.sub("", str(error))
         raise Refusal(400, message, field=place, fix="see /openapi.json") from None
     except RecursionError:
         raise Refusal(400, "nested too deeply") from None
@@ -290,8 +290,8 @@ def _shape(record: Any, sources: Collection[str]) -> ScoreRequest:
                 field=f"sources[{number}]",
                 fix=f"there are: {', '.join(sources)}",
             )
-    for number, one in enumerate(shape.dialogues):
-        for key in one.references:
+    for number, dialogue in enumerate(shape.dialogues):
+        for key in dialogue.references:
             if not re.fullmatch(_TURN_KEY, key):
                 raise Refusal(
                     400,
@@ -306,28 +306,28 @@ def _dialogue(record: dict[str, Any], number: int) -> Dialogue:
     try:
         return parse_record(record, _MESSAGES, None, number)[0][0]
     except DataError as error:
-        what = str(error).removeprefix(f"{error.field}: ").removesuffix(f" ({error.fix})")
+        message = str(error).removeprefix(f"{error.field}: ").removesuffix(f" ({error.fix})")
         place = f"dialogues[{number}]" + (f".{error.field}" if error.field else "")
-        raise Refusal(422, what, field=place, fix=error.fix) from None
+        raise Refusal(422, message, field=place, fix=error.fix) from None
 
 
 def _named(dialogues: list[Dialogue]) -> list[Dialogue]:
     """Give dialogues without an id the hash of their content, and refuse one id for two dialogues."""
     first: dict[str, int] = {}
-    for number, one in enumerate(dialogues):
-        if one.id and first.setdefault(one.id, number) != number:
+    for number, dialogue in enumerate(dialogues):
+        if dialogue.id and first.setdefault(dialogue.id, number) != number:
             raise Refusal(
                 422,
-                f"the id of this dialogue is that of dialogues[{first[one.id]}]",
+                f"the id of this dialogue is that of dialogues[{first[dialogue.id]}]",
                 field=f"dialogues[{number}].id",
                 fix="ids must be unique; leave them out to have them made",
             )
-    made, counts = [], Counter[str](first.keys())
-    for one in dialogues:
-        name = one.id
+    named, counts = [], Counter[str](first.keys())
+    for dialogue in dialogues:
+        name = dialogue.id
         if not name:
-            name = content_id(one)
+            name = content_id(dialogue)
             counts[name] += 1
             name = name if counts[name] == 1 else f"{name}-{counts[name]}"
-        made.append(one if one.id else msgspec.structs.replace(one, id=name))
-    return made
+        named.append(dialogue if dialogue.id else msgspec.structs.replace(dialogue, id=name))
+    return named

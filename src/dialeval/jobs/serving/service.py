@@ -48,8 +48,8 @@ def token_check(token: str | None) -> Callable[[str, Mapping[str, str]], Refusal
     def check(path: str, headers: Mapping[str, str]) -> Refusal | None:
         if token is None or path == OPEN:
             return None
-        kind, _, given = headers.get("authorization", "").partition(" ")
-        right = hmac.compare_digest(given.strip().encode("utf-8", "replace"), token.encode())
+        kind, _, sent = headers.get("authorization", "").partition(" ")
+        right = hmac.compare_digest(sent.strip().encode("utf-8", "replace"), token.encode())
         if right and kind.lower() == "bearer":
             return None
         return Refusal(401, "This needs the token", "send it as Authorization: Bearer TOKEN")
@@ -77,7 +77,7 @@ def warm_up(metrics: Mapping[str, Any]) -> None:
 
 
 def _without_cost(metrics: Mapping[str, Any]) -> tuple[str, ...]:
-    return tuple(source for source, made in metrics.items() if not hasattr(made, "estimate"))
+    return tuple(source for source, metric in metrics.items() if not hasattr(metric, "estimate"))
 
 
 class Service:
@@ -88,7 +88,7 @@ class Service:
         self.figures = ServiceFigures(lambda: len(self.batches))
         self.batches = Batches(metrics, limits, self.figures)
         self._free = _without_cost(metrics)
-        self.signatures = {source: str(signature_of(made)) for source, made in metrics.items()}
+        self.signatures = {source: str(signature_of(metric)) for source, metric in metrics.items()}
         self.document = msgspec.json.encode(openapi_document(list(metrics), limits, token=token))
 
     def routes(self) -> list[Route]:
@@ -125,10 +125,10 @@ class Service:
         if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
             raise Refusal(415, "only JSON is read", fix="send Content-Type: application/json")
         asked = parse(await request.body(), self.metrics, self.limits.turns)
-        found = await self._scored(request, asked)
+        rows_of = await self._scored(request, asked)
         shown = [
-            ScoredDialogue(one.id, [ScoreRow(*row) for row in rows])
-            for one, rows in zip(asked.dialogues, found, strict=True)
+            ScoredDialogue(dialogue.id, [ScoreRow(*row) for row in rows])
+            for dialogue, rows in zip(asked.dialogues, rows_of, strict=True)
         ]
         return _answer(ScoreAnswer(shown, {name: self.signatures[name] for name in asked.sources}))
 
@@ -139,12 +139,12 @@ class Service:
         try:
             await asyncio.wait({scoring, leaving}, timeout=self.limits.seconds, return_when="FIRST_COMPLETED")
             if scoring.done():
-                found = scoring.result()
-                if found is None:
+                rows = scoring.result()
+                if rows is None:
                     raise Refusal(503, "too many requests wait already", fix="ask again in a second")
-                return found
+                return rows
             if leaving.done():
-                raise Refusal(499, "nobody is there any more")
+                raise Refusal(499, "the client disconnected")
             limit = f"not scored within {self.limits.seconds:g} seconds"
             raise Refusal(504, limit, fix="send fewer turns at once, or ask again later")
         except ScoringFailedError:
@@ -155,14 +155,14 @@ class Service:
 
     async def sources(self, _: Request) -> Response:
         """List the sources that can be asked for."""
-        return _answer(SourceList([self._source(source, made) for source, made in self.metrics.items()]))
+        return _answer(SourceList([self._source(source, metric) for source, metric in self.metrics.items()]))
 
-    def _source(self, source: str, made: Any) -> SourceDescription:
-        about = describe(made.name)
-        fields = {item.name: getattr(made, item.name) for item in dataclasses.fields(made)}
+    def _source(self, source: str, metric: Any) -> SourceDescription:
+        about = describe(metric.name)
+        fields = {item.name: getattr(metric, item.name) for item in dataclasses.fields(metric)}
         dimensions = list(about["dimensions"])
         return SourceDescription(
-            source, made.name, about["what"], dimensions, about["better"], fields, self.signatures[source]
+            source, metric.name, about["what"], dimensions, about["better"], fields, self.signatures[source]
         )
 
     async def show_figures(self, _: Request) -> Response:

@@ -1,8 +1,7 @@
-"""Search among very many vectors without looking at all of them. The only home of faiss.
+"""Approximate search among many vectors by inverted lists (IVF). The only module that uses faiss.
 
-Inverted lists (IVF) are built in seconds, the same each time, and read from disk in long stretches. How much
-of what exact search finds is found is measured on rows that were held back, and the effort is raised until it
-is enough. What faiss finds is scored again exactly, so that it can only miss a neighbour, never misjudge one.
+Recall is measured on held-out rows, and the effort is raised until it is sufficient. Results are scored again
+exactly, so that a neighbour can be missed but not misranked.
 """
 
 import math
@@ -18,41 +17,33 @@ from dialeval.errors import DataError
 from dialeval.files import replacing_path
 from dialeval.manifests import FileRecord
 from dialeval.models.index.dense import VectorColumn
-from dialeval.models.index.layout import (
-    PARTS,
-    QUERIES,
-    REBUILD,
-    Approximate,
-    Array,
-    IndexPart,
-    checked_part,
-)
+from dialeval.models.index.layout import PARTS, QUERIES, REBUILD, Approximate, Array, IndexPart, checked_part
 
 DEPTH = 50  # neighbours that recall is measured over
 ENOUGH = 0.95  # recall that is promised
-AIM = 0.97  # recall that is sought, so that other queries than the measured ones have what is promised
-MOST = 2 * DEPTH  # larger questions are answered exactly: nobody has measured them
+AIM = 0.97  # recall that is aimed at, so that other queries reach the promised one
+MOST = 2 * DEPTH  # searches for more neighbours are exact, because their recall is unknown
 
 _HELD_BACK = 300
-_FEWEST = 1_000  # rows that are worth any of this
+_FEWEST = 1_000  # rows for approximate search
 _EFFORTS = (8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024)
-_FEW = 16  # lists are chosen by other means, and rounded differently, from 20 queries on
+_FEW = 16  # queries at a time; from 20 on faiss selects lists differently, with other rounding
 _CHUNK = 1 << 16
 
 
 def is_due(entry: Approximate | None, rows: int, exact_up_to: int) -> bool:
-    """Whether a column has outgrown the way it is searched; exact search never sees more than allowed."""
+    """Return whether approximate search of a column must be built or built again."""
     if entry is None:
         return rows > max(exact_up_to, _FEWEST)
     return rows > 2 * entry.rows if entry.method == "exact" else rows - entry.rows > exact_up_to
 
 
 def build(folder: Path, vectors: VectorColumn) -> Approximate:
-    """Put all vectors into lists, and measure how well they are found again.
+    """Build inverted lists of all vectors and measure their recall.
 
     Returns:
-        What goes into `config.json`. Where recall is not enough, or faiss is not installed, it says so
-        and search stays exact.
+        The entry of `config.json`. If recall is too low, or faiss is not installed, it has a note, and search
+        stays exact.
     """
     rows = len(vectors)
     try:
@@ -81,14 +72,14 @@ def build(folder: Path, vectors: VectorColumn) -> Approximate:
 
 
 class Searcher:
-    """The index that `build` has written, memory-mapped. Its bytes are checked before faiss sees them."""
+    """The memory-mapped index written by `build`; its hash is checked first."""
 
     def __init__(self, folder: Path, entry: Approximate, part: IndexPart, width: int) -> None:
         self.rows, self.effort = entry.rows, entry.effort
         self.index = _read(checked_part(folder, part), entry, width)
 
     def candidates(self, query: Array, k: int) -> list[Array]:
-        """Return for each query the rows that faiss takes for the nearest."""
+        """Return the nearest rows to each query by faiss."""
         nearest = _ask(self.index, query, k, self.effort)
         return [rows[(rows >= 0) & (rows < self.rows)] for rows in nearest]
 
@@ -99,7 +90,7 @@ def _faiss() -> Any:
             import faiss
     import faiss
 
-    return faiss  # its own types leave out what is asked of it here
+    return faiss  # its own types are incomplete
 
 
 def _trained(vectors: VectorColumn, rows: Array) -> Any:
@@ -119,17 +110,17 @@ def _fill(index: Any, vectors: VectorColumn, rows: Array) -> None:
 
 
 def _enough_effort(index: Any, vectors: VectorColumn, held_out: Array) -> tuple[int, float]:
-    """Return the least effort that reaches the aim, or the most, and the recall it has."""
+    """Return the least effort that reaches the aim, or the largest, and its recall."""
     queries = vectors.take(held_out).astype(np.float64)
     depth = min(DEPTH, len(vectors) - len(held_out))
     exact = _exact_scores(vectors, queries, held_out, depth)
-    most = max(8, index.nlist // 4)  # with more lists than these exact search is the faster one
+    most = max(8, index.nlist // 4)  # with more lists, exact search is faster
     effort, recall = 0, 0.0
     for effort in (candidate for candidate in _EFFORTS if candidate <= most):
         hits = 0.0
         for query, scores, rows in zip(queries, exact, _ask(index, queries, depth, effort), strict=True):
             near = vectors.rank(query, rows[rows >= 0], depth)[1]
-            hits += np.count_nonzero(near >= scores[-1] - 1e-6) / depth  # of equals, any will do
+            hits += np.count_nonzero(near >= scores[-1] - 1e-6) / depth  # any of equal rows counts
         recall = float(hits) / len(held_out)
         if recall >= AIM:
             break
@@ -137,7 +128,7 @@ def _enough_effort(index: Any, vectors: VectorColumn, held_out: Array) -> tuple[
 
 
 def _exact_scores(vectors: VectorColumn, queries: Array, held_out: Array, depth: int) -> list[Array]:
-    """Return the scores of the nearest of all rows that are not held back."""
+    """Return the scores of the nearest rows that are not held out."""
     scores = []
     for start in range(0, len(queries), QUERIES):
         batch = queries[start : start + QUERIES]
@@ -166,5 +157,5 @@ def _read(path: Path, entry: Approximate, width: int) -> Any:
         raise DataError(f"does not hold {entry.rows} vectors of width {width}", file=path, fix=REBUILD)
     lists: Any = faiss.downcast_InvertedLists(index.invlists)
     if hasattr(lists, "prefetch_nthread"):
-        lists.prefetch_nthread = 0  # 32 threads for each question cost more than they bring
+        lists.prefetch_nthread = 0  # 32 threads per query cost more than they save
     return index

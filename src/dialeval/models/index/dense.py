@@ -1,7 +1,7 @@
-"""Vectors: the exact cosine, blockwise, with the same answer for every size of batch.
+"""Exact cosine search over vectors, in blocks, with results that do not depend on the batch size.
 
-A fast product in single precision finds who may be among the nearest; those are scored again in double
-precision, one by one. Rounding therefore never decides, and equal vectors are equal: the earlier row wins.
+A product in single precision selects candidates, which are scored again in double precision. So rounding
+never decides, and of equal vectors the earlier row comes first.
 """
 
 from collections.abc import Iterator, Sequence
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class VectorColumn:
-    """A column of unit vectors over all batches, in the order of the rows."""
+    """A column of unit vectors."""
 
     content = "vectors"
 
@@ -36,27 +36,27 @@ class VectorColumn:
 
     @classmethod
     def packed(cls, vectors: object, kind: DenseKind, name: str, ids: Sequence[str]) -> "pa.Array":
-        """Bring vectors to length 1, as they are stored."""
+        """Return the stored form: vectors of length 1."""
         import pyarrow as pa
 
         values = unit(vectors, kind.width, name, ids).astype("<f4").reshape(-1)
         return pa.FixedSizeListArray.from_arrays(pa.array(values), type=cls.stored(kind))
 
     def checked_query(self, query: object) -> Array:
-        """Check queries and bring them to length 1."""
+        """Validate queries and scale them to length 1."""
         return unit(query, self.width, self.name)
 
     def __len__(self) -> int:
         return int(self.starts[-1])
 
     def blocks(self, first: int = 0) -> Iterator[tuple[int, Array]]:
-        """Yield the rows from the first on, with the number of the first row of each block."""
+        """Yield blocks of rows from `first` on, each with the number of its first row."""
         for begin, array in zip(self.starts[:-1].tolist(), self.arrays, strict=True):
             for start in range(max(0, first - begin), len(array), ROWS):
                 yield begin + start, array[start : start + ROWS]
 
     def take(self, rows: Array) -> Array:
-        """Return a copy of some rows, in the order asked for."""
+        """Return a copy of rows."""
         taken = np.empty((len(rows), self.width), np.float32)
         batches = np.searchsorted(self.starts, rows, "right") - 1
         for number in np.unique(batches).tolist():
@@ -65,7 +65,7 @@ class VectorColumn:
         return taken
 
     def cosines(self, query: Array) -> Iterator[tuple[int, Array]]:
-        """Yield the cosine of each query (a row) with each dialogue (a column), some dialogues at a time."""
+        """Yield the cosine of each query (a row) with each dialogue (a column), in blocks of dialogues."""
         for start, block in self.blocks():
             yield start, self._compare(query, block)
 
@@ -74,7 +74,7 @@ class VectorColumn:
     ) -> Iterator[tuple[Array, Array]]:
         """Yield the k nearest rows to each query, nearest first, and their cosines.
 
-        What is `beside` answers for the first rows, the others are looked at one by one.
+        `beside` selects candidates among the first rows; the others are searched exactly.
         """
         candidates = self.candidates(query, k, 0 if beside is None else beside.rows)
         if beside is not None:
@@ -84,12 +84,12 @@ class VectorColumn:
             yield self.rank(vector, rows, k)
 
     def candidates(self, query: Array, k: int, first: int = 0) -> list[Array]:
-        """Return for each query the rows that may be among its nearest: the k nearest are always there."""
-        # No sum of products of two unit vectors in single precision is farther off than this.
+        """Return candidates for each query, among them always the k nearest rows."""
+        # The largest error of a dot product of two unit vectors in single precision.
         nearest = Nearest(len(query), k, margin=2 * (self.width + 4) * 2.0**-24)
         single = query.astype(np.float32)
         for start, block in self.blocks(first):
-            with np.errstate(all="ignore"):  # of a damaged file; it is looked at next
+            with np.errstate(all="ignore"):  # a damaged file is detected next
                 products = single @ block.T
             if not np.isfinite(products.sum()):
                 raise self._damaged()
@@ -97,7 +97,7 @@ class VectorColumn:
         return [rows for rows, _ in nearest.results()]
 
     def rank(self, query: Array, rows: Array, k: int) -> tuple[Array, Array]:
-        """Return the k nearest of some rows to one query, nearest first, and their cosines."""
+        """Return the k nearest of the given rows to one query, nearest first, and their cosines."""
         rows = np.unique(rows)
         parts = [rows[start : start + ROWS] for start in range(0, len(rows), ROWS)]
         scores = [self._compare(query[None], self.take(part))[0] for part in parts]
@@ -117,7 +117,7 @@ class VectorColumn:
 
 
 class Nearest:
-    """The nearest rows so far, for several queries, while scores come block by block."""
+    """The nearest rows so far of several queries, updated block by block."""
 
     def __init__(self, queries: int, k: int, margin: float = 0.0) -> None:
         self.k, self.margin = k, margin
@@ -125,7 +125,7 @@ class Nearest:
         self.kept: list[list[tuple[Array, Array]]] = [[] for _ in range(queries)]
 
     def offer(self, scores: Array, start: int) -> None:
-        """Keep what may be among the k nearest; those that tie with the last are all kept."""
+        """Add candidates for the k nearest; all ties with the last one are kept."""
         for query, row in enumerate(scores):
             near = np.flatnonzero(row >= self.floors[query] - self.margin)
             if len(near) > self.k:
@@ -134,7 +134,7 @@ class Nearest:
                 self.kept[query].append((near + start, row[near]))
 
     def results(self) -> Iterator[tuple[Array, Array]]:
-        """Yield the rows that are left for each query, and their scores."""
+        """Yield the remaining rows of each query, and their scores."""
         for query, parts in enumerate(self.kept):
             rows = np.concatenate([np.empty(0, np.int64), *(rows for rows, _ in parts)])
             scores = np.concatenate([np.empty(0), *(scores for _, scores in parts)])
@@ -151,7 +151,7 @@ class Nearest:
 
 
 def best(rows: Array, scores: Array, k: int) -> tuple[Array, Array]:
-    """Return the k rows with the highest scores, highest first; of equals the earlier row.
+    """Return the k rows with the highest scores, highest first; ties are in row order.
 
     >>> [array.tolist() for array in best(np.array([4, 1, 7]), np.array([0.5, 0.5, 0.9]), 2)]
     [[7, 1], [0.9, 0.5]]
@@ -161,7 +161,7 @@ def best(rows: Array, scores: Array, k: int) -> tuple[Array, Array]:
 
 
 def unit(vectors: object, width: int | None, column: str, ids: Sequence[str] | None = None) -> Array:
-    """Return vectors with length 1 in double precision; zeros stay zeros.
+    """Return vectors scaled to length 1 in double precision; zeros stay zeros.
 
     >>> unit(np.array([[3, 4], [0, 0]]), 2, "text").tolist()
     [[0.6, 0.8], [0.0, 0.0]]
@@ -179,18 +179,18 @@ def unit(vectors: object, width: int | None, column: str, ids: Sequence[str] | N
         row = int(np.flatnonzero(~np.isfinite(largest[:, 0]))[0])
         whose = f"query {row}" if ids is None else repr(ids[row])
         raise DataError(f"the vector of {whose} is not finite", field=column)
-    double /= np.where(largest > 0, largest, 1)  # squares of what is very large or small stay finite
+    double /= np.where(largest > 0, largest, 1)  # keeps squares of very large or small numbers finite
     length = np.sqrt(np.vecdot(double, double))[:, None]
     return double / np.where(length > 0, length, 1)
 
 
 def numbers(stored: "pa.Array") -> Array:
-    """Return the numbers of an Arrow array as a view of its file."""
+    """Return an Arrow array as a numpy view."""
     return np.asarray(stored.to_numpy(zero_copy_only=True))
 
 
 def fixed_list(item: str, width: int) -> "pa.DataType":
-    """Return the Arrow type of rows of a width, none of whose numbers is missing."""
+    """Return the Arrow type of rows of fixed width without nulls."""
     import pyarrow as pa
 
     return pa.list_(pa.field("item", pa.type_for_alias(item), nullable=False), width)

@@ -1,4 +1,4 @@
-"""`Index`: dialogues that can be found again by their features."""
+"""`Index`: a searchable store of dialogues and their features."""
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -47,24 +47,23 @@ EXACT_UP_TO = 200_000
 
 
 class Hit(NamedTuple):
-    """A dialogue that was found, and the cosine between its features and the query's."""
+    """A search result: the dialogue's id, and the cosine of its features with the query's."""
 
     id: str
     score: float
 
 
 class Index:
-    """Dialogues with named columns of features, in a folder, memory-mapped.
+    """Dialogues with named columns of features, in a memory-mapped folder.
 
-    A column is dense (a vector for each dialogue), sparse (the words of each dialogue, weighed by TF-IDF), or
-    holds tokens (the states of every token, which are read, not searched). Rows are in the order in which
-    dialogues were added.
+    A column is dense (a vector per dialogue), sparse (words weighted by TF-IDF), or holds token states, which
+    are read, not searched. Rows are in the order in which dialogues were added.
 
     >>> import tempfile
-    >>> said = ["a cheap hotel", "a hotel in the centre", "a train at noon"]
+    >>> requests = ["a cheap hotel", "a hotel in the centre", "a train at noon"]
     >>> where = np.array([[3, 4], [4, 3], [0, 1]])
     >>> folder = Path(tempfile.mkdtemp()) / "mine"
-    >>> index = Index.build(folder, ["d1", "d2", "d3"], {"words": said, "where": where})
+    >>> index = Index.build(folder, ["d1", "d2", "d3"], {"words": requests, "where": where})
     >>> [(hit.id, round(hit.score, 3)) for hit in index.search(["A cheap room"], 2, column="words")[0]]
     [('d1', 0.837), ('d3', 0.164)]
     >>> [(hit.id, round(hit.score, 3)) for hit in index.search(np.array([[0, 2]]), 2, column="where")[0]]
@@ -84,15 +83,15 @@ class Index:
 
     @classmethod
     def open(cls, folder: str | Path, *, encoder: Model | None = None, trust: bool = False) -> "Index":
-        """Open an index for reading: every file is compared with its record, once in a process.
+        """Open an index for reading; the hash of every file is checked once per process.
 
         Args:
-            folder: Where it is. A writer may be at work there: what is opened is the old or the new.
-            encoder: What queries will be encoded with, if they are.
-            trust: Compare sizes only, for an index so large that hashing it takes too long.
+            folder: The folder; while a writer is active, the old or the new state is opened.
+            encoder: The encoder of the queries, if they are encoded.
+            trust: Check sizes only, for an index that is too large to hash.
 
         Raises:
-            DataError: This is no index, it is damaged, or its vectors came from another encoder.
+            DataError: The folder is not an index, is damaged, or has vectors of another encoder.
         """
         folder = Path(folder)
         while True:
@@ -104,7 +103,7 @@ class Index:
                     layout.checked_part(folder, part, trust=trust)
                 return cls(folder, config)
             except DataError:
-                if layout.read_config(folder) == config:  # else it has just given way to another: look again
+                if layout.read_config(folder) == config:  # else it was replaced meanwhile: try again
                     raise
 
     # --- writing --------------------------------------------------------------------------------------------
@@ -120,19 +119,19 @@ class Index:
         documents: Sequence[bytes] | None = None,
         exact_up_to: int = EXACT_UP_TO,
     ) -> "Index":
-        """Write an index, in the place of the one that is there, if there is one.
+        """Write an index; an existing one is replaced.
 
         Args:
-            folder: An index, an empty folder, or nothing yet.
-            ids: One for each dialogue, each only once.
-            columns: By name, for each dialogue: a numpy array with a vector a row, or a list with a string a
-                dialogue, or a list of terms a dialogue, which are taken as they are, or its `TokenStates`.
-            encoder: What made the vectors; the index opens only with this one from then on.
-            documents: What to hand out by id, such as the JSON of each dialogue.
-            exact_up_to: With more dialogues than these, vectors are searched approximately.
+            folder: An index, an empty folder, or a new folder.
+            ids: A unique id for each dialogue.
+            columns: By name: an array with a vector per dialogue, or a list with a string, a list of terms or
+                `TokenStates` per dialogue.
+            encoder: The encoder of the vectors; the index can be opened with this one only.
+            documents: Bytes to store for each dialogue, such as its JSON.
+            exact_up_to: With more dialogues than this, vectors are searched approximately.
 
         Raises:
-            DataError: An id comes twice, a vector is not finite, or the folder holds something else.
+            DataError: An id is not unique, a vector is not finite, or the folder holds something else.
         """
         blocks = in_blocks(ids, columns, documents)
         return cls.build_from(folder, blocks, encoder=encoder, exact_up_to=exact_up_to)
@@ -146,7 +145,7 @@ class Index:
         encoder: Model | None = None,
         exact_up_to: int = EXACT_UP_TO,
     ) -> "Index":
-        """Write an index from a stream of `(ids, columns, documents)`; memory does not grow with it."""
+        """Write an index from a stream of `(ids, columns, documents)`, in constant memory."""
         folder, stream = Path(folder), iter(blocks)
         layout.check_replaceable(folder)
         origin = origin_of(encoder)
@@ -169,14 +168,14 @@ class Index:
         exact_up_to: int = EXACT_UP_TO,
         progress: Callable[[int], None] | None = None,
     ) -> "Index":
-        """Index dialogues as a stream, with the columns `text` and `words` (see `features`) and their JSON.
+        """Index a stream of dialogues, with the columns `text` and `words` (see `features`) and their JSON.
 
         Args:
-            folder: An index that is to be replaced, an empty folder, or nothing yet.
-            dialogues: Any number of them.
-            encoder: What makes the vectors.
-            exact_up_to: With more dialogues than these, vectors are searched approximately.
-            progress: Is told how many dialogues are done.
+            folder: An index to replace, an empty folder, or a new folder.
+            dialogues: The dialogues.
+            encoder: The encoder of the vectors.
+            exact_up_to: With more dialogues than this, vectors are searched approximately.
+            progress: Called with the number of dialogues indexed so far.
         """
         blocks = dialogue_blocks(dialogues, encoder, progress)
         return cls.build_from(folder, blocks, encoder=encoder, exact_up_to=exact_up_to)
@@ -184,12 +183,12 @@ class Index:
     def add(
         self, ids: Sequence[str], columns: Mapping[str, Column], *, documents: Sequence[bytes] | None = None
     ) -> None:
-        """Add dialogues: with the same columns, and with documents if the others have some.
+        """Add dialogues with the same columns, and documents if the index has them.
 
-        What another process has added meanwhile is kept, and seen from here on.
+        Additions of other processes are kept and become visible here.
 
         Raises:
-            DataError: An id is there already, or another process is writing; nothing was changed.
+            DataError: An id exists, or another process is writing; nothing was changed.
         """
         self.add_from(in_blocks(ids, columns, documents))
 
@@ -200,7 +199,7 @@ class Index:
         *,
         progress: Callable[[int], None] | None = None,
     ) -> None:
-        """Add dialogues to an index that `of_dialogues` made, with the same encoder."""
+        """Add dialogues to an index made by `of_dialogues`, with the same encoder."""
         check_encoder(self.folder, self.encoder, encoder)
         self.add_from(dialogue_blocks(dialogues, encoder, progress))
 
@@ -221,7 +220,7 @@ class Index:
             self._take(extend(self.folder, now._config, fresh))
 
     def _new_only(self, batches: "Iterable[pa.RecordBatch]") -> "Iterator[pa.RecordBatch]":
-        """Pass on what is to be added, unless an id is there already."""
+        """Yield the batches; raises if an id exists already."""
         for batch in batches:
             for name, row in zip(batch.column(IDS), self._find(batch.column(IDS)), strict=True):
                 if row is not None:
@@ -229,7 +228,7 @@ class Index:
                     raise DataError("is in the index already", file=self.folder, field=field)
             yield batch
 
-    # --- looking --------------------------------------------------------------------------------------------
+    # --- reading --------------------------------------------------------------------------------------------
 
     def __len__(self) -> int:
         return int(self._table.num_rows)
@@ -241,20 +240,20 @@ class Index:
 
     @property
     def encoder(self) -> Origin | None:
-        """Name and sha of what made the vectors, if that was said."""
+        """Name and hash of the encoder of the vectors, if known."""
         return self._config.encoder
 
     @property
     def sha(self) -> str:
-        """The identity of what is searched: 64 hex digits over columns, rows and settings.
+        """The identity of the content: 64 hex digits over columns, rows and settings.
 
-        Of dialogues that were indexed with an encoder it is the same on every machine.
+        For dialogues that were indexed with an encoder it is the same on every machine.
         """
         return self._config.identity
 
     @property
     def approximate(self) -> dict[str, Approximate]:
-        """For each column that is too large for exact search: the method, its effort and its recall."""
+        """By column that is too large for exact search: the method, its effort and its recall."""
         return dict(self._config.approximate)
 
     @property
@@ -274,13 +273,13 @@ class Index:
         return [row for row in numbers if row is not None]
 
     def _find(self, ids: "pa.Array") -> list[int | None]:
-        """Return the row of each id, None for those that are not there."""
+        """Return the row of each id; None for unknown ids."""
         import pyarrow.compute as pc
 
         return list(pc.index_in(ids, value_set=self._table[IDS]).to_pylist())
 
     def _chosen(self, which: Sequence[str] | Sequence[int] | Array) -> list[int]:
-        """Return rows: those of ids, or numbers of rows as they are, all of which must be there."""
+        """Return the rows of ids, or row numbers as they are; raises for unknown ones."""
         if isinstance(which, str | bytes) or all(isinstance(item, str) for item in which):
             return self.rows(which)  # type: ignore[arg-type]
         rows = np.asarray(which)
@@ -289,9 +288,9 @@ class Index:
         return [int(row) for row in rows]
 
     def vectors(self, column: str = "text", ids: Sequence[str] | None = None) -> Array:
-        """Return the vectors of a dense column as they are stored: with length 1.
+        """Return the vectors of a dense column, of length 1.
 
-        Without `ids` they are a read-only view of the file if there is only one batch, else a copy of all.
+        Without `ids` the result is a read-only view of the file if there is only one batch, else a copy.
         """
         vectors = self._column(column)
         if not isinstance(vectors, VectorColumn):
@@ -303,21 +302,21 @@ class Index:
     def states(
         self, which: Sequence[str] | Sequence[int] | Array, column: str = "states"
     ) -> list[TokenStates]:
-        """Return the tokens of dialogues, named by their ids or rows: read-only views, not copies."""
+        """Return the token states of dialogues, by id or row, as read-only views."""
         states = self._column(column)
         if not isinstance(states, TokenColumn):
             raise UsageError(f"the column {column!r} has {states.content}, not token states")
         return states.take(self._chosen(which))
 
     def documents(self, which: Sequence[str] | Sequence[int] | Array) -> list[bytes]:
-        """Return what was stored for dialogues, named by their ids or rows, byte for byte."""
+        """Return the stored documents of dialogues, by id or row."""
         if not self._config.documents:
             raise UsageError(f"{self.folder}: this index was built without documents")
         stored = self._table[DOCUMENTS]
         return [stored[row].as_py() for row in self._chosen(which)]
 
     def dialogues(self, which: Sequence[str] | Sequence[int] | Array) -> list[Dialogue]:
-        """Return dialogues, named by their ids or rows, if documents are the JSON of dialogues."""
+        """Return dialogues by id or row, from documents that are their JSON."""
         try:
             return [msgspec.json.decode(text, type=Dialogue) for text in self.documents(which)]
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -328,15 +327,15 @@ class Index:
     def search(
         self, query: Column, k: int = 50, *, column: str = "text", exact: bool = False
     ) -> list[list[Hit]]:
-        """Find the k dialogues with the highest cosine, for each query; of equals the earlier row.
+        """Return the k dialogues with the highest cosine for each query; ties are in row order.
 
-        The answer to a query does not depend on the others that are asked with it.
+        The result of a query does not depend on the other queries.
 
         Args:
-            query: For a dense column an array with a vector a row, for a sparse one a list of strings.
-            k: How many; all of them, in order, if there are not so many.
-            column: What to compare.
-            exact: Look at every dialogue, however many there are. So does a k above 100.
+            query: For a dense column an array with a vector per row, for a sparse one a list of strings.
+            k: The number of results.
+            column: The column to compare.
+            exact: Compare with every dialogue; a k above 100 does so as well.
         """
         if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 1:
             raise UsageError(f"k is how many dialogues to find, not {k!r}")
@@ -353,9 +352,9 @@ class Index:
         ]
 
     def cosines(self, query: Column, *, column: str = "text") -> Array:
-        """Return the cosine of each query (a row) with every dialogue (a column), exactly.
+        """Return the exact cosine of each query (a row) with every dialogue (a column).
 
-        For scores that combine columns: compute them from this, and sort.
+        Scores that combine several columns can be computed from these.
         """
         compared = self._searched(column)
         parts = [
@@ -365,7 +364,7 @@ class Index:
         return np.concatenate(parts) if parts else np.empty((0, len(self)))
 
     def _column(self, name: str) -> Any:
-        """Return a column, which is looked through when it is first asked for."""
+        """Return a column; its content is checked at first use."""
         if name not in self._config.columns:
             names = ", ".join(self._config.columns)
             raise UsageError(f"no column {name!r} in this index; it has {names}")
@@ -380,7 +379,7 @@ class Index:
         return self._column(name)
 
     def _searcher(self, column: str, width: int) -> Searcher | None:
-        """Return what faiss knows; None without faiss, or if a writer has removed the part meanwhile."""
+        """Return the faiss index; None without faiss, or if a writer has removed its file meanwhile."""
         entry = self._config.approximate.get(column)
         if entry is None or entry.part is None:
             return None

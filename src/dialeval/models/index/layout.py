@@ -1,8 +1,7 @@
-"""The folder of an index: what `config.json` says, who may write, and how the old gives way to the new.
+"""The folder of an index: `config.json`, the lock of writers, and atomic replacement.
 
-Everything but `config.json` lies in `parts/`, in files that are never changed once they are there. A writer
-puts new parts beside the old, then replaces `config.json` in one step, then removes what nobody names any
-more. So a reader, and whoever comes after a pulled plug, sees the old index or the new one.
+All other files are in `parts/` and never change. A writer adds new parts, replaces `config.json` in one step,
+and then removes unused parts. So a reader, also after a crash, sees the old index or the new one.
 """
 
 import contextlib
@@ -25,7 +24,7 @@ from dialeval.models.artefact import Model
 from dialeval.models.untrusted import parse_object, read_small
 
 CLASS: Literal["index.v3"] = "index.v3"
-_IDENTITY = "index.v1"  # the layout of files is no part of what is searched
+_IDENTITY = "index.v1"  # the layout of files is not part of the identity
 CONFIG, PARTS, LOCK = "config.json", "parts", ".lock"
 REBUILD = "rebuild the index"
 ROWS = 8192  # rows that are copied or counted at a time
@@ -39,23 +38,23 @@ ColumnName = Annotated[str, msgspec.Meta(pattern=r"\A[a-z][a-z0-9_-]{0,40}\Z")]
 
 
 class ConfigRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A part of `config.json`: nothing more and nothing less than its fields."""
+    """A part of `config.json`; unknown fields are refused."""
 
 
 class DenseKind(ConfigRecord, frozen=True, tag_field="kind", tag="dense"):
-    """A column of vectors, stored with length 1."""
+    """A column of vectors of length 1."""
 
     width: Annotated[int, msgspec.Meta(ge=1, le=1 << 16)]
 
 
 class WordKind(ConfigRecord, frozen=True, tag_field="kind", tag="sparse"):
-    """A column of words, counted in buckets."""
+    """A column of word counts in hash buckets."""
 
     buckets: Annotated[int, msgspec.Meta(ge=1, le=1 << 28)] = 1 << 20
 
 
 class TokenKind(ConfigRecord, frozen=True, tag_field="kind", tag="tokens"):
-    """A column of token states, a row of bytes and a scale for each token."""
+    """A column of token states: int8 numbers and a scale for each token."""
 
     width: Annotated[int, msgspec.Meta(ge=1, le=1 << 16)]
 
@@ -64,7 +63,7 @@ Kind = DenseKind | WordKind | TokenKind
 
 
 class Origin(ConfigRecord, frozen=True):
-    """The encoder that the vectors came from."""
+    """The encoder of the vectors."""
 
     name: str
     sha: Hex
@@ -77,19 +76,19 @@ class IndexPart(ConfigRecord, frozen=True):
     rows: Annotated[int, msgspec.Meta(ge=1, lt=1 << 40)]
     file: FileRecord
     texts: dict[str, FileRecord] = {}
-    """Of rows: size and hash of their ids and documents, a line each, however they are stored."""
+    """Of rows: size and hash of ids and documents as text lines, independent of their storage."""
 
 
 class Approximate(ConfigRecord, frozen=True):
-    """How a large column is searched, and how well that finds what exact search finds."""
+    """How a large column is searched, and the recall compared with exact search."""
 
     method: Literal["ivf", "exact"]
     rows: Size
-    """The first so many rows are in the part; the others are searched exactly."""
+    """The first rows, this many, are in the part; the others are searched exactly."""
     recall_at_50: float | None = None
     queries: Size = 0
     effort: Annotated[int, msgspec.Meta(ge=0, le=1 << 20)] = 0
-    """How many inverted lists are looked at (`nprobe`)."""
+    """The number of inverted lists that are searched (`nprobe`)."""
     part: IndexPart | None = None
     note: str | None = None
 
@@ -109,24 +108,24 @@ class IndexConfig(ConfigRecord, frozen=True, rename={"kind": "class"}):
 
     @property
     def rows(self) -> int:
-        """How many dialogues there are."""
+        """The number of dialogues."""
         return sum(segment.rows for segment in self.segments)
 
     @property
     def parts(self) -> list[IndexPart]:
-        """Every part that is in use."""
+        """All parts in use."""
         return [*self.segments, *(entry.part for entry in self.approximate.values() if entry.part)]
 
     def signed(self) -> "IndexConfig":
-        """Return this with the `sha` of its content, which is the same whatever parts are called."""
+        """Return a copy with the `sha` of its content, which does not depend on the names of parts."""
         return msgspec.structs.replace(self, sha=_digest(self._plain()))
 
     @property
     def identity(self) -> str:
-        """The identity of what is searched, 64 hex digits that are the same on every machine.
+        """The identity of the content: 64 hex digits that are the same on every machine.
 
-        The last bits of a vector are the processor's own. Where the texts and their encoder are known, all
-        else follows from them, so they stand for it; where they are not, every file counts.
+        The last bits of vectors differ between processors. So if texts and encoder are known, the identity is
+        computed from these, otherwise from all files.
         """
         if self.encoder is None or not self.documents:
             return self.sha
@@ -140,7 +139,7 @@ class IndexConfig(ConfigRecord, frozen=True, rename={"kind": "class"}):
         return _digest(plain)
 
     def _plain(self) -> dict[str, Any]:
-        """Return the content without the names that are made up for it."""
+        """Return the content without generated names."""
         plain: dict[str, Any] = msgspec.to_builtins(self)
         for key in ("sha", "dialeval"):
             del plain[key]
@@ -157,12 +156,12 @@ def _digest(plain: dict[str, Any]) -> str:
 def empty_config(
     encoder: Origin | None, columns: dict[str, Kind], documents: bool, exact_up_to: int
 ) -> IndexConfig:
-    """Return the settings of an index that has no rows yet."""
+    """Return the configuration of an index without rows."""
     return IndexConfig(CLASS, __version__, encoder, columns, documents, exact_up_to, [], {}, "0" * 64)
 
 
 def read_config(folder: Path) -> IndexConfig:
-    """Read `config.json` and believe none of it that is not as a writer leaves it."""
+    """Read and validate `config.json`."""
     path = folder / CONFIG
     if folder.is_dir() and not os.path.lexists(path):
         text = f"has no {CONFIG}: this is not an index, or its first build was interrupted"
@@ -187,7 +186,7 @@ def read_config(folder: Path) -> IndexConfig:
 
 
 def write_config(folder: Path, config: IndexConfig) -> IndexConfig:
-    """Let a new `config.json` take the place of the old: from here on the new index is there."""
+    """Replace `config.json`, which makes the new state visible."""
     signed = msgspec.structs.replace(config, dialeval=__version__).signed()
     text = json.dumps(msgspec.to_builtins(signed), indent=1, sort_keys=True, ensure_ascii=False)
     write_text(folder / CONFIG, text + "\n")
@@ -195,7 +194,7 @@ def write_config(folder: Path, config: IndexConfig) -> IndexConfig:
 
 
 def checked_part(folder: Path, part: IndexPart, *, trust: bool = False) -> Path:
-    """Return where a part is; refuse one that is not, byte for byte, as it was written (`trust`: by size)."""
+    """Return the path of a part after checking its hash (with `trust`: its size)."""
     place = folder / PARTS
     if place.is_symlink() or not place.is_dir():
         raise DataError("is missing, a link or a file; expected a plain folder", file=place, fix=REBUILD)
@@ -205,9 +204,9 @@ def checked_part(folder: Path, part: IndexPart, *, trust: bool = False) -> Path:
 
 @contextlib.contextmanager
 def writing(folder: Path) -> Iterator[None]:
-    """Hold the folder as its only writer; a second one is told so at once. Readers are not kept out.
+    """Hold the writer's lock of a folder; a second writer is refused at once, readers are not.
 
-    What a build that failed leaves empty is removed.
+    Empty leftovers of a failed build are removed.
     """
     with locked(folder / LOCK, "another process is writing to this index"):
         try:
@@ -221,7 +220,7 @@ def writing(folder: Path) -> Iterator[None]:
 
 
 def check_replaceable(folder: Path) -> None:
-    """Refuse to build over anything but an index, whole or damaged."""
+    """Refuse a folder that is neither empty nor an index, intact or damaged."""
     if not folder.is_dir():
         if os.path.lexists(folder):
             raise DataError("this is a file, not a folder", file=folder, fix="choose another name")
@@ -244,9 +243,9 @@ def check_replaceable(folder: Path) -> None:
 
 
 def sweep(folder: Path) -> None:
-    """Remove what no reader can come to any more: parts that a kill left, or that gave way to newer ones.
+    """Remove parts that are no longer in use, and leftovers of killed writers.
 
-    Only for writers. Where there is a `config.json` that cannot be read, nothing is touched.
+    Only for writers. If `config.json` cannot be read, nothing is removed.
     """
     used = set()
     if os.path.lexists(folder / CONFIG):
@@ -259,11 +258,11 @@ def sweep(folder: Path) -> None:
             entry.unlink(missing_ok=True)
 
 
-# --- where vectors came from --------------------------------------------------------------------------------
+# --- the encoder --------------------------------------------------------------------------------------------
 
 
 def origin_of(encoder: Model | None) -> Origin | None:
-    """Return what `config.json` keeps of an encoder."""
+    """Return the record of an encoder for `config.json`."""
     if encoder is None:
         return None
     if not re.fullmatch("[0-9a-f]{64}", encoder.sha):
@@ -272,7 +271,7 @@ def origin_of(encoder: Model | None) -> Origin | None:
 
 
 def check_encoder(folder: Path, origin: Origin | None, encoder: Model) -> None:
-    """Refuse an encoder that is not the one an index was built with."""
+    """Raise if an encoder is not the one that an index was built with."""
     if origin is None or origin.sha != encoder.sha:
         built = "without an encoder" if origin is None else f"with {origin.name!a} ({origin.sha[:12]})"
         raise DataError(

@@ -1,7 +1,6 @@
-"""Columns whose rows have any length: words, as TF-IDF over hashed terms, and the states of tokens.
+"""Columns with rows of variable length: words (TF-IDF over hashed terms) and token states.
 
-Words are searched by the cosine between their weights; token states are compared token by token, never
-searched.
+Words are searched by the cosine of their weights. Token states are only read.
 """
 
 import hashlib
@@ -28,7 +27,7 @@ Text = str | Sequence[str]
 
 
 def ragged(**parts: "pa.DataType") -> "pa.DataType":
-    """Return the Arrow type of lists of any length, whose items have these parts."""
+    """Return the Arrow type of lists of structs with these fields."""
     import pyarrow as pa
 
     inner = pa.struct([pa.field(name, part, nullable=False) for name, part in parts.items()])
@@ -36,7 +35,7 @@ def ragged(**parts: "pa.DataType") -> "pa.DataType":
 
 
 def _lists(parts: "Sequence[pa.Array]", ends: Array, stored: "pa.DataType") -> "pa.Array":
-    """Put parts of items together into lists, each ending at a place among the items."""
+    """Return an array of lists from the fields of all items and the offsets of the lists."""
     import pyarrow as pa
 
     items = pa.StructArray.from_arrays(parts, fields=list(stored.value_type))
@@ -44,7 +43,7 @@ def _lists(parts: "Sequence[pa.Array]", ends: Array, stored: "pa.DataType") -> "
 
 
 def words(text: str) -> list[str]:
-    """Return the words of a text, lower-cased; punctuation is none.
+    """Return the lower-cased words of a text, without punctuation.
 
     >>> words("Oh no, it's late!")
     ['oh', 'no', 'it', 's', 'late']
@@ -54,7 +53,7 @@ def words(text: str) -> list[str]:
 
 @lru_cache(maxsize=1 << 18)
 def bucket(term: str, buckets: int) -> int:
-    """Return the bucket of a term: the same in every process, on every machine.
+    """Return the hash bucket of a term, the same on every machine.
 
     >>> bucket("hotel", 1 << 20)
     648517
@@ -64,7 +63,7 @@ def bucket(term: str, buckets: int) -> int:
 
 
 def count(texts: Sequence[Text], buckets: int) -> "csr_matrix":
-    """Count the terms of each text: the words of a string, or the items of a list just as they are.
+    """Count the terms of each text: the words of a string, or the items of a list.
 
     >>> count(["Good, good day", ["inform", "hotel"]], 1 << 20).data.tolist()
     [2.0, 1.0, 1.0, 1.0]
@@ -83,7 +82,7 @@ def count(texts: Sequence[Text], buckets: int) -> "csr_matrix":
 
 
 def check_texts(column: str, texts: object) -> Sequence[Text]:
-    """Return the texts if they are a list of strings or of lists of terms."""
+    """Return the texts; raises unless they are a list of strings or of lists of terms."""
     if not isinstance(texts, Sequence) or isinstance(texts, str | bytes):
         raise UsageError(f"{column}: a column or query of words is a list of strings, one for each dialogue")
     for text in texts:
@@ -96,16 +95,14 @@ def check_texts(column: str, texts: object) -> Sequence[Text]:
 
 
 class WordColumn:
-    """The weights of all terms of a column, and the search by them.
+    """A column of words, searched by the cosine of TF-IDF weights.
 
-    A term that a text has c times, and that df of the n texts in the index have, weighs
+    The weight of a term with count c in a text and document frequency df among n texts is
 
         c · (ln((1 + n) / (1 + df)) + 1)
 
-    and the score of two texts is the cosine between their weights. Terms that no text in the index has
-    are left out of a query. A text without terms has the score 0 with everything.
-
-    Nothing of this is stored but the counts, so that adding dialogues changes the weights of all, as it must.
+    Terms that are not in the index are ignored in queries; a text without terms has the score 0. Only counts
+    are stored, because every addition changes the weights.
     """
 
     content = "words"
@@ -129,7 +126,7 @@ class WordColumn:
 
     @classmethod
     def packed(cls, texts: object, kind: WordKind, name: str, _: Sequence[str]) -> "pa.Array":
-        """Count terms, as they are stored."""
+        """Return the stored form: counts of terms."""
         import pyarrow as pa
 
         counts, stored = count(check_texts(name, texts), kind.buckets), cls.stored(kind)
@@ -137,11 +134,11 @@ class WordColumn:
         return _lists(parts, counts.indptr, stored)
 
     def checked_query(self, query: object) -> Sequence[Text]:
-        """Check queries."""
+        """Validate queries."""
         return check_texts(self.name, query)
 
     def cosines(self, texts: Sequence[Text]) -> Iterator[tuple[int, Array]]:
-        """Yield the cosine of each text (a row) with each dialogue (a column), some dialogues at a time."""
+        """Yield the cosine of each text (a row) with each dialogue (a column), in blocks of dialogues."""
         query = count(texts, self.buckets)
         length = np.repeat(self._lengths(query), np.diff(query.indptr))
         query.data = query.data * self.idf[query.indices] ** 2 / np.where(length > 0, length, 1)
@@ -173,7 +170,7 @@ class WordColumn:
 
 
 def _read_words(batch: "pa.Array", buckets: int, name: str, folder: Path) -> "csr_matrix":
-    """Take counts out of a file, and look through them before compiled code walks along them."""
+    """Read counts from a file and validate them, because compiled code relies on them."""
     from scipy.sparse import csr_matrix
 
     indices, counts = (numbers(batch.values.field(part)) for part in ("buckets", "counts"))
@@ -184,7 +181,7 @@ def _read_words(batch: "pa.Array", buckets: int, name: str, folder: Path) -> "cs
 
 
 class TokenColumn:
-    """A column of token states over all batches, in the order of the rows."""
+    """A column of token states."""
 
     content = "token states"
 
@@ -192,7 +189,7 @@ class TokenColumn:
         self.parts = [_read_states(batch, kind.width) for batch in batches]
         self.ends = [numbers(batch.offsets) for batch in batches]
         self.starts = np.cumsum([0, *map(len, batches)])
-        # Any byte is a number, but what leads elsewhere or spoils a score is looked through.
+        # Any byte is a valid number; token ids and scales are validated.
         if not all(_sound(part.scales) and part.tokens.min(initial=0) >= 0 for part in self.parts):
             raise DataError(f"the token states of {name!r} are damaged", file=folder, fix=REBUILD)
 
@@ -205,7 +202,7 @@ class TokenColumn:
 
     @classmethod
     def packed(cls, column: object, kind: TokenKind, name: str, ids: Sequence[str]) -> "pa.Array":
-        """Bring states to length one and to one byte a number, as they are stored; bytes stay as they are."""
+        """Return the stored form: vectors of length 1 as int8; int8 states are unchanged."""
         import pyarrow as pa
 
         if not isinstance(column, Sequence) or isinstance(column, str | bytes):
@@ -222,7 +219,7 @@ class TokenColumn:
         return _lists(parts, np.cumsum([0, *map(len, rows)]), stored)
 
     def take(self, rows: Sequence[int]) -> list[TokenStates]:
-        """Return the states of some rows: read-only views of the files, in the order asked for."""
+        """Return the states of rows as read-only views."""
         states = []
         for number, row in zip(np.searchsorted(self.starts, rows, "right") - 1, rows, strict=True):
             part, inner = self.parts[number], row - self.starts[number]
@@ -238,7 +235,7 @@ def _read_states(batch: "pa.Array", width: int) -> TokenStates:
 
 
 def width_of(states: TokenStates, column: str) -> int:
-    """Return how wide the states of a dialogue are."""
+    """Return the width of token states."""
     shape = np.shape(states.numbers)
     if len(shape) != 2 or not shape[1]:
         raise UsageError(f"{column}: token states are an array with a row for each token, not {shape}")

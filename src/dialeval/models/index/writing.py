@@ -1,8 +1,7 @@
-"""The rows of an index: what callers give is checked and stored, then takes the place of what is there.
+"""The rows of an index: validation, storage, and merging.
 
-A segment is one Arrow IPC file, written once as a stream of record batches, then memory-mapped: the ids of
-its rows, their documents if they have some, and the columns, each as its class stores it. All segments of an
-index are read as one table of views of their files.
+A segment is one memory-mapped Arrow IPC file, written as a stream of record batches, with ids, documents (if
+there are any) and columns. All segments of an index are read as one table.
 """
 
 import hashlib
@@ -47,22 +46,22 @@ if TYPE_CHECKING:
 
 Column = npt.NDArray[Any] | Sequence[Text] | Sequence[TokenStates]
 Block = tuple[Sequence[str], Mapping[str, Column], Sequence[bytes] | None]
-"""Ids, columns and documents of some dialogues, as callers have them."""
+"""Ids, columns and documents of a block of dialogues."""
 IDS, DOCUMENTS = "ids", "documents"
 COLUMNS: dict[type, Any] = {DenseKind: VectorColumn, WordKind: WordColumn, TokenKind: TokenColumn}
 """The class that stores and reads each kind of column."""
-DIALOGUES = 2_000  # that are encoded at a time
+DIALOGUES = 2_000  # encoded at a time
 _BATCH = 8 << 20  # bytes after which a record batch is written
 _NAME = re.compile(r"[a-z][a-z0-9_-]{0,40}")
 
 
 def extend(folder: Path, config: IndexConfig, batches: "Iterable[pa.RecordBatch]") -> IndexConfig:
-    """Write rows behind those that `config` names, and then the new `config.json`; needs the lock.
+    """Append rows and write the new `config.json`; needs the lock.
 
-    Segments at the end that are together as large as the one before them become one with it, so that there
-    are few of them however often something is added.
+    Segments at the end that are together as large as the one before them are merged with it, so that there
+    are few segments however often rows are added.
     """
-    sweep(folder)  # what a kill left may be as large as what is to come
+    sweep(folder)  # leftovers may be as large as the new rows
     try:
         segments = [*config.segments, write_segment(folder, config, batches)]
         first, rows = len(segments) - 1, segments[-1].rows
@@ -71,7 +70,7 @@ def extend(folder: Path, config: IndexConfig, batches: "Iterable[pa.RecordBatch]
             rows += segments[first].rows
         if first < len(segments) - 1:
             for part in segments[first:]:
-                checked_part(folder, part)  # else damage would be copied and then taken for what was written
+                checked_part(folder, part)  # else damage would be copied and get a valid hash
             table = read_rows(folder, config, segments[first:])
             segments[first:] = [write_segment(folder, config, table.to_batches())]
         config = msgspec.structs.replace(config, segments=segments)
@@ -81,7 +80,7 @@ def extend(folder: Path, config: IndexConfig, batches: "Iterable[pa.RecordBatch]
 
 
 def _searches(folder: Path, config: IndexConfig) -> dict[str, Approximate]:
-    """Build anew what columns have outgrown."""
+    """Build approximate search for columns that have become too large."""
     searches = dict(config.approximate)
     for name, kind in config.columns.items():
         due = approximate.is_due(searches.get(name), config.rows, config.exact_up_to)
@@ -91,13 +90,13 @@ def _searches(folder: Path, config: IndexConfig) -> dict[str, Approximate]:
     return searches
 
 
-# --- what callers give --------------------------------------------------------------------------------------
+# --- validation ---------------------------------------------------------------------------------------------
 
 
 def in_blocks(
     ids: Sequence[str], columns: Mapping[str, Column], documents: Sequence[bytes] | None
 ) -> Iterator[Block]:
-    """Cut whole columns into blocks, once they are known to be of one length."""
+    """Yield columns in blocks; raises if their lengths differ."""
     if isinstance(ids, str | bytes):
         raise UsageError("ids are a list of strings, one for each dialogue")
     for name, column in [*columns.items(), *([] if documents is None else [(DOCUMENTS, documents)])]:
@@ -128,7 +127,7 @@ def kinds_of(columns: Mapping[str, Column]) -> dict[str, Kind]:
 
 
 def prepared(blocks: Iterable[Block], config: IndexConfig) -> "Iterator[pa.RecordBatch]":
-    """Check dialogues against the columns of an index, and bring them into the form that is stored."""
+    """Validate blocks against the columns of an index and yield them as record batches."""
     import pyarrow as pa
 
     for ids, columns, documents in blocks:
@@ -159,7 +158,7 @@ def _id_bytes(name: object) -> bytes:
 
 
 def schema_of(config: IndexConfig) -> "pa.Schema":
-    """Return what every segment of an index has."""
+    """Return the Arrow schema of all segments of an index."""
     import pyarrow as pa
 
     fields = {name: pa.large_binary() for name in (IDS, *([DOCUMENTS] if config.documents else []))}
@@ -168,7 +167,7 @@ def schema_of(config: IndexConfig) -> "pa.Schema":
 
 
 def read_rows(folder: Path, config: IndexConfig, parts: Sequence[IndexPart]) -> "pa.Table":
-    """Map segments as one table without nulls, and look through its structure."""
+    """Map segments as one table and validate its structure; nulls are refused."""
     import pyarrow as pa
 
     schema, tables = schema_of(config), []
@@ -179,7 +178,7 @@ def read_rows(folder: Path, config: IndexConfig, parts: Sequence[IndexPart]) -> 
             if table.schema != schema:
                 raise DataError(f"holds {table.schema.types}: damaged", file=path, fix=REBUILD)
             table.validate(full=True)
-        except (pa.ArrowException, OSError, ValueError) as error:  # a name that is no UTF-8, for one
+        except (pa.ArrowException, OSError, ValueError) as error:  # such as a name that is not UTF-8
             raise DataError(f"not an Arrow file, or a damaged one: {error}", file=path, fix=REBUILD) from None
         if table.num_rows != part.rows or any(column.null_count for column in table.columns):
             raise DataError(f"not {part.rows} rows without nulls: damaged", file=path, fix=REBUILD)
@@ -188,10 +187,10 @@ def read_rows(folder: Path, config: IndexConfig, parts: Sequence[IndexPart]) -> 
 
 
 def write_segment(folder: Path, config: IndexConfig, batches: "Iterable[pa.RecordBatch]") -> IndexPart:
-    """Write rows as they come; the segment is there when all of them are, under a name that is not used yet.
+    """Write a segment under a new name; it appears when it is complete.
 
     Raises:
-        DataError: An id comes twice, or the disk is full.
+        DataError: An id is not unique, or the disk is full.
     """
     import pyarrow as pa
 
@@ -216,7 +215,7 @@ def write_segment(folder: Path, config: IndexConfig, batches: "Iterable[pa.Recor
 
 
 class _HashedLines:
-    """Size and hash of texts, a line each: the identity of rows, however they are stored."""
+    """Size and hash of texts as lines: the identity of rows, independent of their storage."""
 
     def __init__(self) -> None:
         self._size, self._digest = 0, hashlib.sha256()
@@ -231,7 +230,7 @@ class _HashedLines:
 
 
 def _large(batches: "Iterable[pa.RecordBatch]") -> "Iterator[pa.RecordBatch]":
-    """Put batches together into some of a few megabytes."""
+    """Combine batches into larger ones of a few megabytes."""
     import pyarrow as pa
 
     waiting: list[Any] = []
@@ -262,7 +261,7 @@ def _refuse_duplicates(path: Path) -> None:
 
 
 def said(dialogue: Dialogue) -> list[str]:
-    """Return what people and systems said to each other: instructions, tool calls and blanks are left out.
+    """Return the texts of a dialogue without instructions, tool messages and blanks.
 
     >>> from dialeval.dialogues import dialogue
     >>> said(dialogue([("system", "You are a hotel desk."), ("user", "A room?"), ("assistant", " ")], "d1"))
@@ -273,10 +272,9 @@ def said(dialogue: Dialogue) -> list[str]:
 
 
 def features(dialogues: Sequence[Dialogue], encoder: Encoder) -> dict[str, Column]:
-    """Return the columns that `Index.of_dialogues` has, for dialogues to add or to search with.
+    """Return the columns of `Index.of_dialogues` for dialogues to add or to search with.
 
-    `text` is the mean of the vectors of a dialogue's turns (zeros if nothing was said), `words` is all of
-    its text.
+    `text` is the mean of the vectors of a dialogue's turns (zeros if it has none), `words` is its text.
     """
     spoken = [said(dialogue) for dialogue in dialogues]
     places = {
@@ -293,7 +291,7 @@ def features(dialogues: Sequence[Dialogue], encoder: Encoder) -> dict[str, Colum
 def dialogue_blocks(
     dialogues: Iterable[Dialogue], encoder: Encoder, progress: Callable[[int], None] | None
 ) -> Iterator[Block]:
-    """Yield ids, features and JSON of dialogues, some at a time; `progress` is told how many are done."""
+    """Yield blocks of ids, features and JSON; `progress` is called with the number of dialogues so far."""
     from dialeval.dialogues.formats.writing import to_json  # brings pyarrow with it
 
     done, stream = 0, iter(dialogues)
