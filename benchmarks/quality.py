@@ -30,10 +30,11 @@ from dialeval.jobs.training import train_to
 from dialeval.metrics.quality_parts import NAMES, SCALES, DialogueParts, PartReader, priors
 from dialeval.metrics.training_data import training_data
 from dialeval.metrics.turn_quality import DEFAULT, TurnQuality
-from dialeval.models.blend import LEVELS, Blend, RatedParts, fit_terms
+from dialeval.models.blend import LEVELS, Blend
 from dialeval.scores import Score, Scores
 from dialeval.statistics import spearman
 from dialeval.studies import study
+from dialeval.training.blend_terms import RatedParts, fit_terms
 from dialeval.training.blending import SCENARIOS, chosen_dialogues, rated, rated_parts, rated_sets
 
 

@@ -35,6 +35,7 @@ from dialeval.metrics import metric_names
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
+PACKAGES = ROOT / "src" / "dialeval"
 PAGES = sorted([*DOCS.rglob("*.md"), ROOT / "README.md", ROOT / "CONTRIBUTING.md"])
 _BLOCK = re.compile(r"^```(?P<info>[^\n`]*)\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"\[[^\]]*\]\((?P<target>[^)\s]+)\)")
@@ -247,6 +248,18 @@ def test_every_promise_names_tests_that_are_there() -> None:
     for row in rows:
         named = re.findall(r"`((?:tests|benchmarks)[\w./*-]*)`", row)
         assert named and all(any(ROOT.glob(one)) for one in named), row
+
+
+def test_the_sizes_of_packages_are_true() -> None:
+    rows = re.findall(
+        r"^\| `(\w+)` \| ([\d,]+) \| (\d+) \|", (DOCS / "architecture.md").read_text(), re.MULTILINE
+    )
+    assert {name for name, *_ in rows} == {path.parent.name for path in PACKAGES.glob("*/__init__.py")}
+    for name, lines, count in rows:
+        texts = [path.read_text(encoding="utf-8") for path in (PACKAGES / name).rglob("*.py")]
+        assert len(texts) == pytest.approx(int(count), rel=0.1), name
+        written = int(lines.replace(",", ""))
+        assert sum(text.count("\n") for text in texts) == pytest.approx(written, rel=0.1), name
 
 
 def test_every_page_is_on_the_map() -> None:

@@ -21,21 +21,11 @@ from dialeval.metrics.quality import DEFAULT
 from dialeval.metrics.quality_parts import NAMES as PARTS
 from dialeval.metrics.quality_parts import SCALES, DialogueParts, PartReader, priors
 from dialeval.models import artefact
-from dialeval.models.blend import (
-    KIND,
-    LEVELS,
-    Blend,
-    Level,
-    Parts,
-    RatedKind,
-    RatedParts,
-    Term,
-    fit_terms,
-    rate_kinds,
-)
+from dialeval.models.blend import KIND, LEVELS, Blend, Level, Parts, RatedKind, Term
 from dialeval.models.card import Card
 from dialeval.models.kinds import KINDS, Kind
 from dialeval.scores import Scores, is_human
+from dialeval.training.blend_terms import RatedParts, fit_terms, rate_kinds
 from dialeval.training.fault_examples import held_out_scenarios, marked
 
 RATED = (
