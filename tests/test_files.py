@@ -283,3 +283,18 @@ def test_a_name_that_no_file_can_have_is_an_error_of_ours() -> None:
         files.sha256("a\0b")
     with pytest.raises(DataError, match="NUL in its name"):
         files.open_binary("a\0b")
+
+
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="a folder in which nobody can make a file")
+def test_a_lock_where_no_file_can_be_made_is_refused_at_once() -> None:
+    with (
+        pytest.raises(DataError, match=r"/proc/self: no such file"),
+        files.locked(Path("/proc/self/here.lock"), "busy", wait=lambda: None),
+    ):
+        pytest.fail("locked")
+
+
+def test_closed_standard_output_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdout", None)
+    with pytest.raises(DataError, match="standard output is closed"):
+        files.write_text("-", "lost")

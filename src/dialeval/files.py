@@ -24,7 +24,7 @@ import time
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import IO, Any, BinaryIO, cast
+from typing import IO, Any, BinaryIO, TextIO, cast
 
 from dialeval import stores
 from dialeval.errors import BusyError, DataError, UsageError
@@ -253,6 +253,7 @@ def locked(
     subject = subject or path.parent
     with _readable_errors(subject):
         path.parent.mkdir(parents=True, exist_ok=True)
+        path.open("ab").close()  # where no file can be made, the library below would try for ever
         lock = FileLock(path)
         try:
             lock.acquire(timeout=0)
@@ -273,11 +274,18 @@ def locked(
 def write_text(path: str | Path, text: str) -> None:
     """Write UTF-8 text to `path`, or to standard output for `-`."""
     if str(path) == "-":
-        sys.stdout.write(text)
+        standard_output().write(text)
         sys.stdout.flush()
         return
     with replacing(path) as file:
         file.write(text.encode("utf-8", "replace"))
+
+
+def standard_output() -> TextIO:
+    """Return standard output, for data; a closed one is an error."""
+    if sys.stdout is None:
+        raise DataError("standard output is closed", file="-")
+    return sys.stdout
 
 
 def json_text(value: Any) -> str:

@@ -10,7 +10,7 @@ import pytest
 from commands import here
 
 from dialeval import files
-from dialeval.cli import output
+from dialeval.cli import main, output
 from dialeval.scores import Scores
 from dialeval.scores.table import Score
 
@@ -91,3 +91,25 @@ def test_on_a_terminal_score_says_what_comes_next(place: Path, monkeypatch: pyte
     assert "next: dialeval report again shows the worst turns" in told.stderr
     table = here("score", "chats.jsonl", "-m", "length", "-o", "scores.csv", cwd=place)
     assert "next:" not in table.stderr
+
+
+def test_standard_output_may_be_ascii(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shown = io.TextIOWrapper(io.BytesIO(), "ascii", write_through=True)
+    monkeypatch.setattr(sys, "stdout", shown)
+    monkeypatch.setattr(sys, "argv", ["dialeval", "score", str(place / "chats.jsonl"), "-m", "length"])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code in (0, None)
+    assert b"?[2J" in shown.buffer.getvalue()  # type: ignore[attr-defined]
+
+
+def test_too_little_memory_is_told(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail() -> None:
+        raise MemoryError
+
+    monkeypatch.setattr("dialeval.cli.app.app", fail)
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert (ended.value.code, capsys.readouterr().err) == (1, "dialeval: there is not enough memory\n")

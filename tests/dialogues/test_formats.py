@@ -563,6 +563,11 @@ def test_a_device_is_no_file(tmp_path: Path) -> None:
             '{"id":"a","messages":[],"references":{"-1":["x"]}}',
             "references: there is no turn '-1'",
         ),
+        (
+            "x.jsonl",
+            '{"id":"a","messages":[{"role":"bot","content":"x"}],"references":{"0":["x"],"00":["y"]}}',
+            "references: the turn 0 stands there twice",
+        ),
         ("x.jsonl", '{"id":{"x":1},"messages":[]}', "id: text or a number is expected"),
         ("x.jsonl", '{"id":"a","messages":[{"role":{},"content":"x"}]}', "role: a name is expected"),
         ("x.csv", "id,turn,role,text\na,nan,user,Hi\n", "turn: not a turn number"),
@@ -572,3 +577,21 @@ def test_what_the_service_refuses_is_refused(tmp_path: Path, name: str, content:
     (tmp_path / name).write_text(content + "\n")
     with pytest.raises(DataError, match=message):
         list(read(tmp_path / name))
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"id": b"a"}, "x.parquet:1: id: text or a number is expected"),
+        ({"system": b"bot"}, "x.parquet:1: system: text expected, not bytes"),
+        (
+            {"messages": [{"role": b"user", "content": "Hi"}]},
+            "x.parquet:1: messages.0..role: a name is expected",
+        ),
+    ],
+)
+def test_bytes_are_no_names(tmp_path: Path, changed: dict[str, object], message: str) -> None:
+    row = {"id": "a", "system": "bot", "messages": [{"role": "user", "content": "Hi"}], **changed}
+    pq.write_table(pa.Table.from_pylist([row]), tmp_path / "x.parquet")
+    with pytest.raises(DataError, match=message):
+        list(read(tmp_path / "x.parquet"))

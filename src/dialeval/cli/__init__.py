@@ -1,5 +1,6 @@
 """The command line, `dialeval <command>`: one thin function per command."""
 
+import io
 import os
 import sys
 import warnings
@@ -16,6 +17,8 @@ def main() -> None:
     from dialeval.cli.app import app
 
     warnings.showwarning = lambda message, *_: output.say(message)
+    if isinstance(sys.stdout, io.TextIOWrapper):  # which may be ASCII, or a Windows code page
+        sys.stdout.reconfigure(errors="replace")
     try:
         try:
             app()
@@ -33,6 +36,9 @@ def main() -> None:
             raise
         output.say(f"dialeval: standard output or a file of this program: {error.strerror}")
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
+    except MemoryError:
+        output.say("dialeval: there is not enough memory")
         sys.exit(1)
     except KeyboardInterrupt:
         sys.exit(130)

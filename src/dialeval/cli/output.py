@@ -48,8 +48,7 @@ def print_json(value: Any) -> None:
 
 
 def print_json_text(text: str) -> None:
-    """Print JSON with escapes in place of the control characters that JSON lets through, and as UTF-8."""
-    text = text.encode("utf-8", "replace").decode()
+    """Print JSON with escapes in place of the control characters that JSON lets through."""
     print(_OBEYED.sub(lambda match: f"\\u{ord(match[0]):04x}", text).rstrip("\n"))
 
 

@@ -99,9 +99,10 @@ def _check_names(place: str, *given: str) -> None:
             raise UsageError(f"{name!r} is not UTF-8: rename it")
     try:
         Path(place).exists()
-    except OSError as error:
+        is_circle = "\0" not in place and os.path.islink(os.path.realpath(place))  # noqa: PTH114
+    except OSError as error:  # a name that is too long, or a current folder that was removed
         raise UsageError(f"{place[:100]}: {error.strerror}: choose another name for the output") from None
-    if "\0" not in place and os.path.islink(os.path.realpath(place)):  # noqa: PTH114
+    if is_circle:
         raise UsageError(f"{place} is a link that leads in a circle: choose another name for the output")
 
 

@@ -83,7 +83,7 @@ def parse_message(item: object, number: int) -> list[Turn]:
     if "role" not in item and "from" in item and "value" in item:
         others = {key: value for key, value in item.items() if key not in ("from", "value")}
         item = {"role": item["from"], "content": item["value"], **others}
-    if isinstance(item.get("role"), Mapping | list):
+    if isinstance(item.get("role"), Mapping | list | bytes):
         raise DataError("a name is expected", field=f"messages[{number}].role")
     item = _tagged(_with_invocations(item))
     prompts, spoken = _prompts(item.get("content"))

@@ -202,10 +202,12 @@ def assemble(record: Record, turns_key: str, turns: list[Turn], **fields: Any) -
         fields: Fields of the dialogue that are known better.
     """
     id_key = next((key for key in _IDS if record.get(key) not in (None, "")), None)
-    if id_key and isinstance(record[id_key], Mapping | list | bool):
+    if id_key and isinstance(record[id_key], Mapping | list | bool | bytes):
         raise DataError("text or a number is expected", field=id_key)
     named = str(record[id_key]) if id_key else ""
     system, prompt = system_of(record)
+    if isinstance(system, bytes):
+        raise DataError("text expected, not bytes", field="system")
     known = ("id", id_key, turns_key, "system", "model", "references", "meta", *_FIELDS)
     meta = {k: v for k, v in record.items() if k not in known and not _is_lifted(k, v)}
     extra = record.get("meta") or {}
@@ -272,12 +274,14 @@ def _references(found: object, n_turns: int) -> dict[int, list[str]]:
         return {}
     if not isinstance(found, Mapping):
         raise DataError("an object is expected", field="references", fix='{"<turn>": ["…"]}')
-    references = {}
+    references: dict[int, list[str]] = {}
     for key, texts in found.items():
         if not (str(key).isascii() and str(key).isdigit() and len(str(key)) < 20 and int(key) < n_turns):
             raise DataError(
                 f"there is no turn {str(key)[:20]!r}", field="references", fix="keys are turn numbers, from 0"
             )
+        if int(key) in references:
+            raise DataError(f"the turn {int(key)} stands there twice", field="references")
         texts = [texts] if isinstance(texts, str) else texts  # noqa: PLW2901
         if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
             raise DataError("a list of texts is expected", field=f"references.{key}")

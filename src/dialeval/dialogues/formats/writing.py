@@ -3,7 +3,6 @@
 import csv
 import io
 import json
-import sys
 from collections.abc import Iterable
 from itertools import islice
 from pathlib import Path
@@ -31,7 +30,7 @@ def write(dialogues: Iterable[Dialogue], path: str | Path) -> int:
         How many dialogues were written.
     """
     if str(path) == "-":
-        return _write_jsonl(dialogues, sys.stdout.buffer)
+        return _write_jsonl(dialogues, files.standard_output().buffer)
     suffix = Path(path).suffix.lower()
     if suffix not in ENDINGS:
         raise UsageError(f"cannot write {path}: use one of {', '.join(ENDINGS)}")
