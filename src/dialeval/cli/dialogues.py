@@ -141,7 +141,10 @@ def show_overview(found: "Overview") -> None:
         ("feedback", ", ".join(rated) or "none"),
         ("finish reasons", _counts(found.finish_reasons)),
         ("languages", _counts(found.languages)),
-        *(("note", f"{count}: {note}") for note, count in found.notes.most_common(_MOST)),
+        *(
+            ("note", f"{count}: {note} (first in {found.places[note]})")
+            for note, count in found.notes.most_common(_MOST)
+        ),
     ]
     output.print_table("What was understood", ["what", "found"], rows)
     for dialogue in found.shown:

@@ -307,9 +307,9 @@ def _from_prompt(record: Record) -> Dialogue | list[Dialogue]:
         asked = f"{asked}\n\n{more}"
     history = next((held for key in _HISTORY if (held := decoded(record.get(key)))), None)
     before = [*turns_in(history), *turns_in(asked, "user")]
-    rest = {
-        key: value for key, value in record.items() if key not in (*keys, *_HISTORY) and not is_evidence(key)
-    }
+    used = {*keys, *_HISTORY, *filter(is_evidence, record)}
+    rest = {key: value for key, value in record.items() if key not in used}
+    record = {**asked, **record} if isinstance(asked, Mapping) else record  # passages beside the question
     if isinstance(answer, list) and keys[1] in ("completions", "responses"):
         name = first_of(record, "id", "prompt_id")
         several = [_answered(before, one, {**rest, **_model_of(one), "id": ""}, record) for one in answer]
