@@ -346,18 +346,8 @@ def _in_object(found: Mapping[str, Any], speaker: str) -> list[dict[str, Any]]:
             more = (found[name] for name in asked if isinstance(found.get(name), str))
             return head + held + (messages_in(next(more, ""), speaker) if "history" in key else [])
     answered = (
-        "output",
-        "answer",
-        "response",
-        "result",
-        "completion",
-        "text",
-        "content",
-        "message",
-        "outputs",
-        "generation",
-        "outputText",
-        "results",
+        *("output", "answer", "response", "result", "completion", "text", "content", "message", "outputs"),
+        *("generation", "outputText", "results"),
     )
     for key in asked if speaker == "user" else answered:
         if isinstance(found.get(key), str | Mapping | list) and (held := messages_in(found[key], speaker)):

@@ -50,15 +50,8 @@ SESSIONS = (
 )
 _ABOUT = (*SESSIONS, *(f"metadata.{key}" for key in SESSIONS))
 TIMES = (
-    "timestamp",
-    "time",
-    "created_at",
-    "createdAt",
-    "request_created_at",
-    "request_time",
-    "createTime",
-    "date",
-    "startTime",
+    *("timestamp", "time", "created_at", "createdAt", "request_created_at", "request_time", "createTime"),
+    *("date", "startTime"),
 )
 MODELS = (
     *("model", "modelId", "model_name", "model_id"),
@@ -241,15 +234,7 @@ def _is_logged(one: Logged, record: Record) -> bool:
 # Prompts with responses
 
 _ASKED = (
-    "prompt",
-    "question",
-    "instruction",
-    "query",
-    "user_message",
-    "user_input",
-    "input",
-    "human",
-    "user",
+    *("prompt", "question", "instruction", "query", "user_message", "user_input", "input", "human", "user"),
 )
 _ANSWERED = (
     *("response", "answer", "completion", "output", "assistant_message", "reply", "generation", "bot"),

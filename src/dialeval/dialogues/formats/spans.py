@@ -34,12 +34,7 @@ _SESSIONS = (
     "mlflow.trace.session",
 )
 _TRACES = (
-    "traceId",
-    "traceID",
-    "trace_id",
-    "TraceId",
-    "context.trace_id",
-    "context.traceId",
+    *("traceId", "traceID", "trace_id", "TraceId", "context.trace_id", "context.traceId"),
     "mlflow.traceRequestId",
 )
 _STARTS = (
