@@ -356,7 +356,7 @@ HELD = {
     "sunshine-page.json": Held("sunshine", "ua"),
     "tidio.json": Held("rows", "ua"),
     "whatsapp-it.txt": Held("text", "GNG"),
-    # A fourth set, of forty-three, written after these were read
+    # A fourth set, of forty-three, written after these were read, and a fifth, of twenty-five
     "azure-rows.json": Held("prompts", "ua ua", evidence=2),
     "botframework-adaptive.json": Held("botframework", "ua"),
     "call-centre.txt": Held("text", "aua"),
@@ -371,6 +371,9 @@ HELD = {
     "rasa-sql-events.jsonl": Held("rasa-events", "ua"),
     "transcript-times.txt": Held("text", "ua ua"),
     "whatsapp-tr.txt": Held("text", "ua"),
+    "gemini-stream.json": Held("bare", "a", finish="STOP", note="only the reply is in the log, not what it answers"),  # noqa: E501
+    "otel-adk.json": Held("otel", "sua", instructions=True),
+    "prompts-nested.jsonl": Held("prompts", "ua ua", evidence=1, feedback="thumbs=1"),
 }  # fmt: skip
 
 
@@ -455,6 +458,8 @@ def test_no_reply_of_a_sample_lost_its_text() -> None:
         ("sunshine-page.json", ["hello", "Hi! How can I help?"]),
         ("chatgpt-quotes.json", ["Cheapest flight?", "", "Airline X 40 euro", "Airline X, 40 euro.", "And this one?", "That is a hotel."]),  # noqa: E501
         ("pydantic-ai-lines.jsonl", ["You are a clerk.", "Order two pens", "", '{"ok": true}', "Two pens ordered."]),  # noqa: E501
+        ("gemini-stream.json", ["Hello"]),
+        ("otel-adk.json", ["Be nice", "Hi", "Hello!"]),
         ("langsmith-histories.json", ["first?", "one.", "second?", "two."]),
         ("botframework-adaptive.json", ["", "Refund started.\nIt takes 5 days."]),
         ("call-centre.txt", ["Thank you for calling, how can I help?", "My card is blocked.", "I see. One moment."]),  # noqa: E501
@@ -689,3 +694,20 @@ def test_calls_and_results_in_one_message(tmp_path: Path) -> None:
         (found,) = read(path, note=lambda _: None)
         assert letters(found) == told
         assert [turn.meta for turn in found.turns] == [{}] * len(told)
+
+
+def test_a_table_that_breaks_off_is_read_up_to_there(tmp_path: Path) -> None:
+    path, notes = tmp_path / "half.csv", list[str]()
+    path.write_text('conversation_id,role,content\na,user,Hi\na,assistant,Hello\nb,user,"Is it\n')
+    (found,) = read(path, note=notes.append, lenient=True)
+    assert [turn.text for turn in found.turns] == ["Hi", "Hello"]
+    assert notes == [f"{path}: in record 4: not CSV: unexpected end of data; what follows is lost"]
+    with pytest.raises(DataError, match=r"half\.csv:3: not CSV"):
+        list(read(path))
+
+
+def test_a_spreadsheet_is_refused_by_its_name(tmp_path: Path) -> None:
+    path = tmp_path / "chats.xlsx"
+    path.write_bytes(b"PK\x03\x04")
+    with pytest.raises(DataError, match=r"a spreadsheet \(save it as CSV\)"):
+        list(read(path))

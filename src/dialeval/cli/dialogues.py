@@ -143,7 +143,10 @@ def show_overview(overview: "Overview") -> None:
         ("feedback", ", ".join(rated) or "none"),
         ("finish reasons", _counts(overview.finish_reasons)),
         ("languages", _counts(overview.languages)),
-        *(("note", f"{count}: {note}") for note, count in overview.notes.most_common(_MOST)),
+        *(
+            ("note", f"{count}: {note} (first in {overview.places[note]})")
+            for note, count in overview.notes.most_common(_MOST)
+        ),
     ]
     output.print_table("What was understood", ["what", "found"], rows)
     for dialogue in overview.shown:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from dialeval.dialogues.dialogue import Dialogue, Turn
-from dialeval.dialogues.formats.chats import is_messages, oldest_first, plain_message
+from dialeval.dialogues.formats.chats import is_chunk, is_messages, oldest_first, plain_message
 from dialeval.dialogues.formats.exchanges import NO_INPUT
 from dialeval.dialogues.formats.messages import parse_message
 from dialeval.dialogues.formats.records import (
@@ -97,7 +97,7 @@ _ANSWERED = ("candidates", "modelVersion", "promptFeedback")
 def _is_gemini(record: Record) -> bool:
     return (
         isinstance(record.get("contents"), list | Mapping)
-        or has_list(record, "candidates", "content")
+        or (has_list(record, "candidates", "content") and not is_chunk(record))
         or isinstance(at(record, "chunkedPrompt.chunks"), list)
     )
 

@@ -279,18 +279,23 @@ def _is_block(part: object) -> bool:
 
 def is_chunk(first: Mapping[str, Any]) -> bool:
     """Whether an object is the first piece of a message that was streamed."""
+    choice: Any = next(
+        iter(first.get("candidates") or ()), None
+    )  # of Gemini: a whole answer says why it ended
+    cut = isinstance(choice, Mapping) and isinstance(choice.get("content"), Mapping)
     kind = first.get("type") == "message_start" or first.get("object") == "chat.completion.chunk"
-    return kind or (first.get("done") is False and isinstance(first.get("message"), Mapping))
+    done = first.get("done") is False and isinstance(first.get("message"), Mapping)
+    return kind or done or (cut and not choice.get("finishReason"))
 
 
 def _streamed(chunks: list[Any]) -> list[dict[str, Any]]:
-    """Put a message together that was streamed in pieces (by OpenAI, Anthropic or Ollama)."""
+    """Put a message together that was streamed in pieces (by OpenAI, Anthropic, Gemini or Ollama)."""
     text, calls, known = "", dict[Any, dict[str, Any]](), dict[str, Any]()
     for one in chunks:
-        choice: Any = next(iter(one.get("choices") or ()), {})
+        choice: Any = next(iter(one.get("choices") or one.get("candidates") or ()), {})
         delta = choice.get("delta") or one.get("delta") or one.get("message") or {}
         block = one.get("content_block") or {}
-        said = delta.get("content") or delta.get("text")
+        said = delta.get("content") or delta.get("text") or _gemini_text(choice.get("content"))
         text += said if isinstance(said, str) else ""
         known |= {key: about[key] for about in (choice, delta, one) for key in FINISHES if about.get(key)}
         if block.get("type") == "tool_use":
@@ -303,6 +308,11 @@ def _streamed(chunks: list[Any]) -> list[dict[str, Any]]:
             calls[one["index"]]["arguments"] += delta.get("partial_json") or ""
     called = {"tool_calls": list(calls.values())} if calls else {}
     return [{"role": "assistant", "content": text or None, **called, **known}]
+
+
+def _gemini_text(content: object) -> str | None:
+    parts = content.get("parts") if isinstance(content, Mapping) else None
+    return "".join(str(one.get("text") or "") for one in parts or () if not one.get("thought"))
 
 
 def _is_exchange(found: object) -> bool:
@@ -336,18 +346,8 @@ def _in_object(found: Mapping[str, Any], speaker: str) -> list[dict[str, Any]]:
             more = (found[name] for name in asked if isinstance(found.get(name), str))
             return head + held + (messages_in(next(more, ""), speaker) if "history" in key else [])
     answered = (
-        "output",
-        "answer",
-        "response",
-        "result",
-        "completion",
-        "text",
-        "content",
-        "message",
-        "outputs",
-        "generation",
-        "outputText",
-        "results",
+        *("output", "answer", "response", "result", "completion", "text", "content", "message", "outputs"),
+        *("generation", "outputText", "results"),
     )
     for key in asked if speaker == "user" else answered:
         if isinstance(found.get(key), str | Mapping | list) and (held := messages_in(found[key], speaker)):

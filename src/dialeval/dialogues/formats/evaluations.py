@@ -42,15 +42,8 @@ def _is_case(record: Record) -> bool:
 
 def _is_conversational_case(record: Record) -> bool:
     marks = (
-        "scenario",
-        "chatbot_role",
-        "chatbotRole",
-        "expected_outcome",
-        "expectedOutcome",
-        "user_description",
-        "userDescription",
-        "metricsData",
-        "metrics_data",
+        *("scenario", "chatbot_role", "chatbotRole", "expected_outcome", "expectedOutcome"),
+        *("user_description", "userDescription", "metricsData", "metrics_data"),
     )
     return has_items(record, "turns", "role", "content") or (
         has_list(record, "turns") and any(key in record for key in marks)

@@ -50,15 +50,8 @@ SESSIONS = (
 )
 _ABOUT = (*SESSIONS, *(f"metadata.{key}" for key in SESSIONS))
 TIMES = (
-    "timestamp",
-    "time",
-    "created_at",
-    "createdAt",
-    "request_created_at",
-    "request_time",
-    "createTime",
-    "date",
-    "startTime",
+    *("timestamp", "time", "created_at", "createdAt", "request_created_at", "request_time", "createTime"),
+    *("date", "startTime"),
 )
 MODELS = (
     *("model", "modelId", "model_name", "model_id"),
@@ -241,15 +234,7 @@ def _is_logged(one: Logged, record: Record) -> bool:
 # Prompts with responses
 
 _ASKED = (
-    "prompt",
-    "question",
-    "instruction",
-    "query",
-    "user_message",
-    "user_input",
-    "input",
-    "human",
-    "user",
+    *("prompt", "question", "instruction", "query", "user_message", "user_input", "input", "human", "user"),
 )
 _ANSWERED = (
     *("response", "answer", "completion", "output", "assistant_message", "reply", "generation", "bot"),
@@ -307,9 +292,9 @@ def _from_prompt(record: Record) -> Dialogue | list[Dialogue]:
         asked = f"{asked}\n\n{more}"
     history = next((held for key in _HISTORY if (held := decoded(record.get(key)))), None)
     before = [*turns_in(history), *turns_in(asked, "user")]
-    rest = {
-        key: value for key, value in record.items() if key not in (*keys, *_HISTORY) and not is_evidence(key)
-    }
+    used = {*keys, *_HISTORY, *filter(is_evidence, record)}
+    rest = {key: value for key, value in record.items() if key not in used}
+    record = {**asked, **record} if isinstance(asked, Mapping) else record  # passages beside the question
     if isinstance(answer, list) and keys[1] in ("completions", "responses"):
         name = first_of(record, "id", "prompt_id")
         several = [_answered(before, one, {**rest, **_model_of(one), "id": ""}, record) for one in answer]

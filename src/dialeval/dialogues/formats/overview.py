@@ -27,6 +27,7 @@ class Overview:
         tools: Calls by the tool's name.
         feedback: What users said, by name: how often, and the mean.
         notes: What is noted on dialogues and turns, and how often.
+        places: Where each of these stands first.
         told: What was guessed and what was lost, file by file.
         shown: The first dialogues.
     """
@@ -46,6 +47,7 @@ class Overview:
     finish_reasons: Counter[str] = field(default_factory=Counter)
     languages: Counter[str] = field(default_factory=Counter)
     notes: Counter[str] = field(default_factory=Counter)
+    places: dict[str, str] = field(default_factory=dict)
     told: list[str] = field(default_factory=list)
     shown: list[Dialogue] = field(default_factory=list)
 
@@ -57,23 +59,31 @@ class Overview:
         self.systems[made.system or "not named"] += 1
         self.with_instructions += instructions_of(made) is not None
         passages = len(made.evidence)
-        for turn in made.turns:
+        for number, turn in enumerate(made.turns):
             self.roles["step" if is_step(turn) else turn.speaker] += 1
             self.tools.update(call.name for call in turn.tool_calls)
             self.results += turn.speaker == "tool"
             passages += len(turn.evidence)
             self.finish_reasons.update([turn.finish_reason] if turn.finish_reason else ())
             self._rate(turn.feedback)
-            self.notes.update([f"turn: {turn.meta['note']}"] if "note" in turn.meta else ())
+            if "note" in turn.meta:
+                self.note(f"turn: {turn.meta['note']}", made, f", turn {number}")
         self._rate(made.feedback)
         self.evidence += passages
         self.with_evidence += passages > 0
-        self.notes.update([f"dialogue: {made.meta['note']}"] if "note" in made.meta else ())
-        self.notes.update([] if made.turns else ["dialogue: no message in it"])
+        if "note" in made.meta:
+            self.note(f"dialogue: {made.meta['note']}", made)
+        if not made.turns:
+            self.note("dialogue: no message in it", made)
         if self.dialogues <= _LANGUAGES:
             self.languages[dialogue_language(made) or "not known"] += 1
         if len(self.shown) < SHOWN:
             self.shown.append(made)
+
+    def note(self, note: str, made: Dialogue, where: str = "") -> None:
+        """Count what is noted on a dialogue, or at a place in it."""
+        self.notes[note] += 1
+        self.places.setdefault(note, f"dialogue {made.id or f'number {self.dialogues}'}{where}")
 
     def _rate(self, given: dict[str, float]) -> None:
         for name, value in given.items():
@@ -108,7 +118,7 @@ def overview(
                 for made in dialogues:
                     found.add(made)
                     if made.id and made.id in seen:
-                        found.notes["dialogue: its id was used before, which scoring refuses"] += 1
+                        found.note("dialogue: its id was used before, which scoring refuses", made)
                     seen.add(made.id)
     return found
 

@@ -175,6 +175,8 @@ def numbered(
     how = tables.TableReading(columns, shape, tell, lenient, took)
     if tables.is_dataset(path) or suffix == ".arrow":
         return tables.read_dataset(path, how)
+    if suffix in (".xlsx", ".xls", ".ods"):
+        raise DataError("a spreadsheet", file=path, fix="save it as CSV")
     if suffix == ".parquet":
         return tables.read_parquet(path, how)
     if suffix in (".csv", ".tsv") or format == "table":

@@ -141,7 +141,8 @@ def _join_streams(pieces: list[tuple[int, Record]], lost: Lost) -> Joined:
         if ended or piece.get("id") != streams[-1][0][1].get("id"):
             streams.append([])
         streams[-1].append((number, piece))
-        ended = piece.get("done") is True or piece.get("type") == "message_stop"
+        choice: Any = next(iter(piece.get("candidates") or ()), {})
+        ended = piece.get("done") is True or piece.get("type") == "message_stop" or "finishReason" in choice
     for stream in streams:
         about = {**kept_of(stream[0][1], "id", "model"), "note": NO_INPUT}
         if turns := parse_messages(messages_in([piece for _, piece in stream], "assistant")):

@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from dialeval.dialogues.formats.chats import messages_in
 from dialeval.dialogues.formats.records import (
     Joined,
     Lost,
@@ -33,12 +34,7 @@ _SESSIONS = (
     "mlflow.trace.session",
 )
 _TRACES = (
-    "traceId",
-    "traceID",
-    "trace_id",
-    "TraceId",
-    "context.trace_id",
-    "context.traceId",
+    *("traceId", "traceID", "trace_id", "TraceId", "context.trace_id", "context.traceId"),
     "mlflow.traceRequestId",
 )
 _STARTS = (
@@ -281,6 +277,11 @@ def _messages(span: Mapping[str, Any], found: dict[str, Any]) -> tuple[list[Any]
     after += _flat_messages(found, "gen_ai.completion")
     after += _flat_messages(found, "llm.output_messages", "message.")
     before += next((held for key in _HISTORIES if (held := decoded(found.get(key)))), [])  # Logfire
+    asked, answer = (decoded(found.get(f"gcp.vertex.agent.llm_{side}")) for side in ("request", "response"))
+    if isinstance(asked, Mapping) and not (before or after):  # Google's ADK
+        prompt = at(asked, "config.system_instruction")
+        before += messages_in({**asked, "system_instruction": prompt})
+        after += messages_in(answer, "assistant")
     if "ai.prompt.messages" in found:  # Vercel's AI SDK
         before += decoded(found["ai.prompt.messages"])
         calls = decoded(found.get("ai.response.toolCalls"))

@@ -89,13 +89,29 @@ def read_csv(path: str | Path, delimiter: str, how: TableReading) -> Numbered:
         try:
             header = list(reader.fieldnames or ())
             refuse_twins(path, header, 1)
-            rows = ((reader.line_num, row) for row in reader)
+            rows = _csv_rows(path, reader, how)
             if header == list(OURS):
                 yield from _group(path, rows, header, how, ours=True)
             else:
                 yield from read_rows(path, header, rows, how)
         except csv.Error as error:
             raise DataError(f"not CSV: {error}", file=path, line=reader.line_num) from None
+
+
+def _csv_rows(
+    path: str | Path, reader: "csv.DictReader[str]", how: TableReading
+) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield the rows with their lines; where a table breaks off after some, that is told if `lenient`."""
+    last = 0
+    try:
+        for row in reader:
+            last = reader.line_num
+            yield last, row
+    except csv.Error as error:
+        if not (how.lenient and last):
+            raise
+        if how.tell:
+            how.tell(f"{path}: in record {last + 1}: not CSV: {error}; what follows is lost")
 
 
 def _text_lines(path: str | Path, file: BinaryIO) -> Iterator[str]:

@@ -396,13 +396,7 @@ def _is_langfuse(record: Record) -> bool:
     if re.fullmatch(_LANGFUSE_TYPES, str(record.get("type"))) and first_of(record, "traceId", "trace_id"):
         return True
     keys = (
-        "sessionId",
-        "session_id",
-        "userId",
-        "user_id",
-        "htmlPath",
-        "observations",
-        "projectId",
+        *("sessionId", "session_id", "userId", "user_id", "htmlPath", "observations", "projectId"),
         "project_id",
     )
     about = ("timestamp", "release", "bookmarked", "environment", "totalCost", "latency", "scores")

@@ -36,14 +36,7 @@ _BAD = frozenset(
     )
 )
 _TEXTS = (
-    "text",
-    "page_content",
-    "pageContent",
-    "content",
-    "document.content",
-    "passage",
-    "snippet",
-    "chunk",
+    *("text", "page_content", "pageContent", "content", "document.content", "passage", "snippet", "chunk"),
     "document",
 )
 _SOURCES = ("source", "title", "document.id", "file_name", "filename", "doc_uri", "url", "uri", "id", "id_")
