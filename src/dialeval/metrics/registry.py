@@ -323,12 +323,15 @@ class Rows:
         return Scores.of(self._rows, {self.source: self.signature})
 
 
-def score(dialogues: Any, metrics: Any = DEFAULT_METRICS) -> Scores:
+def score(
+    dialogues: Any, metrics: Any = DEFAULT_METRICS, *, watch: Callable[[int], None] | None = None
+) -> Scores:
     """Score dialogues with one or more metrics.
 
     Args:
         dialogues: Dialogues, or whatever `dialeval.read` takes: a path, messages, a data frame, a public set.
         metrics: Specs (`"repetition:n=3"`) or objects; one alone needs no list. By default `quality`.
+        watch: Called with the number of dialogues of each chunk once it is scored, as in a progress bar.
 
     >>> chat = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello you"}]
     >>> score(chat, "length").summary()[0]["mean"]
@@ -337,6 +340,10 @@ def score(dialogues: Any, metrics: Any = DEFAULT_METRICS) -> Scores:
     >>> table = score([dialogue([("user", "Hi"), ("assistant", "Hello you")], "d1")], ["length", "turns"])
     >>> [(row.source, row.turn, row.value) for row in table]
     [('length', 1, 2.0), ('turns', None, 2.0)]
+    >>> many, done = [dialogue([("user", "Hi")], f"d{number}") for number in range(70)], []
+    >>> table = score(many, "turns", watch=done.append)
+    >>> done
+    [64, 6]
     """
     from dialeval.dialogues.formats import read
     from dialeval.models.needs import encode_ahead
@@ -349,6 +356,8 @@ def score(dialogues: Any, metrics: Any = DEFAULT_METRICS) -> Scores:
         encode_ahead(chunk, needs)
         for (metric, _), part in zip(built, parts, strict=True):
             part.append(metric.score(chunk))
+        if watch:
+            watch(len(chunk))
     tables = [Scores.concat(part) for part in parts]
     named = zip(tables, built, strict=True)
     return Scores.concat([table.renamed(name) if name else table for table, (_, name) in named])
