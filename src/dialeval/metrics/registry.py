@@ -340,9 +340,6 @@ def score(
     >>> table = score([dialogue([("user", "Hi"), ("assistant", "Hello you")], "d1")], ["length", "turns"])
     >>> [(row.source, row.turn, row.value) for row in table]
     [('length', 1, 2.0), ('turns', None, 2.0)]
-    >>> score([], None)
-    Traceback (most recent call last):
-    dialeval.errors.UsageError: None is no metric: give a name or an object with a method score
     >>> many, done = [dialogue([("user", "Hi")], f"d{number}") for number in range(70)], []
     >>> table = score(many, "turns", watch=done.append)
     >>> done
@@ -351,10 +348,7 @@ def score(
     from dialeval.dialogues.formats import read
     from dialeval.models.needs import encode_ahead
 
-    asked = metrics if isinstance(metrics, Iterable) and not isinstance(metrics, str) else (metrics,)
-    built = [(build(spec), parse_spec(spec)[0]) if isinstance(spec, str) else (spec, None) for spec in asked]
-    for wrong in (m for m, _ in built if isinstance(m, type) or not callable(getattr(m, "score", None))):
-        raise UsageError(f"{wrong!r} is no metric: give a name or an object with a method score")
+    built = _built(metrics)
     needs = needs_of(metric for metric, _ in built)
     parts: list[list[Scores]] = [[metric.score([])] for metric, _ in built]
     for chunk in chunks(read(dialogues)):
@@ -366,6 +360,22 @@ def score(
     tables = [Scores.concat(part) for part in parts]
     named = zip(tables, built, strict=True)
     return Scores.concat([table.renamed(name) if name else table for table, (_, name) in named])
+
+
+def _built(metrics: Any) -> list[tuple[Any, str | None]]:
+    """Return metrics by specs or as objects, each with the name it was given.
+
+    >>> _built(None)
+    Traceback (most recent call last):
+    dialeval.errors.UsageError: None is no metric: give a name or an object with a method score
+    """
+    asked = metrics if isinstance(metrics, Iterable) and not isinstance(metrics, str) else (metrics,)
+    built: list[tuple[Any, str | None]] = [
+        (build(spec), parse_spec(spec)[0]) if isinstance(spec, str) else (spec, None) for spec in asked
+    ]
+    for wrong in (m for m, _ in built if isinstance(m, type) or not callable(getattr(m, "score", None))):
+        raise UsageError(f"{wrong!r} is no metric: give a name or an object with a method score")
+    return built
 
 
 def chunks(dialogues: Iterable[Dialogue], first: int | None = None) -> Iterator[list[Dialogue]]:
