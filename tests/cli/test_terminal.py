@@ -89,6 +89,8 @@ def test_on_a_terminal_score_says_what_comes_next(place: Path, monkeypatch: pyte
     monkeypatch.setattr(output, "is_watched", lambda: True)
     told = here("score", "chats.jsonl", "-m", "length", "-o", "again", cwd=place)
     assert "next: dialeval report again shows the worst turns" in told.stderr
+    units = here("score", "chats.jsonl", "-m", "mine=rules", cwd=place).stderr
+    assert "mine: share of turns, or of dialogues, in which the rule fires" in units
     table = here("score", "chats.jsonl", "-m", "length", "-o", "scores.csv", cwd=place)
     assert "next:" not in table.stderr
 

@@ -142,6 +142,8 @@ def _show(chats: list[str], summary: Any, out: str | None, explain: bool, json: 
     tables.show_summary(summary)
     if explain:
         dialogues.show_first(summary, out, _EXPLAINED)
+    if output.is_watched():
+        tables.say_units(summary.signatures)
     tables.say_signatures(summary.signatures)
     if out:
         output.say(f"written: {out}")

@@ -10,9 +10,17 @@ if TYPE_CHECKING:
     from dialeval.jobs.scoring import Summary
     from dialeval.jobs.task_figures import TaskTable
     from dialeval.reports.table import Table
+    from dialeval.scores import Signature
     from dialeval.studies import Comparison, Study
 
 METHODS = ("pearson", "spearman", "kendall")
+_UNITS = {
+    "quality": "0 is the mean of the rated sets, 1 a rating one standard deviation higher; percentile is the "
+    "share of rated ones of the kind that score lower, in %; standing is how pleased the user was before",
+    "rules": "share of turns, or of dialogues, in which the rule fires; lower is better",
+    "faults": "for turns mean probabilities, for dialogues faults in a hundred replies; faultless is the "
+    "probability of no fault; lower is better but for faultless",
+}
 _TASK_FIGURES = ("Inform", "Success", "BLEU", "Combined")
 
 
@@ -162,6 +170,13 @@ def show_classes(study: "Study") -> None:
         output.say(f"rated units without a majority (in no class): {labels.n_unlabelled}")
     if labels.reason:
         output.say(f"no AUC and no threshold: {labels.reason}")
+
+
+def say_units(signatures: Mapping[str, "Signature"]) -> None:
+    """Print what the means of metrics with several units are, on standard error."""
+    for source, signature in signatures.items():
+        if unit := _UNITS.get(signature.name.partition(".v")[0]):
+            output.say(f"{source}: {unit}")
 
 
 def say_signatures(signatures: Mapping[str, object]) -> None:

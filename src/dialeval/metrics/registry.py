@@ -323,12 +323,15 @@ class Rows:
         return Scores.of(self._rows, {self.source: self.signature})
 
 
-def score(dialogues: Any, metrics: Any = DEFAULT_METRICS) -> Scores:
+def score(
+    dialogues: Any, metrics: Any = DEFAULT_METRICS, *, watch: Callable[[int], None] | None = None
+) -> Scores:
     """Score dialogues with one or more metrics.
 
     Args:
         dialogues: Dialogues, or whatever `dialeval.read` takes: a path, messages, a data frame, a public set.
         metrics: Specs (`"repetition:n=3"`) or objects; one alone needs no list. By default `quality`.
+        watch: Called with the number of dialogues of each chunk once it is scored, as in a progress bar.
 
     >>> chat = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello you"}]
     >>> score(chat, "length").summary()[0]["mean"]
@@ -337,21 +340,42 @@ def score(dialogues: Any, metrics: Any = DEFAULT_METRICS) -> Scores:
     >>> table = score([dialogue([("user", "Hi"), ("assistant", "Hello you")], "d1")], ["length", "turns"])
     >>> [(row.source, row.turn, row.value) for row in table]
     [('length', 1, 2.0), ('turns', None, 2.0)]
+    >>> many, done = [dialogue([("user", "Hi")], f"d{number}") for number in range(70)], []
+    >>> table = score(many, "turns", watch=done.append)
+    >>> done
+    [64, 6]
     """
     from dialeval.dialogues.formats import read
     from dialeval.models.needs import encode_ahead
 
-    asked = metrics if isinstance(metrics, Iterable) and not isinstance(metrics, str) else (metrics,)
-    built = [(build(spec), parse_spec(spec)[0]) if isinstance(spec, str) else (spec, None) for spec in asked]
+    built = _built(metrics)
     needs = needs_of(metric for metric, _ in built)
     parts: list[list[Scores]] = [[metric.score([])] for metric, _ in built]
     for chunk in chunks(read(dialogues)):
         encode_ahead(chunk, needs)
         for (metric, _), part in zip(built, parts, strict=True):
             part.append(metric.score(chunk))
+        if watch:
+            watch(len(chunk))
     tables = [Scores.concat(part) for part in parts]
     named = zip(tables, built, strict=True)
     return Scores.concat([table.renamed(name) if name else table for table, (_, name) in named])
+
+
+def _built(metrics: Any) -> list[tuple[Any, str | None]]:
+    """Return metrics by specs or as objects, each with the name it was given.
+
+    >>> _built(None)
+    Traceback (most recent call last):
+    dialeval.errors.UsageError: None is no metric: give a name or an object with a method score
+    """
+    asked = metrics if isinstance(metrics, Iterable) and not isinstance(metrics, str) else (metrics,)
+    built: list[tuple[Any, str | None]] = [
+        (build(spec), parse_spec(spec)[0]) if isinstance(spec, str) else (spec, None) for spec in asked
+    ]
+    for wrong in (m for m, _ in built if isinstance(m, type) or not callable(getattr(m, "score", None))):
+        raise UsageError(f"{wrong!r} is no metric: give a name or an object with a method score")
+    return built
 
 
 def chunks(dialogues: Iterable[Dialogue], first: int | None = None) -> Iterator[list[Dialogue]]:
