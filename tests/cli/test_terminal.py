@@ -5,6 +5,7 @@ import json
 import re
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 from commands import here
@@ -115,3 +116,14 @@ def test_too_little_memory_is_told(
     with pytest.raises(SystemExit) as ended:
         main()
     assert (ended.value.code, capsys.readouterr().err) == (1, "dialeval: there is not enough memory\n")
+
+
+def test_an_interrupt_during_the_imports_ends_quietly(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Interrupted(ModuleType):
+        def __getattr__(self, name: str) -> object:
+            raise KeyboardInterrupt
+
+    monkeypatch.setitem(sys.modules, "dialeval.cli.app", Interrupted("dialeval.cli.app"))
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 130

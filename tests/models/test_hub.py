@@ -6,7 +6,9 @@ import hashlib
 import http.server
 import importlib.util
 import json
+import os
 import re
+import subprocess
 import sys
 import threading
 from collections.abc import Iterator
@@ -416,3 +418,13 @@ def test_scores_of_a_run_are_a_private_data_set(hub: Hub, tmp_path: Path) -> Non
     assert not any(b"secret" in content for content in held.values())
     with pytest.raises(UsageError, match="a name of two parts: --name organisation/name"):
         export(tmp_path / "run", "hub")
+
+
+def test_the_library_of_the_hub_asks_nothing_of_its_own() -> None:
+    asked = "from dialeval.models import hub; hub._library(); from huggingface_hub import constants; "
+    asked += "print(constants.HF_HUB_DISABLE_TELEMETRY)"
+    unset = {name: value for name, value in os.environ.items() if name != "HF_HUB_DISABLE_TELEMETRY"}
+    done = subprocess.run(
+        [sys.executable, "-c", asked], env=unset, capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "True\n"

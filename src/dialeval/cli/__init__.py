@@ -10,6 +10,13 @@ from dialeval.errors import DialevalError
 
 def main() -> None:
     """Run the command line: exit 0 fine, 1 bad data, 2 bad usage; never a stack trace for those."""
+    try:
+        _run()
+    except KeyboardInterrupt:  # also one that comes while modules are imported
+        sys.exit(130)
+
+
+def _run() -> None:
     # Resampling is spread over threads of our own; threads below them would only wait for each other.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     from dialeval import files
@@ -40,5 +47,3 @@ def main() -> None:
     except MemoryError:
         output.say("dialeval: there is not enough memory")
         sys.exit(1)
-    except KeyboardInterrupt:
-        sys.exit(130)

@@ -162,6 +162,7 @@ def _summed(repo: str, path: Path, listed: Mapping[str, Any]) -> list[str]:
 
 
 def _library() -> ModuleType:
+    os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")  # else it sends and fetches what nobody asked for
     try:
         return importlib.import_module("huggingface_hub")
     except ImportError:
