@@ -129,6 +129,31 @@ def test_a_dialogue_is_judged_by_what_its_user_says() -> None:
     assert found["I love it!", None] > found["You are useless.", None]
 
 
+def booking(*ends: Turn) -> Dialogue:
+    call = Turn("assistant", "", tool_calls=(ToolCall("book_table", {"people": 4}, "c1"),))
+    return dialogue([Turn("user", "Book a table for four."), call, *ends], "d")
+
+
+def test_an_agent_that_gets_done_is_better_than_one_that_fails_and_hands_over() -> None:
+    done = booking(
+        Turn("tool", '{"status": "booked"}'),
+        Turn("assistant", "Your table for four is booked. Anything else?"),
+        Turn("user", "No, that is all. Thanks, bye!"),
+    )
+    call = Turn("assistant", "", tool_calls=(ToolCall("transfer_to_human_agents", {}, "c2"),))
+    failed = booking(
+        Turn("tool", "Error: no such restaurant"),
+        call,
+        Turn("tool", "Transfer successful"),
+        Turn("assistant", "I am handing you over to a colleague."),
+        Turn("user", "Oh no, that does not help me."),
+    )
+    good, bad = (next(PartReader(reader=None).read([chat])).whole["completion"] for chat in (done, failed))
+    assert good > 0 > bad
+    assert scores(done)["d", None] > scores(failed)["d", None]
+    assert next(PartReader(reader=None).read([dialogue(CHAT, "d")])).whole["completion"] is None
+
+
 def test_a_score_is_the_sum_of_what_its_explanation_says() -> None:
     chat = dialogue(CHAT, "d")
     (why,) = Quality().explain([chat])

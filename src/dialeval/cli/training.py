@@ -321,7 +321,9 @@ def blend(
     reactions: Annotated[
         str | None, typer.Option(help="Model for mood and tone; default: the shipped one.")
     ] = None,
-    followup: PartModel = None,
+    followup: Annotated[
+        str | None, typer.Option(help="Student of a language model for this part; default: none.")
+    ] = None,
     reader: Annotated[str | None, typer.Option(help="Model for faults; default: the shipped one.")] = None,
     licence: Annotated[str | None, typer.Option(help="Licence on the card of the weights.")] = None,
     json: Json = False,

@@ -42,7 +42,7 @@ class JudgedReply(NamedTuple):
         return None if found and not any(fault in self.values for fault in FAULTS) else found
 
 
-@metric("faults.v4")
+@metric("faults.v5")
 @dataclass(frozen=True)
 class Faults:
     """Probability of each named fault of a reply, with the turn that proves it.

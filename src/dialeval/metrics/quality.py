@@ -6,14 +6,14 @@ from typing import ClassVar
 
 from dialeval.dialogues import Dialogue, scored_turns
 from dialeval.errors import DialevalError
-from dialeval.metrics.dialoguescore import CHAT, OpenCoherence
+from dialeval.metrics.dialoguescore import OpenCoherence
 from dialeval.metrics.explanation import ExplainedTurn, Explanation, Piece, Side
 from dialeval.metrics.faults import DEFAULT as READER
 from dialeval.metrics.followup import Followup
-from dialeval.metrics.quality_parts import DialogueParts, PartReader
+from dialeval.metrics.quality_parts import COHERENCE, DialogueParts, PartReader
 from dialeval.metrics.registry import Better, Language, Rows, known_language, metric
 from dialeval.metrics.turn_quality import DEFAULT as TURN_QUALITY
-from dialeval.metrics.turn_quality import FOLLOWUP, Student, TurnQuality
+from dialeval.metrics.turn_quality import Student, TurnQuality
 from dialeval.metrics.user_reaction import UserReaction
 from dialeval.models import reactions
 from dialeval.models.blend import Blend, Level, Parts
@@ -29,7 +29,7 @@ QUALITY, PERCENTILE, STANDING = "quality", "percentile", "standing"
 EMPTY, UNHEARD = "empty reply", "the user has not answered yet"
 
 
-@metric("quality.v5")
+@metric("quality.v6")
 @dataclass(frozen=True)
 class Quality:
     """Overall quality of replies and dialogues: a weighted sum of other metrics.
@@ -45,8 +45,9 @@ class Quality:
     adds.
 
     `blend` names the weights; the others name the models that the parts come from. `faults=false` leaves out
-    what reads a reply together with earlier turns, for speed. `kind` says what all dialogues are. `teachers`
-    asks a language model in place of its student, seconds for each dialogue.
+    what reads a reply together with earlier turns, for speed. `kind` says what all dialogues are. `followup`
+    names a student of a language model, for one more part; `teachers` asks the language model itself, seconds
+    for each dialogue.
 
     >>> from dialeval.dialogues import dialogue
     >>> chats = [dialogue([("user", "Do you like jazz?"), ("assistant", reply)], reply)
@@ -58,9 +59,9 @@ class Quality:
 
     blend: str = DEFAULT
     turn_quality: str = TURN_QUALITY
-    coherence: str = CHAT
+    coherence: str = COHERENCE
     reactions: str = reactions.DEFAULT
-    followup: str = FOLLOWUP
+    followup: str | None = None
     reader: str = READER
     faults: bool = True
     kind: Kind | None = None
@@ -136,16 +137,16 @@ class Quality:
                 "turn_quality": TurnQuality(self.turn_quality).provenance()["model"],
                 "coherence": OpenCoherence(self.coherence).provenance()["model"],
                 "reactions": UserReaction(model=self.reactions).provenance()["model"],
-                "followup": self._expectation(),
+                **self._expectation(),
                 **({"reader": FaultReader.load(self.reader).sha[:12]} if self.faults else {}),
             }
         except (DialevalError, KeyError):  # what is not there keeps its name: nothing is scored
             return {}
 
-    def _expectation(self) -> str:
+    def _expectation(self) -> dict[str, str]:
         if self.teachers:
-            return ";".join(Followup().provenance().values())
-        return Student(self.followup).provenance()["model"]
+            return {"followup": ";".join(Followup().provenance().values())}
+        return {"followup": Student(self.followup).provenance()["model"]} if self.followup else {}
 
     def needs(self) -> list[Need]:
         """Open the weights and the models of all parts; return what they read of encoders."""

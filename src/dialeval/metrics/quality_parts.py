@@ -12,13 +12,14 @@ from dataclasses import dataclass, field, replace
 from dialeval.dialogues import Dialogue, Turn, scored_turns, takes_part
 from dialeval.dialogues.signals import next_turns
 from dialeval.metrics.baselines import Repetition, words
-from dialeval.metrics.dialoguescore import CHAT, OpenCoherence
+from dialeval.metrics.dialoguescore import OpenCoherence
 from dialeval.metrics.faults import DEFAULT as READER
 from dialeval.metrics.faults import Faults, JudgedReply
 from dialeval.metrics.followup import Followup
+from dialeval.metrics.outcome import completion, features
 from dialeval.metrics.registry import encoded_chunks, needs_of
 from dialeval.metrics.turn_quality import DEFAULT as TURN_QUALITY
-from dialeval.metrics.turn_quality import FOLLOWUP, Student, TurnQuality
+from dialeval.metrics.turn_quality import Student, TurnQuality
 from dialeval.metrics.user_reaction import UserReaction
 from dialeval.models import reactions
 from dialeval.models.blend import Level, Parts, Priors, Shares
@@ -31,7 +32,8 @@ WHAT: Mapping[str, str] = {
     "turn-quality": "what users tend to say after such replies: the metric `turn-quality`",
     "coherence": "whether replies fit what was said before: `ur` of the metric `coherence`",
     "uptake": "whether what users said next fits the replies: `ru` of `coherence`",
-    "followup": "what a language model would expect the user to say next: the metric `student`",
+    "followup": "what a language model would expect the user to say next, where one or a `student` of one "
+    "is named",
     "novelty": "the share of a reply's three-word runs that its speaker had not said before",
     "tone": "how friendly replies sound, -3 to 3",
     "reaction": "how pleased the user sounds with the reply, -3 to 3: the metric `user-reaction`",
@@ -45,6 +47,7 @@ WHAT: Mapping[str, str] = {
     "engagement": "words of a user turn, as a logarithm",
     "staying": "the share of replies after which the user went on",
     "substance": "words of a reply up to eight, as a logarithm: more than that is not counted",
+    "completion": "signs that an agent reached the user's goal: the features of `outcome`, counted alike",
 }
 OF_REPLY = (
     *("turn-quality", "coherence", "followup", "novelty", "tone"),
@@ -56,7 +59,7 @@ NAMES: Mapping[Level, tuple[str, ...]] = {
     "turn": (*OF_REPLY[:-1], "reaction", "uptake"),
     "dialogue": (
         *(*_OVER_REPLIES, "mood", "ending", "uptake"),
-        *("engagement", "staying", "substance"),
+        *("engagement", "staying", "substance", "completion"),
     ),
 }
 _SAME = 0.1  # what a part counts before any rating was seen
@@ -72,8 +75,9 @@ _LEANS: Mapping[Level, Mapping[Kind, Mapping[str, float]]] = {
         "chat": {"staying": 0.2},
         "information": {"answers": 0.2, "grounding": 0.3},
         "support": {"ending": 0.5, "mood": 0.3, "answers": 0.05, "civility": 0.05, "consistency": 0.05}
+        | {"completion": 0.3}
         | dict.fromkeys(("turn-quality", "coherence", "novelty", "tone", "uptake"), 0.03),
-        "task": {"ending": 0.2, "mood": 0.2},
+        "task": {"ending": 0.2, "mood": 0.2, "completion": 0.5},
         "recommendation": {"tone": 0.0, "novelty": 0.05, "substance": _SAME},
     },
 }
@@ -82,9 +86,15 @@ there, or where something is to be done, fails by its faults; a reply that has e
 people want something done or known, long talk is no sign of quality, and novelty and small talk matter
 less."""
 _SMALL_TALK = ("engagement", "staying", "substance")
-SCALES: Mapping[str, tuple[float, float]] = {"grounding": (0.7, 0.2)}
+SCALES: Mapping[str, tuple[float, float]] = {
+    "grounding": (0.7, 0.2),
+    "followup": (-0.42, 0.2),
+    "completion": (0.0, 0.4),
+}
 """Mean and scale of parts that the rated sets may lack."""
 _FADING = 0.7  # of what an exchange says of how a dialogue stands, with each further one
+COHERENCE = "dialeval-coherence-commercial"
+"""Learned from text that may be used commercially, unlike the model of the metric `coherence`."""
 _ENOUGH = 8  # words
 _RULE = 0.9  # probability of a fault that a rule found
 Figures = dict[tuple[str, int], float | None]
@@ -141,14 +151,14 @@ class DialogueParts:
 class PartReader:
     """Reads the parts of dialogues with the models of other metrics.
 
-    With `teachers`, a language model itself is asked what the shipped student of it was taught. Without a
-    `reader`, faults are not looked for. `kind` says what all dialogues are, in place of the classifier.
+    `followup` names a student of a language model; with `teachers` a language model itself is asked. Without
+    a `reader`, faults are not looked for. `kind` says what all dialogues are, in place of the classifier.
     """
 
     turn_quality: str = TURN_QUALITY
-    coherence: str = CHAT
+    coherence: str = COHERENCE
     reactions: str = reactions.DEFAULT
-    followup: str = FOLLOWUP
+    followup: str | None = None
     reader: str | None = READER
     kind: Kind | None = None
     teachers: bool = False
@@ -171,7 +181,7 @@ class PartReader:
         """Open the models of all parts; return what they read of encoders."""
         faults = [Faults(self.reader, self.reactions)] if self.reader else []
         kinds = [] if self.kind else kind_needs()
-        return needs_of([self._judge, self._fit, self._expected, self._reaction, *faults]) + kinds
+        return needs_of([self._judge, self._fit, *self._expected, self._reaction, *faults]) + kinds
 
     @property
     def _judge(self) -> TurnQuality:
@@ -186,10 +196,10 @@ class PartReader:
         return UserReaction(model=self.reactions, speaker=self.speaker, language="any")
 
     @property
-    def _expected(self) -> Followup | Student:
+    def _expected(self) -> list[Followup | Student]:
         if self.teachers:
-            return Followup(level="turn", speaker=self.speaker)
-        return Student(self.followup, speaker=self.speaker, language="any")
+            return [Followup(level="turn", speaker=self.speaker)]
+        return [Student(self.followup, speaker=self.speaker, language="any")] if self.followup else []
 
     def _read(self, dialogues: list[Dialogue]) -> Iterator[DialogueParts]:
         judged = self._judge.score(dialogues)
@@ -199,10 +209,11 @@ class PartReader:
             "turn-quality": _figures(judged, "quality"),
             "coherence": _figures(fitting, "ur"),
             "uptake": _figures(fitting, "ru"),
-            "followup": _figures(self._expected.score(dialogues), "quality"),
             "novelty": {place: 1.0 - (share or 0.0) for place, share in repeated.items()},
             "tone": self._tones(dialogues),
         }
+        for expected in self._expected:
+            figures["followup"] = _figures(expected.score(dialogues), "quality")
         if self.reader:
             figures |= self._faults(dialogues)
         cut = {(row.dialogue_id, row.turn) for row in judged if row.note == "truncated"}
@@ -270,8 +281,19 @@ class PartReader:
         whole |= {name: running.mean for name, running in ever.items()}
         whole |= {"ending": ending, "engagement": _engagement(dialogue, every)}
         whole["staying"] = _mean([float(goes_on) for _, goes_on in reacted.values()])
+        whole["completion"] = self._completion(dialogue, reacted)
         lost = frozenset(turn for turn in turns if (dialogue.id, turn) in cut)
         return DialogueParts(dialogue, turns, whole, shares, standing, lost, empty)
+
+    def _completion(
+        self, dialogue: Dialogue, reacted: Mapping[int, tuple[float | None, bool]]
+    ) -> float | None:
+        """Return the part `completion`; None where no tool was called."""
+        speaker = self.speaker or "assistant"
+        if not any(turn.tool_calls for turn in dialogue.turns if turn.speaker == speaker):
+            return None
+        moods = [mood for mood, _ in reacted.values() if mood is not None]
+        return completion(features(dialogue, moods, speaker))
 
 
 _FAULTY = ("answers", "civility", "consistency", "grounding")

@@ -27,7 +27,7 @@ FAULTS: Mapping[str, tuple[str, ...]] = {
     "unkind": ("unkind", "displeased"),
 }
 """The learned faults, and the features of each; the first one is required."""
-_ABSENT = {"own-contradicts": -5.0, "repeats": -5.0, "user-contradicts": -5.0, "displeased": 0.25}
+ABSENT = {"own-contradicts": -5.0, "repeats": -5.0, "user-contradicts": -5.0, "displeased": 0.25}
 _BOUNDS = {
     "displeased": (0.0, 3.0),
     "new-numbers": (0.5, None),
@@ -59,7 +59,7 @@ class Weights:
         0.5
         """
         total = self.constant + sum(
-            weight * values.get(name, _ABSENT.get(name, 0.0)) for name, weight in self.features.items()
+            weight * values.get(name, ABSENT.get(name, 0.0)) for name, weight in self.features.items()
         )
         return 1.0 / (1.0 + math.exp(-max(-60.0, min(60.0, total))))
 
@@ -91,7 +91,7 @@ def set_thresholds(weights: Mapping[str, Weights], good: Sequence[Mapping[str, f
 def _known(weights: Weights, fault: str, values: Mapping[str, float]) -> float:
     """Return the probability of a fault; 0 if its required feature is missing."""
     needed = FAULTS[fault][0]
-    return 0.0 if needed not in values and needed not in _ABSENT else weights.probability(values)
+    return 0.0 if needed not in values and needed not in ABSENT else weights.probability(values)
 
 
 def read_weights(config: Mapping[str, Any], file: Path) -> dict[str, Weights]:
@@ -140,7 +140,7 @@ def fit_weights(
     from scipy.optimize import minimize
 
     names = FAULTS[fault]
-    table = np.array([[row.get(name, _ABSENT.get(name, 0.0)) for name in names] for row in rows])
+    table = np.array([[row.get(name, ABSENT.get(name, 0.0)) for name in names] for row in rows])
     wrong, counts = np.array(list(labels), float), np.array(list(weight), float)
     share = float(counts[wrong > 0.5].sum() / counts.sum())
     if not 0 < share < 1:

@@ -125,7 +125,7 @@ def better(signatures: Mapping[str, Signature | str], source: str, dimension: st
 def threshold(signatures: Mapping[str, Signature | str], source: str, dimension: str) -> float:
     """Return the value from which a column of faults counts a fault: .5 unless its signature says otherwise.
 
-    >>> signatures = {"faults": "faults.v4|threshold:ignores=0.3"}
+    >>> signatures = {"faults": "faults.v5|threshold:ignores=0.3"}
     >>> threshold(signatures, "faults", "ignores"), threshold(signatures, "rules", "empty")
     (0.3, 0.5)
     """

@@ -14,7 +14,7 @@ import msgspec
 from dialeval.dialogues import Dialogue, Turn, takes_part
 from dialeval.models.fault_features import reply_features
 from dialeval.models.fault_reader import FaultReader
-from dialeval.models.fault_weights import FAULTS, Weights, fit_weights, set_thresholds
+from dialeval.models.fault_weights import ABSENT, FAULTS, Weights, fit_weights, set_thresholds
 from dialeval.training.fault_examples import Marked, marked
 from dialeval.training.fault_injections import (
     COLD,
@@ -37,6 +37,10 @@ _BY_HAND = 15.0
 _REPLIES = ("fault-pairs-begin", "fault-pairs-faithdial")  # with evidence; the others are sentences
 
 
+Labelled = tuple[Mapping[str, float], float, float]
+"""The features of a reply, 1 if it has the fault, and how much it counts."""
+
+
 class Case(NamedTuple):
     """A dialogue, what is known of the faults of some turns, and how much it counts."""
 
@@ -50,7 +54,7 @@ def weigh(reader: FaultReader, dialogues: Sequence[Dialogue]) -> dict[str, Weigh
     cases = list(_cases(dialogues))
     random.Random(0).shuffle(cases)  # noqa: S311
     cases.sort(key=lambda case: -case.weight)  # all that was written by hand
-    rows: dict[str, list[tuple[Mapping[str, float], float, float]]] = {fault: [] for fault in FAULTS}
+    rows: dict[str, list[Labelled]] = {fault: [] for fault in FAULTS}
     good = list[Mapping[str, float]]()  # by hand: what thresholds are set on
     by_hand = sum(case.weight == _BY_HAND for case in cases)
     for start in range(0, min(len(cases), by_hand + _MOST), _TOGETHER):
@@ -63,13 +67,25 @@ def weigh(reader: FaultReader, dialogues: Sequence[Dialogue]) -> dict[str, Weigh
                 for fault, label in case.known.get(reply.turn, {}).items():
                     if FAULTS[fault][0] in reply.values or fault != "unsupported":
                         rows[fault].append((reply.values, label, case.weight))
-    weights = {
-        fault: fit_weights(
-            fault, [row for row, _, _ in some], [label for _, label, _ in some], [how for *_, how in some]
-        )
-        for fault, some in rows.items()
-    }
+    weights = {}
+    for fault, labelled in rows.items():
+        values, labels, counts = zip(*_equally_answered(labelled), strict=True)
+        weights[fault] = fit_weights(fault, values, labels, counts)
     return set_thresholds(weights, good)
+
+
+def _equally_answered(rows: Sequence[Labelled]) -> Iterator[Labelled]:
+    """Leave the user's answer out of good replies as often as it is missing after faulty ones.
+
+    A marked fault mostly ends its dialogue, a good reply does not. Without this, that there is an answer at
+    all would speak for a good reply, and a displeased one would count too little.
+    """
+    chance = random.Random(0)  # noqa: S311
+    faulty = [features for features, label, _ in rows if label > 0.5]
+    answered = sum("displeased" in features for features in faulty) / max(1, len(faulty))
+    for features, label, count in rows:
+        silent = label <= 0.5 and chance.random() >= answered
+        yield {**features, "displeased": ABSENT["displeased"]} if silent else features, label, count
 
 
 def _cases(dialogues: Iterable[Dialogue]) -> Iterator[Case]:
