@@ -159,6 +159,18 @@ def test_a_speaker_who_never_ends_with_a_stop_is_not_cut_off() -> None:
     assert first is not None and second is None
 
 
+def test_json_in_a_code_block_or_after_a_label_is_a_leak() -> None:
+    record = '{"order": "A12", "status": "shipped"}'
+    for text in (f"Tool result: {record}", f"```json\n{record}\n```"):
+        assert fires_in("leak", text) and not fires_in("leak", f"Here you are:\n{text}")
+
+
+def test_bold_text_without_an_end_is_cut_off() -> None:
+    assert fires_in("cut-off", "I suggest:\n- **Fast**: by air\n- **Cheap")
+    assert not fires_in("cut-off", "I suggest:\n- **Fast**: by air\n- **Cheap**")
+    assert not fires_in("cut-off", "Now compute\n2**n")
+
+
 def test_explanations_show_the_evidence() -> None:
     chat = dialogue(
         [("user", "Where is it?"), ("assistant", "HTTP 503 Service Unavailable"), ("user", "Forget it.")], "d"

@@ -272,11 +272,28 @@ def evidence_before(dialogue: Dialogue, turn: int) -> list[Passage]:
     >>> [passage.text for passage in evidence_before(chat, 2)]
     ['Fees are fixed.', 'fee: 5']
     """
-    passages = list(dialogue.evidence)
-    replies = [number for number in range(turn) if dialogue.turns[number].speaker == "assistant"]
-    last = next((number for number in reversed(replies) if not is_step(dialogue.turns[number])), -1)
+    passages, last = list(dialogue.evidence), _reply_before(dialogue, turn)
     for number, message in enumerate(dialogue.turns[: turn + 1]):
         passages += message.evidence if number > last else ()
         if message.speaker == "tool" and number < turn and message.text.strip():
             passages.append(Passage(message.text, message.name))
     return passages
+
+
+def fresh_evidence(dialogue: Dialogue, turn: int) -> bool:
+    """Whether evidence came in for a reply, after the reply before it, or holds for the whole dialogue.
+
+    >>> turns = [("user", "Fee?"), ("tool", "fee: 5"), ("assistant", "5."), ("user", "A"), ("assistant", "B")]
+    >>> [fresh_evidence(dialogue(turns), turn) for turn in (2, 4)]
+    [True, False]
+    """
+    messages = dialogue.turns[_reply_before(dialogue, turn) + 1 : turn + 1]
+    return bool(dialogue.evidence) or any(
+        message.evidence or (message.speaker == "tool" and message.text.strip()) for message in messages
+    )
+
+
+def _reply_before(dialogue: Dialogue, turn: int) -> int:
+    """Return the number of the reply before a turn, steps aside; -1 if there is none."""
+    replies = [number for number in range(turn) if dialogue.turns[number].speaker == "assistant"]
+    return next((number for number in reversed(replies) if not is_step(dialogue.turns[number])), -1)

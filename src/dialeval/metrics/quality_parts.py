@@ -312,8 +312,8 @@ def _soundness(reply: JudgedReply) -> dict[str, float | None]:
             consistency += sound
     if found:
         found["consistency"] = consistency
-    if "new-words" in reply.features:
-        found["grounding"] = 1.0 - reply.features["new-words"]
+    if "grounded" in reply.features:
+        found["grounding"] = reply.features["grounded"]
     return found
 
 

@@ -180,6 +180,8 @@ def _broken_off(text: str) -> str | None:
         and '"' in text
     ):
         return f"JSON is not closed: {_shown(text[-_SHOWN:])}"
+    if lines[-1].count("**") % 2 and re.search(r"(?:^|\s)\*\*[\w ,:'-]+$", lines[-1]):
+        return f"bold text is not ended: {_shown(lines[-1][-_SHOWN:])}"
     if len(lines) > 1 and re.fullmatch(r"(?:\d+[.)]|[-*•])", lines[-1]):
         return f"an item without text: {lines[-1]}"
     if len(lines) > 2 and lines[-1].startswith("|") and lines[-1].count("|") < lines[-2].count("|"):
@@ -224,6 +226,12 @@ _CALL = re.compile(
     r"|\A(?:print\()?[a-z]\w*(?:\.\w+)*\((?:\w+ ?= ?[^=].*|[\"'{].*)?\)\Z|```tool_\w+"
 )
 
+_WRAPPED = re.compile(
+    r"\A(?:(?:tool|function|api)[ _](?:result|output|response|call)s?:\s*)?"
+    r"(?:```(?:json)?\s+)?([\[{].*?[\]}])(?:\s*```)?\Z",
+    re.IGNORECASE | re.DOTALL,
+)
+
 
 @_rule("leak")
 def _leak(reply: Reply) -> str | None:
@@ -231,7 +239,8 @@ def _leak(reply: Reply) -> str | None:
     if text.lower() in _NOTHING:
         return f"the reply is “{text}”"
     wants = _WANTS_CODE.search(reply.asked)
-    if text[:1] in ("{", "[") and not wants and _is_json(text):
+    bare = _WRAPPED.sub(r"\1", text)
+    if bare[:1] in ("{", "[") and not wants and _is_json(bare):
         return f"JSON: {_shown(text)}"
     outside = _CODE.sub(" ", text)
     if _CALL.search(outside if wants else text):
@@ -475,7 +484,7 @@ def replies(dialogue: Dialogue, speaker: str | None = None) -> Iterator[tuple[in
         recent.append(turn.text)
 
 
-@metric("rules.v2")
+@metric("rules.v3")
 @dataclass(frozen=True)
 class Rules:
     """Deterministic rules for faulty replies, 1 or 0 each.

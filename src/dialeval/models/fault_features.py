@@ -5,7 +5,9 @@ two of the other speaker: the last and the most similar one. Similarity is by tu
 hundred turns, so that time is linear. A long reply is read in parts of whole sentences: for contradictions
 the worst part counts, for an answer the best. A part is read with the two windows of the evidence that share
 most words with it, weighted by the share of the evidence that they are; the longer the evidence, the more
-words count that neither evidence nor dialogue has.
+words count that neither evidence nor dialogue has. How grounded a reply is, is known where evidence came in
+for this reply or holds for the whole dialogue, and has half as many words as the reply at least: a long
+answer after a short tool result, or a farewell after an answer, is no worse for its own words.
 """
 
 import re
@@ -18,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dialeval.dialogues import Dialogue, scored_turns
-from dialeval.dialogues.dialogue import evidence_before
+from dialeval.dialogues.dialogue import evidence_before, fresh_evidence
 from dialeval.dialogues.segments import split
 from dialeval.models.encoder import Encoder
 from dialeval.models.evidence_windows import WindowChooser, content_words
@@ -40,6 +42,7 @@ FEATURES = (
     "unknown",
     "new-words",
     "new-numbers",
+    "grounded",
     "denied",
     "displeased",
 )
@@ -153,6 +156,8 @@ class _Plan:
             chooser = WindowChooser(texts)
             self._look_up(number, self._texts[turn], [*texts, *(self._texts[n] for n in earlier)])
             values = self.replies[number].values
+            if fresh_evidence(self.dialogue, turn) and self._is_enough(texts, self._texts[turn]):
+                values["grounded"] = 1.0 - values["new-words"]
             self._covered[number] = chooser.covered
             values["unknown"] = values["new-words"] * (1.0 - chooser.covered)
             for place, (part, words) in enumerate(cut):
@@ -190,6 +195,10 @@ class _Plan:
         values = self.replies[number].values
         values["new-words"] = len(fresh) / max(1, len(words))
         values["new-numbers"] = min(1.0, 0.5 * sum(word[0].isdigit() for word in fresh))
+
+    def _is_enough(self, evidence: Sequence[str], reply: str) -> bool:
+        """Whether the evidence has half as many different words as the reply at least."""
+        return 2 * len(set[str]().union(*map(self._bag, evidence))) >= len(set(content_words(reply)))
 
     def _bag(self, text: str) -> frozenset[str]:
         """Return the distinct words of a text, cached."""
