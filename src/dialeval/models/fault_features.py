@@ -50,6 +50,7 @@ _OWN, _OTHERS = 2, 1  # earlier turns that a reply is read with
 _LOOK_BACK = 100
 _LONGEST_PASSAGE = 200_000  # characters
 _PART_TOKENS = 48
+_FEW_WORDS = 8  # in a shorter reply, words of its own count as in one of this length
 _WORD = re.compile(r"\w+")
 
 
@@ -154,10 +155,8 @@ class _Plan:
         if passages := evidence_before(self.dialogue, turn):
             texts = [passage.text for passage in passages[-_LOOK_BACK:]]
             chooser = WindowChooser(texts)
-            self._look_up(number, self._texts[turn], [*texts, *(self._texts[n] for n in earlier)])
+            self._look_up(number, turn, texts, [self._texts[n] for n in earlier])
             values = self.replies[number].values
-            if fresh_evidence(self.dialogue, turn) and self._is_enough(texts, self._texts[turn]):
-                values["grounded"] = 1.0 - values["new-words"]
             self._covered[number] = chooser.covered
             values["unknown"] = values["new-words"] * (1.0 - chooser.covered)
             for place, (part, words) in enumerate(cut):
@@ -187,18 +186,17 @@ class _Plan:
             like = self._like(own, turn, _OWN)
             values["overlap"] = max(_overlap(self._texts[n], self._texts[turn]) for n in like)
 
-    def _look_up(self, number: int, text: str, known_texts: Sequence[str]) -> None:
+    def _look_up(self, number: int, turn: int, evidence: Sequence[str], earlier: Sequence[str]) -> None:
         """Count the words and numbers of a reply that neither the evidence nor the dialogue has."""
-        known = set[str]().union(*map(self._bag, known_texts))
-        words = content_words(text)
+        passages = set[str]().union(*map(self._bag, evidence))
+        known = passages.union(*map(self._bag, earlier))
+        words = content_words(self._texts[turn])
         fresh = [word for word in words if word not in known]
         values = self.replies[number].values
         values["new-words"] = len(fresh) / max(1, len(words))
         values["new-numbers"] = min(1.0, 0.5 * sum(word[0].isdigit() for word in fresh))
-
-    def _is_enough(self, evidence: Sequence[str], reply: str) -> bool:
-        """Whether the evidence has half as many different words as the reply at least."""
-        return 2 * len(set[str]().union(*map(self._bag, evidence))) >= len(set(content_words(reply)))
+        if fresh_evidence(self.dialogue, turn) and 2 * len(passages) >= len(set(words)):
+            values["grounded"] = 1.0 - len(fresh) / max(_FEW_WORDS, len(words))
 
     def _bag(self, text: str) -> frozenset[str]:
         """Return the distinct words of a text, cached."""
