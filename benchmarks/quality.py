@@ -27,6 +27,7 @@ from dialeval.dialogues.datasets import public_set
 from dialeval.dialogues.splits import overlap_group, portion
 from dialeval.errors import DataError
 from dialeval.jobs.training import train_to
+from dialeval.metrics.quality import DEFAULT as SHIPPED
 from dialeval.metrics.quality_parts import NAMES, SCALES, DialogueParts, PartReader, priors
 from dialeval.metrics.training_data import training_data
 from dialeval.metrics.turn_quality import DEFAULT, TurnQuality
@@ -107,7 +108,8 @@ def rows_of(lab: Lab, name: str, level: str, blend: Blend) -> list[Score]:
     """Score the test portion with the blend and with each part alone."""
     reader = lab.reader({name, *overlap_group(name)})
     tested, rows = {one.id: one for one in test_dialogues(name)}, []
-    for found in lab.parts(name, reader):
+    lowest = Blend.load(SHIPPED).lowest("turn")  # what an empty reply, or none, counts
+    for found in (found.counting_empty(lowest) for found in lab.parts(name, reader)):
         one = found.dialogue
         if one.id not in tested or not found.turns:
             continue

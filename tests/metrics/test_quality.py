@@ -129,6 +129,19 @@ def test_a_dialogue_is_judged_by_what_its_user_says() -> None:
     assert found["I love it!", None] > found["You are useless.", None]
 
 
+def test_a_user_whom_nobody_answers_was_failed() -> None:
+    waiting = dialogue([("user", "Hello?"), ("user", "Is anybody there?")], "waiting")
+    prompt = dialogue([("user", "Hello?")], "prompt")
+    found = list(Quality().score([waiting, prompt, dialogue(CHAT, "chat")]))
+    whole = {row.dialogue_id: row for row in found if row.turn is None and row.dimension == "quality"}
+    assert whole["waiting"].value < whole["chat"].value
+    assert whole["waiting"].note == "nobody answered the user"
+    assert (whole["prompt"].value, whole["prompt"].note) == (None, "no reply to score")
+    assert {row.turn for row in found if row.dialogue_id == "waiting"} == {None}
+    (why,) = Quality().explain([waiting])
+    assert why.value == pytest.approx(whole["waiting"].value)
+
+
 def booking(*ends: Turn) -> Dialogue:
     call = Turn("assistant", "", tool_calls=(ToolCall("book_table", {"people": 4}, "c1"),))
     return dialogue([Turn("user", "Book a table for four."), call, *ends], "d")
@@ -149,7 +162,7 @@ def test_an_agent_that_gets_done_is_better_than_one_that_fails_and_hands_over() 
         Turn("user", "Oh no, that does not help me."),
     )
     good, bad = (next(PartReader(reader=None).read([chat])).whole["completion"] for chat in (done, failed))
-    assert good > 0 > bad
+    assert good > 0.5 > bad
     assert scores(done)["d", None] > scores(failed)["d", None]
     assert next(PartReader(reader=None).read([dialogue(CHAT, "d")])).whole["completion"] is None
 

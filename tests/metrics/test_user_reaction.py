@@ -95,7 +95,7 @@ def test_awkward_logs() -> None:
     for turns, quality, whole in (
         ([("user", "Hi"), ("assistant", "Hi")], {1: "no user turn after it"}, nobody),
         ([("assistant", "Hi"), ("assistant", "Anybody?")], {1: "no user turn after it"}, nobody),
-        ([("user", "Hi"), ("user", "Hello?")], {1: "no user turn after it"}, nobody),
+        ([("user", "Hi"), ("user", "Hello?")], {}, nobody),
         ([], {}, nobody),
     ):
         found = values(UserReaction(), dialogue(turns))  # type: ignore[arg-type]

@@ -208,7 +208,7 @@ def test_rounding_breaks_no_ties() -> None:
     assert gold[0] == gold[1]
 
 
-@pytest.mark.parametrize("size", [1e-300, 1e-9, 1.0, 1e9, 1e59])
+@pytest.mark.parametrize("size", [1e-59, 1e-9, 1.0, 1e9, 1e59])
 def test_means_of_any_size_keep_their_digits(size: float) -> None:
     units = align(table(*((f"d{i}", None, None, "human:u", i / 7 * size) for i in range(8))), "dialogue")
     gold = mean_over(units, human_columns(units, "x"))

@@ -27,6 +27,7 @@ from dialeval.scores import Scores
 DEFAULT = "dialeval-quality"
 QUALITY, PERCENTILE, STANDING = "quality", "percentile", "standing"
 EMPTY, UNHEARD = "empty reply", "the user has not answered yet"
+UNANSWERED = "nobody answered the user"
 
 
 @metric("quality.v6")
@@ -77,14 +78,14 @@ class Quality:
         if self.teachers and not is_here(LANGUAGE_MODEL):
             return self._silent(rows, dialogues)
         for found in self._parts(dialogues, blend):
-            for turn in scored_turns(found.dialogue, self.speaker):
+            for turn in () if found.unanswered else scored_turns(found.dialogue, self.speaker):
                 if turn in found.turns:
                     note = EMPTY if turn in found.empty else "truncated" if turn in found.cut else None
                     self._add(rows, blend, found, turn, note)
                 else:
                     self._add_none(rows, found.dialogue, turn, "no text")
             if found.turns:
-                self._add(rows, blend, found, None)
+                self._add(rows, blend, found, None, UNANSWERED if found.unanswered else None)
             else:
                 self._add_none(rows, found.dialogue, None, "no reply to score")
         return rows.scores()

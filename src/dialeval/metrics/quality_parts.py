@@ -9,6 +9,8 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from msgspec import structs
+
 from dialeval.dialogues import Dialogue, Turn, scored_turns, takes_part
 from dialeval.dialogues.signals import next_turns
 from dialeval.metrics.baselines import Repetition, words
@@ -132,6 +134,8 @@ class DialogueParts:
     """Replies that were longer, or came after longer turns, than the encoder reads."""
     empty: Mapping[int, Parts] = field(default_factory=dict)
     """Replies that say nothing: the parts that come from what the user said to them."""
+    unanswered: bool = False
+    """Whether nobody ever answered the user: then the last reply is empty, and not in the log."""
 
     def counting_empty(self, lowest: Parts) -> "DialogueParts":
         """Count empty replies as failed ones: with the lowest value of each part that is about the reply.
@@ -174,7 +178,7 @@ class PartReader:
         >>> found.turns[3]["novelty"], found.turns[3]["reaction"], found.whole["novelty"]
         (0.0, None, 0.5)
         """
-        for some in encoded_chunks(self, dialogues):
+        for some in encoded_chunks(self, map(with_a_reply, dialogues)):
             yield from self._read(some)
 
     def needs(self) -> list[Need]:
@@ -283,7 +287,8 @@ class PartReader:
         whole["staying"] = _mean([float(goes_on) for _, goes_on in reacted.values()])
         whole["completion"] = self._completion(dialogue, reacted)
         lost = frozenset(turn for turn in turns if (dialogue.id, turn) in cut)
-        return DialogueParts(dialogue, turns, whole, shares, standing, lost, empty)
+        silent = _NEVER in dialogue.meta
+        return DialogueParts(dialogue, turns, whole, shares, standing, lost, empty, silent)
 
     def _completion(
         self, dialogue: Dialogue, reacted: Mapping[int, tuple[float | None, bool]]
@@ -296,6 +301,7 @@ class PartReader:
         return completion(features(dialogue, moods, speaker))
 
 
+_NEVER = "never answered"
 _FAULTY = ("answers", "civility", "consistency", "grounding")
 _SAID = {"ignores": "answers", "unkind": "civility"}
 
@@ -315,6 +321,23 @@ def _soundness(reply: JudgedReply) -> dict[str, float | None]:
     if "grounded" in reply.features:
         found["grounding"] = reply.features["grounded"]
     return found
+
+
+def with_a_reply(dialogue: Dialogue) -> Dialogue:
+    """Add an empty reply to a dialogue in which the user wrote twice or more and nobody ever answered.
+
+    A single message may be a prompt that is still to be answered.
+
+    >>> from dialeval.dialogues import dialogue
+    >>> len(with_a_reply(dialogue([("user", "Hi"), ("user", "Anybody there?")])).turns)
+    3
+    """
+    if len(dialogue.turns) < 2 or any(turn.speaker != "user" for turn in dialogue.turns if takes_part(turn)):
+        return dialogue
+    if sum(bool(turn.text.strip()) for turn in dialogue.turns if takes_part(turn)) < 2:
+        return dialogue
+    meta = {**{name: value for name, value in dialogue.meta.items() if name != "scored"}, _NEVER: True}
+    return structs.replace(dialogue, turns=(*dialogue.turns, Turn("assistant", "")), meta=meta)
 
 
 def has_more_than_text(turn: Turn) -> bool:
