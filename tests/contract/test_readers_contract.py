@@ -98,7 +98,7 @@ PARSED_BY_READERS = {
     *("metrics.agent", "systems.users"),
     *("jobs.batch.folder", "jobs.serving.requests", "jobs.batch.plan"),
     *("jobs.responding", "jobs.runs", "studies.findings", "scores.table", "scores.columns"),
-    *("jobs.comparing", "jobs.pair_votes", "studies.trust_findings"),
+    *("jobs.comparing", "studies.trust_findings"),
     *("metrics.explanation", "cli.places"),
     *("models.archives", "models.conversion", "models.endpoint", "models.index.index"),
     *(

@@ -147,7 +147,8 @@ def test_shipped_models_say_what_they_were_trained_on() -> None:
     student = training_data(build("student:model=dialeval-consensus-student"))
     assert {"controllable", "sgd", "swda"} < set(student[0].names)  # its teacher's
     every = {name for one in training_data(build("quality")) for name in one.names}
-    assert {*RATED, *chats, "fault-pairs", "diasafety", "multiwoz", "sgd"} == every
+    free = {"blended-skill-talk", "topicalchat", "fault-pairs", "diasafety", "multiwoz", "sgd"}
+    assert {*RATED, *free} - {"tau-retail"} == every  # the results of tau-retail are non-commercial
 
 
 def ridge_model(folder: Path, sets: tuple[str, ...] | None, filtered: tuple[str, ...] = ()) -> str:

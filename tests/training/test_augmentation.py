@@ -98,7 +98,7 @@ def test_retrieval_takes_what_was_said_elsewhere_to_a_similar_turn() -> None:
         FAULTS["retrieved"](_Draft("own", said(chats[0]), [1], pool, draws_of(str(n))), 1) for n in range(9)
     }
     assert drawn == {"I play the saxophone.", "Behind the church."}  # never its own
-    assert np.isclose(np.linalg.norm(pool.heard, axis=1), 1).all()
+    assert np.isclose(np.linalg.norm(pool.answered, axis=1), 1).all()
 
 
 @pytest.mark.parametrize(
