@@ -260,11 +260,11 @@ def _refuse_duplicates(path: Path) -> None:
 # --- dialogues by their text --------------------------------------------------------------------------------
 
 
-def said(dialogue: Dialogue) -> list[str]:
+def spoken_texts(dialogue: Dialogue) -> list[str]:
     """Return the texts of a dialogue without instructions, tool messages and blanks.
 
     >>> from dialeval.dialogues import dialogue
-    >>> said(dialogue([("system", "You are a hotel desk."), ("user", "A room?"), ("assistant", " ")], "d1"))
+    >>> spoken_texts(dialogue([("system", "You are a hotel desk."), ("user", "A room?"), ("assistant", " ")], "d1"))
     ['A room?']
     """
     spoken = (turn.text for turn in dialogue.turns if takes_part(turn))
@@ -276,7 +276,7 @@ def features(dialogues: Sequence[Dialogue], encoder: Encoder) -> dict[str, Colum
 
     `text` is the mean of the vectors of a dialogue's turns (zeros if it has none), `words` is its text.
     """
-    spoken = [said(dialogue) for dialogue in dialogues]
+    spoken = [spoken_texts(dialogue) for dialogue in dialogues]
     places = {
         text: place for place, text in enumerate(dict.fromkeys(text for texts in spoken for text in texts))
     }
