@@ -20,7 +20,7 @@ from dialeval.models import artefact
 from dialeval.models.encoder import DEFAULT, Encoder
 from dialeval.models.index import Index
 from dialeval.models.index.layout import IndexConfig
-from dialeval.models.index.writing import said
+from dialeval.models.index.writing import spoken_texts
 from dialeval.models.matching import Idf, Matcher
 from dialeval.models.token_states import TokenStates, dialogue_states, text_states
 
@@ -62,7 +62,7 @@ def encoder() -> Encoder:
 
 @pytest.fixture(scope="module")
 def chats() -> list[list[str]]:
-    return [said(one) for one in read(EXAMPLES)][:40]
+    return [spoken_texts(one) for one in read(EXAMPLES)][:40]
 
 
 # --- storing ------------------------------------------------------------------------------------------------

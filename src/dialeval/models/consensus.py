@@ -39,7 +39,7 @@ from dialeval.models.artefact import home
 from dialeval.models.cache import forget
 from dialeval.models.encoder import Encoder, Reading
 from dialeval.models.index import Index
-from dialeval.models.index.writing import Block, Column, said
+from dialeval.models.index.writing import Block, Column, spoken_texts
 from dialeval.models.index.writing import features as search_features
 from dialeval.models.matching import Idf
 from dialeval.models.needs import Need, encode_ahead, plain_turns
@@ -81,7 +81,7 @@ class Description:
         encode_ahead(dialogues, self.needs())
         labelled = open_classifier(self.acts).label(dialogues, self.splitter)
         flows = [flow_of(dialogue) for dialogue in labelled]
-        spoken = [said(dialogue) for dialogue in dialogues]
+        spoken = [spoken_texts(dialogue) for dialogue in dialogues]
         model = Encoder.load(self.encoder)
         states = list(dialogue_states(spoken, model, self.l))
         content = np.zeros((len(states), model.width), np.float32)
@@ -123,7 +123,7 @@ def corpus_blocks(
     from dialeval.dialogues.formats.writing import to_json  # brings pyarrow with it
 
     done, stream, names, model = 0, iter(dialogues), description.names, Encoder.load(description.encoder)
-    needs = [*description.needs(), Need(model, said, (model.reading(),))]
+    needs = [*description.needs(), Need(model, spoken_texts, (model.reading(),))]
     while block := list(islice(stream, _DIALOGUES)):
         encode_ahead(block, needs)
         described = description.describe(block)
@@ -229,7 +229,7 @@ class Corpus:
             dialogues,
             [self.flow(row) for row in rows],
             self.index.vectors(self.names["acts"], ids),
-            ["\n".join(said(dialogue)) for dialogue in dialogues],
+            ["\n".join(spoken_texts(dialogue)) for dialogue in dialogues],
             self.index.vectors(self.names["content"], ids),
             self.states(rows),
         )

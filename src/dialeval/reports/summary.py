@@ -198,7 +198,7 @@ def in_words(study: Study, system: str, source: str) -> str:
     means = {(row.system, row.source, row.dimension): row.mean.value for row in study.systems}
     value = means.get((system, source, PERCENTILE))
     rated = "replies" if study.level == "turn" else "dialogues"
-    return "" if value is None else f"better than {value:.0f} % of rated {rated} of this kind"
+    return "" if value is None else f"by {source}, better than {value:.0f} % of rated {rated} of this kind"
 
 
 def system_table(study: Study) -> Table | None:

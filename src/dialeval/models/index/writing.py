@@ -264,7 +264,7 @@ def spoken_texts(dialogue: Dialogue) -> list[str]:
     """Return the texts of a dialogue without instructions, tool messages and blanks.
 
     >>> from dialeval.dialogues import dialogue
-    >>> spoken_texts(dialogue([("system", "You are a hotel desk."), ("user", "A room?"), ("assistant", " ")], "d1"))
+    >>> spoken_texts(dialogue([("system", "You are a hotel desk."), ("user", "A room?"), ("assistant", " ")]))
     ['A room?']
     """
     spoken = (turn.text for turn in dialogue.turns if takes_part(turn))
