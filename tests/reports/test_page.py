@@ -195,7 +195,7 @@ def test_the_first_screen_says_how_good_who_is_better_and_where_it_fails() -> No
     first = re.sub(r"<[^>]+>", " ", page.partition('id="summary"')[2].partition('id="triage"')[0])
     first = " ".join(first.split())
     assert "Systems by quality" in first
-    assert "better than 70 % of rated dialogues of this kind" in first
+    assert "by quality, better than 70 % of rated dialogues of this kind" in first
     assert re.search(r"bot-1 is better than bot-0 1\.0", first), "the better one first, and no minus"
     assert re.search(r"loop 0 none of 20 100\.0", first)
 

@@ -32,7 +32,7 @@ from dialeval.metrics.registry import (
 from dialeval.models import encoder
 from dialeval.models.artefact import home
 from dialeval.models.consensus import Corpus, Described, Description, Neighbours, open_corpus
-from dialeval.models.index.writing import said
+from dialeval.models.index.writing import spoken_texts
 from dialeval.models.needs import Need
 from dialeval.scores import Scores
 
@@ -84,7 +84,7 @@ class Consensus(OpensModels):
             by_id = {row.dialogue_id: row for row in inner.score(asked) if row.dimension == first}
             for number, chat in enumerate(chunk):
                 row = by_id.get(str(number))
-                spoken = row is not None and bool(said(chat))
+                spoken = row is not None and bool(spoken_texts(chat))
                 value = row.value if row is not None and spoken else None
                 reason = "no text" if not spoken else row.note if row is not None else "unscored"
                 rows.add(chat, None, "likeness", value, note if value is not None else reason)
@@ -122,8 +122,10 @@ def _as_reply(chat: Dialogue, references: list[Dialogue], name: str) -> Dialogue
 
     The name is a new one: two dialogues may have one id.
     """
-    turns: list[tuple[str, str | None]] = [("user", ""), ("assistant", " ".join(said(chat)))]
-    return dialogue(turns, name, references={1: [" ".join(said(reference)) for reference in references]})
+    turns: list[tuple[str, str | None]] = [("user", ""), ("assistant", " ".join(spoken_texts(chat)))]
+    return dialogue(
+        turns, name, references={1: [" ".join(spoken_texts(reference)) for reference in references]}
+    )
 
 
 @dataclass(frozen=True)
