@@ -41,7 +41,7 @@ def _from_messages(record: Record) -> Dialogue:
     known = [one for one in items if not isinstance(one, Mapping) or "role" in one or plain_message(one)]
     if items and not known:
         raise DataError("no message says who spoke", field="messages", fix='{"role": …, "content": …}')
-    turns = parse_messages(items)
+    turns = parse_messages(oldest_first(items))
     beside = next((key for key in _BESIDE if record.get(key)), None)
     if beside and turns and turns[-1].speaker in ("user", "tool"):  # the reply stands beside what was asked
         turns += turns_in({beside: decoded(record[beside])}, "assistant")

@@ -7,8 +7,8 @@ What differs is where the speaker and the text stand: `plain_message` finds both
 from collections.abc import Mapping
 from typing import Any
 
-from dialeval.dialogues.formats.messages import CONTENTS, FINISHES, is_lifted
-from dialeval.dialogues.formats.values import decoded, plain_name
+from dialeval.dialogues.formats.messages import CONTENTS, FINISHES, TIMES, is_lifted, role
+from dialeval.dialogues.formats.values import decoded, instant, moment, plain_name
 
 _LANGCHAIN = {
     **dict.fromkeys(("human", "humanmessage", "humanmessagechunk"), "user"),
@@ -34,15 +34,18 @@ _LISTS = (
     *("messages", "input_messages", "output_messages", "chat_history", "history", "contents", "content"),
     *("input", "output", "data"),
 )
+_STEPS = ("user_message", "assistant_message", "tool")
+_KNOWN = ("user", "assistant", "system", "tool")
 _WHO = (
     *("role", "sender_type", "author_type", "author_role", "participant_role", "sender", "speaker", "author"),
-    *("from", "direction", "participant", "who"),
+    *("from", "direction", "participant", "who", "sender_name"),
 )
 _SIDES = ("user", "human", "customer", "assistant", "bot", "chatbot", "ai", "system")
-_BOT = ("is_bot", "from_bot", "from_agent", "incoming")
+_ASKS = ("incoming", "inbound", "is_inbound", "is_user", "is_customer", "is_from_user")
+_BOT = ("is_bot", "from_bot", "from_agent", "is_agent", *_ASKS)
 _SAID = (
     *("content", "text", "message", "utterance", "body_text", "plain_body", "body", "msg", "value"),
-    "payload",
+    *("payload", "mes"),
 )
 _BLOCKS = {"toolUse", "toolResult", "reasoningContent", "image", "document"}
 _DISCORD = ("discriminator", "global_name")  # of an account, which says that it is a bot if it is one
@@ -62,7 +65,7 @@ def plain_message(item: object) -> dict[str, Any] | None:
     {'role': 'assistant', 'content': 'Hello!', 'name': 'helper'}
     """
     if not isinstance(item, Mapping):
-        return None
+        return _of_pair(item)
     if item.get("lc") and isinstance(item.get("kwargs"), Mapping) and isinstance(item.get("id"), list):
         return plain_message({**item["kwargs"], "type": str(item["id"][-1]) if item["id"] else ""})
     kind = str(item.get("type") or "").lower().replace(".", "_")  # function.call: Mistral's conversations
@@ -81,12 +84,68 @@ def plain_message(item: object) -> dict[str, Any] | None:
     if isinstance(item.get("message"), Mapping) and "role" not in item:
         known = {key: value for key, value in item.items() if is_lifted(key) and value is not None}
         return plain_message({**known, **item["message"]})
-    if "role" in item and any(key in item for key in ("content", "tool_calls", *CONTENTS)):
-        return {"content": item.get("text"), **item} if "tool_calls" in item else dict(item)
+    if "role" in item and any(key in item for key in ("content", "tool_calls", "toolCalls", *CONTENTS)):
+        return _spoken(item) if {"tool_calls", "toolCalls", "message_type"} & item.keys() else dict(item)
     if len(item) == 1 and plain_name(str(next(iter(item)))) in _SIDES:  # {"user": "Hi!"}
         ((who, said),) = item.items()
         return {"role": who, "content": said} if isinstance(said, str) else None
-    return _of_platform(item)
+    return _of_application(item, kind) or _of_platform(item)
+
+
+def _of_pair(item: object) -> dict[str, Any] | None:
+    """Return a message that is a list of a role and a text (FastChat)."""
+    if not (isinstance(item, list | tuple) and len(item) == 2 and all(isinstance(one, str) for one in item)):
+        return None
+    return {"role": item[0], "content": item[1]} if role(item[0]) in _KNOWN else None
+
+
+def _of_application(item: Mapping[str, Any], kind: str) -> dict[str, Any] | None:
+    """Return a message of Chainlit, LM Studio or a voice agent (Retell, Vapi)."""
+    if kind in _STEPS and "output" in item and "role" not in item:
+        return _chainlit(item, kind)
+    if isinstance(item.get("versions"), list) and item["versions"]:
+        return _version(item["versions"], item.get("currentlySelected"))
+    return _voiced(item) if item.get("role") in ("tool_call_invocation", "tool_call_result") else None
+
+
+def _spoken(item: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a message whose text may stand under another name, with the results of calls as parts of it."""
+    held = item.get("tool_results")  # ElevenLabs
+    made = {"content": item.get("text") or item.get("message"), **item}
+    if item.get("message_type") == "observation":  # SWE-agent
+        made["role"] = "tool"
+    if isinstance(held, list) and held:
+        said = [{"type": "text", "text": made["content"]}] if isinstance(made["content"], str) else []
+        made |= {"content": [*({**one, "type": "tool_result"} for one in held), *said]}
+    return {key: value for key, value in made.items() if key not in ("message", "tool_results")}
+
+
+def _voiced(item: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a call of a voice agent, or its result, which are messages of their own."""
+    key = item.get("tool_call_id") or item.get("toolCallId")
+    if item["role"] == "tool_call_result":
+        said = item.get("content") if item.get("content") is not None else item.get("result")
+        return {"role": "tool", "content": said, "tool_call_id": key, "name": item.get("name")}
+    call = {"name": item.get("name"), "arguments": item.get("arguments"), "id": key}
+    return {"role": "assistant", "content": None, "tool_calls": [call]}
+
+
+def _chainlit(item: Mapping[str, Any], kind: str) -> dict[str, Any]:
+    known = {key: item[key] for key in ("createdAt", "feedback") if item.get(key)}
+    if kind != "tool":
+        return {"role": kind.removesuffix("_message"), "content": item["output"], **known}
+    call = {"name": item.get("name"), "arguments": decoded(item.get("input")) or {}, "id": item.get("id")}
+    result = {"type": "tool_result", "tool_call_id": item.get("id"), "content": item["output"]}
+    return {"role": "assistant", "content": [{"type": "tool_call", **call}, result], **known}
+
+
+def _version(versions: list[Any], chosen: object) -> dict[str, Any] | None:
+    """Return the version of a message that was shown last; a reply has steps, each with content."""
+    number = chosen if isinstance(chosen, int) and chosen < len(versions) else -1
+    item = versions[number]
+    steps = item.get("steps") if isinstance(item, Mapping) else None
+    parts = [one for step in steps or () for one in step.get("content") or ()]
+    return plain_message({**item, "content": parts} if steps else item)
 
 
 def _of_platform(item: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -104,8 +163,7 @@ def _of_platform(item: Mapping[str, Any]) -> dict[str, Any] | None:
             speaker, name = text["role"], speaker
         text = next((text[key] for key in ("parts", "text", "altText", "body") if text.get(key)), None)
     if bots is not None and who not in ("role", "direction"):
-        answers = _is_true(item[bots]) != (plain_name(bots) == "incoming")
-        speaker, name = ("assistant" if answers else "user"), name or speaker
+        speaker, name = side(bots, item[bots]), name or speaker
     if not isinstance(speaker, str) or not isinstance(text, str | list | None):
         return None
     rest = {key: value for key, value in item.items() if key not in (who, said, bots)}
@@ -122,6 +180,17 @@ def _account(found: Mapping[str, Any]) -> tuple[object, object]:
     if bots and not speaker:
         speaker = "assistant" if _is_true(bots[0]) else "user"
     return speaker or name, name
+
+
+def side(name: str, value: Any) -> Any:
+    """Return who spoke, where a column or key only says whether it was one side; any other value stays.
+
+    >>> side("is_bot", "true"), side("Incoming", True), side("sender", "Ann")
+    ('assistant', 'user', 'Ann')
+    """
+    if plain_name(name) not in _BOT:
+        return value
+    return "assistant" if _is_true(value) != (plain_name(name) in _ASKS) else "user"
 
 
 def _is_true(found: object) -> bool:
@@ -211,7 +280,14 @@ def _item(item: Mapping[str, Any], kind: str) -> dict[str, Any] | None:
 
 
 def oldest_first(items: list[Any]) -> list[Any]:
-    """Turn a page of items round where it lists the newest first: a result before its call, a prompt last."""
+    """Turn a page of items round where it lists the newest first: a result before its call, a prompt last.
+
+    >>> oldest_first([{"content": "Bye", "date": 1767225700}, {"content": "Hi", "date": 1767225600}])[0]
+    {'content': 'Hi', 'date': 1767225600}
+    """
+    times = [instant(moment(one.get(_time_key(one)))) for one in items if isinstance(one, Mapping)]
+    if all(seconds for seconds, _ in times) and times[:1] > times[-1:]:
+        return items[::-1] if times == sorted(times, reverse=True) else items
     places = {
         (one.get("type"), one.get("call_id")): n for n, one in enumerate(items) if isinstance(one, Mapping)
     }
@@ -221,6 +297,10 @@ def oldest_first(items: list[Any]) -> list[Any]:
     last = items[-1] if len(items) > 1 else None
     prompted = isinstance(last, Mapping) and last.get("role") in ("system", "developer")
     return items[::-1] if late or prompted else items
+
+
+def _time_key(item: Mapping[str, Any]) -> str:
+    return next((key for key in TIMES if item.get(key)), "")
 
 
 def is_messages(found: object) -> bool:

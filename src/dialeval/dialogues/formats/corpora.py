@@ -95,10 +95,21 @@ def _is_seen(message: Any) -> bool:
     about = message.get("metadata") if isinstance(message.get("metadata"), Mapping) else {}
     hidden = (about or {}).get("is_visually_hidden_from_conversation") or message.get("weight") == 0
     content = message.get("content")
+    if isinstance(message.get("fragments"), list):  # DeepSeek
+        return any(isinstance(one, Mapping) and one.get("type") in _FRAGMENTS for one in message["fragments"])
     return not hidden and isinstance(content, Mapping) and bool(found(content, *_CHATGPT))
 
 
+_FRAGMENTS = {"REQUEST": "user", "RESPONSE": "assistant"}
+
+
 def _chatgpt_turns(message: Mapping[str, Any], number: int) -> list[Turn]:
+    if "fragments" in message:
+        known = {"model": message.get("model"), "created_at": message.get("inserted_at")}
+        said = [one for one in message["fragments"] if isinstance(one, Mapping)]
+        sides = ((_FRAGMENTS.get(str(one.get("type"))), one.get("content")) for one in said)
+        made = [{"role": side, "content": text, **known} for side, text in sides if side]
+        return [turn for one in made for turn in parse_message(one, number)]
     content, about = message["content"], message.get("metadata") or {}
     plain = plain_message(message) or {}
     held = found(content, *_CHATGPT)
@@ -163,7 +174,8 @@ def _join_trees(records: Iterable[tuple[int, Record]], lost: Lost) -> Joined:
     nodes: dict[str, tuple[int, Record]] = {}
     children: dict[str, list[str]] = defaultdict(list)
     roots = []
-    for number, record in records:
+    for number, raw in records:
+        record = _tweet(raw) if "tweet_id" in raw else raw
         name = str(record.get("message_id") or "")
         if not name or name in nodes:
             lost(number, "a message without an id" if not name else f"the message {name} stands there twice")
@@ -194,6 +206,14 @@ def _join_trees(records: Iterable[tuple[int, Record]], lost: Lost) -> Joined:
                 number,
                 "in a cycle, or below one" if there else f"its parent {record.get('parent_id')} is missing",
             )
+
+
+def _tweet(row: Record) -> Record:
+    """Return a row of the tweets to customer support as such a message."""
+    asks = str(row.get("inbound")).lower() == "true"
+    known = {"message_id": row.get("tweet_id"), "parent_id": row.get("in_response_to_tweet_id")}
+    side = {"role": "user" if asks else "assistant", "created_date": row.get("created_at")}
+    return known | side | {"text": row.get("text")}
 
 
 # Arena pairs: the same question to two systems, and a vote
@@ -255,7 +275,10 @@ SHAPES = (
         "oasst-messages",
         "OASST messages: one a record, joined by parent_id",
         ("message_id", "parent_id", "message_tree_id"),
-        lambda record: "message_id" in record and "parent_id" in record and "text" in record,
+        lambda record: (
+            "text" in record
+            and ({"message_id", "parent_id"} <= {*record} or {"tweet_id", "inbound"} <= {*record})
+        ),
         join=_join_trees,
     ),
     RecordShape(

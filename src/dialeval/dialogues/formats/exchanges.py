@@ -51,6 +51,7 @@ SESSIONS = (
 _ABOUT = (*SESSIONS, *(f"metadata.{key}" for key in SESSIONS))
 TIMES = (
     *("timestamp", "time", "created_at", "createdAt", "request_created_at", "request_time", "createTime"),
+    "request_timestamp",
     *("date", "startTime"),
 )
 MODELS = (
@@ -208,7 +209,7 @@ def _is_exchange(record: Record) -> bool:
     asked, answer = found(record, *EXCHANGE.asked), found(record, *EXCHANGE.answered)
     if isinstance(answer, Mapping) and answer.get("object") == "response":
         return False
-    if isinstance(asked, Mapping) and any(key in asked for key in _CHATS):
+    if isinstance(asked, Mapping) and any(isinstance(asked.get(key), str | list) for key in _CHATS):
         return any(key in record for key in ("response", "full_response", "request", "result"))
     named = "custom_id" in record or "key" in record  # what a batch gives back: answers without questions
     return named and any(isinstance(record.get(key), Mapping) for key in ("response", "result", "error"))
@@ -235,10 +236,12 @@ def _is_logged(one: Logged, record: Record) -> bool:
 
 _ASKED = (
     *("prompt", "question", "instruction", "query", "user_message", "user_input", "input", "human", "user"),
+    *("frage", "pregunta", "domanda", "pergunta"),
 )
 _ANSWERED = (
     *("response", "answer", "completion", "output", "assistant_message", "reply", "generation", "bot"),
     *("assistant", "generated_text", "completions", "responses"),
+    *("antwort", "reponse", "respuesta", "risposta"),
 )
 _USERS = re.compile(
     r"(user|human|customer|client|visitor)_(prompt|question|query|message|text|utterance|request|turn)"

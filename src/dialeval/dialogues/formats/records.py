@@ -16,7 +16,14 @@ from typing import Any
 from dialeval.dialogues.dialogue import Dialogue, Turn, clean_text
 from dialeval.dialogues.formats.chats import messages_in, plain_message
 from dialeval.dialogues.formats.messages import parse_message
-from dialeval.dialogues.formats.values import decoded, evidence_in, feedback_in, feedback_name, is_evidence
+from dialeval.dialogues.formats.values import (
+    decoded,
+    evidence_in,
+    feedback_in,
+    feedback_name,
+    is_evidence,
+    named_column,
+)
 from dialeval.dialogues.languages import language_code
 from dialeval.errors import DataError
 
@@ -26,7 +33,7 @@ Lost = Callable[[int, str], None]
 Joined = Iterator[tuple[int, Dialogue]]
 _IDS = (
     *("id", "dialogue_id", "dialog_id", "conversation_id", "conversation_hash", "session_id", "uuid", "idx"),
-    *("prompt_id", "conversationId", "sessionId", "thread_id", "threadId", "chat_id"),
+    *("prompt_id", "conversationId", "sessionId", "thread_id", "threadId", "chat_id", "call_id", "_id"),
 )
 
 
@@ -202,6 +209,9 @@ def assemble(record: Record, turns_key: str, turns: list[Turn], **fields: Any) -
         fields: Fields of the dialogue that are known better.
     """
     id_key = next((key for key in _IDS if record.get(key) not in (None, "")), None)
+    if id_key is None:
+        short = [key for key, one in record.items() if isinstance(one, str | int) and 0 < len(str(one)) < 100]
+        id_key = named_column([key for key in short if key != turns_key], "id", 2)
     if id_key and isinstance(record[id_key], Mapping | list | bool | bytes):
         raise DataError("text or a number is expected", field=id_key)
     named = str(record[id_key]) if id_key else ""
@@ -228,7 +238,7 @@ def assemble(record: Record, turns_key: str, turns: list[Turn], **fields: Any) -
     return Dialogue(**(found | fields))
 
 
-_FIELDS = ("instructions", "system_prompt", "preamble", "evidence", "feedback", "language")
+_FIELDS = ("instructions", "system_prompt", "systemPrompt", "preamble", "evidence", "feedback", "language")
 
 
 def _is_lifted(key: str, value: object) -> bool:
@@ -244,7 +254,7 @@ def system_of(record: Mapping[str, Any]) -> tuple[object, str | None]:
     blocks, or reads as one.
     """
     system, prompt = record.get("system", record.get("model")), None
-    for key in ("system", "instructions", "system_prompt", "preamble"):
+    for key in ("system", "instructions", "system_prompt", "systemPrompt", "preamble"):
         given = record.get(key)
         if given and (key != "system" or is_prompt(given)):
             prompt = "\n".join(turn.text for turn in parse_message({"role": "system", "content": given}, 0))

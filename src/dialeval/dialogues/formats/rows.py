@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from dialeval.dialogues.dialogue import Dialogue, Turn
-from dialeval.dialogues.formats.chats import is_chunk, messages_in, plain_message
+from dialeval.dialogues.formats.chats import is_chunk, is_messages, messages_in, plain_message
 from dialeval.dialogues.formats.exchanges import NO_INPUT, SESSIONS, TIMES, session_key
 from dialeval.dialogues.formats.records import (
     Joined,
@@ -24,6 +24,7 @@ from dialeval.dialogues.formats.records import (
     first_of,
     kept_of,
     parse_messages,
+    plain_text,
 )
 from dialeval.dialogues.formats.texts import spoken
 from dialeval.dialogues.formats.values import as_text, instant, moment, named_column, plain_name
@@ -204,10 +205,11 @@ _LINES = ("session_meta", "turn_context", "response_item", "event_msg", "compact
 
 
 def _spoken_in(record: Record) -> tuple[str, list[Turn]] | None:
-    """Return the key of a transcript with both sides in it, and its turns; a message is none."""
-    for key, value in record.items() if plain_message(record) is None else ():
+    """Return the key of a transcript with both sides in it, and its turns; beside messages it is none."""
+    told = plain_message(record) is not None or any(map(is_messages, record.values()))
+    for key, value in () if told else record.items():
         if isinstance(value, str) and _TRANSCRIPT.fullmatch(plain_name(str(key))):
-            turns = spoken(value.strip().splitlines())
+            turns = spoken(_live_agent(plain_text(value) or "").strip().splitlines())
             if {turn.speaker for turn in turns} >= {"user", "assistant"}:
                 return key, turns
     return None
@@ -219,8 +221,20 @@ def _from_transcript(record: Record) -> Dialogue:
 
 
 _TRANSCRIPT = re.compile(
-    r"((full|chat|call|conversation)_)?(transcript|conversation|dialogue|dialog|chat|text)(_text)?"
+    r"((full|chat|call|conversation)_)?(transcript|conversation|dialogue|dialog|chat|text)(_text)?|body"
 )
+_AFTER = re.compile(r"^\( (?:\d+[hms] ?)+\) ([^:\n]+): ", re.MULTILINE)
+
+
+def _live_agent(text: str) -> str:
+    """Return a transcript of Salesforce's Live Agent (`( 11s ) Ann: …`) with roles in place of names."""
+    agents = re.findall(r"^Agent (.+)$", text, re.MULTILINE)
+    if not _AFTER.search(text):
+        return text
+    said = text[_AFTER.search(text).start() :]  # type: ignore[union-attr]
+    return _AFTER.sub(lambda one: f"{'Agent' if one[1] in agents else 'Customer'}: ", said)
+
+
 SHAPES = (
     RecordShape(
         "claude-code",

@@ -35,14 +35,18 @@ _SESSIONS = (
 )
 _TRACES = (
     *("traceId", "traceID", "trace_id", "TraceId", "context.trace_id", "context.traceId"),
-    "mlflow.traceRequestId",
+    *("mlflow.traceRequestId", "operation_Id", "OperationId"),
 )
 _STARTS = (
     *("startTimeUnixNano", "start_time_unix_nano", "start_time_ns", "startTime", "start_time", "Timestamp"),
-    *("start", "timeUnixNano"),
+    *("start", "timeUnixNano", "timestamp", "timestamp [UTC]", "TimeGenerated"),
 )
-_PARENTS = ("parentSpanId", "parent_span_id", "parent_id", "ParentSpanId")
-_ATTRIBUTES = ("attributes", "Attributes", "SpanAttributes", "tags", "fields")
+_PARENTS = ("parentSpanId", "parent_span_id", "parent_id", "ParentSpanId", "operation_ParentId")
+_ATTRIBUTES = (
+    *("attributes", "Attributes", "SpanAttributes", "tags", "fields"),
+    *("customDimensions", "customdimensions", "Properties"),  # Azure's Application Insights
+)
+_GROUPS = ("resourceSpans", "resource_spans", "resourceLogs", "batches")  # the last of Grafana's Tempo
 _KINDS = ("openinference.span.kind", "mlflow.spanType")
 _GIVEN = (
     *("input.value", "gen_ai.tool.call.arguments", "traceloop.entity.input", "tool.parameters"),
@@ -57,7 +61,7 @@ _FAILED = ("2", "STATUS_CODE_ERROR", "ERROR")
 
 
 def _is_span(record: Record) -> bool:
-    if any(has_list(record, key) for key in ("resourceSpans", "resource_spans", "resourceLogs")):
+    if any(has_list(record, key) for key in _GROUPS[:3]) or has_list(record, "batches", "resource"):
         return True
     spans = record.get("spans")
     if _is_mlflow(record) or (isinstance(spans, list) and any(map(_is_span, spans[:100]))):
@@ -78,7 +82,7 @@ def _spans(record: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     if _is_mlflow(record):
         yield from _mlflow_spans(record)
         return
-    groups = first_of(record, "resourceSpans", "resource_spans", "resourceLogs")
+    groups = first_of(record, *_GROUPS)
     if not isinstance(groups, list):
         held = record.get("spans")
         yield from map(_plain_span, held) if isinstance(held, list) else (record,)

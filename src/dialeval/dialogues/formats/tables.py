@@ -12,6 +12,7 @@ from typing import Any, BinaryIO
 
 from dialeval import files
 from dialeval.dialogues.dialogue import Dialogue
+from dialeval.dialogues.formats.chats import side
 from dialeval.dialogues.formats.messages import is_lifted, role
 from dialeval.dialogues.formats.records import RecordShape
 from dialeval.dialogues.formats.rows import in_order, is_internal
@@ -228,8 +229,7 @@ def _row_shape(header: list[str], row: dict[str, Any]) -> RecordShape | None:
     if holds_dialogues(header, None):
         return fitting(row)[0] if fitting(row) else shape_named("messages")
     turns = all(named_column(header, key) for key in ("id", "speaker", "text"))
-    names = map(plain_name, header)
-    whole = any(isinstance(cell, dict) for cell in row.values()) or "is_bot" in names  # a message in a cell
+    whole = any(isinstance(cell, dict) for cell in row.values())  # a message in a cell
     found = [shape for shape in fitting(row) if shape.name not in ("bare", "predictions")]
     found = [shape for shape in found if shape.name != "rows" or (whole and not turns)]
     return found[0] if found and not (turns and found[0].general) else None
@@ -313,6 +313,9 @@ def _together(
     ahead = list(islice(stream, _AHEAD))
     ids = [str(row.get(name)) for _, row in ahead]
     changes = sum(one != other for one, other in pairwise(ids)) + 1
+    if how.columns is None and plain_name(name) == "id" and len(set(ids)) == len(ids) > 1:
+        fix = "name the column of the dialogue: --columns id=COLUMN"
+        raise DataError("each row has an id of its own", file=path, line=2, field=name, fix=fix)
     if changes <= len(set(ids)):
         return chain(ahead, stream)
     if how.tell:
@@ -361,7 +364,8 @@ def _turns(
     first, record = rows[0], dict[str, Any](references={}, meta={})
     record["meta"] |= {"note": "internal notes left out"} if hidden else {}
     record["id"], record["system"] = first[names["id"]], first.get(names.get("system", "")) or None
-    record["messages"] = [{"role": row[names["speaker"]], "content": row[names["text"]]} for row in rows]
+    who, text = names["speaker"], names["text"]
+    record["messages"] = [{"role": side(who, row[who]), "content": row[text]} for row in rows]
     for message, row in zip(record["messages"], rows, strict=True):
         message.update({"time": row[names["time"]]} if "time" in names and row[names["time"]] else {})
     if ours:
@@ -379,7 +383,7 @@ def _turns(
             lifted = {key: value for key, value in cells.items() if is_lifted(key)}
             message["meta"] = {key: value for key, value in cells.items() if key not in lifted}
             message |= {key: decoded(value) for key, value in lifted.items()}
-        if not any(role(row[names["speaker"]]) == "assistant" for row in rows):
+        if not any(role(message["role"]) == "assistant" for message in record["messages"]):
             for message in record[
                 "messages"
             ]:  # two columns of speakers, user and system: the system is the bot

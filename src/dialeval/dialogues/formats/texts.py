@@ -15,6 +15,7 @@ import msgspec
 from dialeval import files
 from dialeval.dialogues.dialogue import Dialogue, Turn, clean_turn
 from dialeval.dialogues.formats.messages import role
+from dialeval.dialogues.formats.values import instant
 from dialeval.errors import DataError
 
 Numbered = Iterator[tuple[int, Dialogue]]
@@ -81,7 +82,12 @@ def read_text(path: str | Path, tell: Tell | None = None) -> Numbered:
         if one[1].strip() and len(head) > 4:
             break
     said = [line for _, line in head if line.strip()]
-    if said and _DATED.fullmatch(said[0]):
+    if said and (said[0].startswith("WEBVTT") or any(_CUE.match(line) for line in said[:2])):
+        turns = _checked(path, 1, spoken(list(_captions(_chained(head, lines)))))
+        yield 1, Dialogue("", tuple(turns))
+    elif said and _MAIL.match(said[0]) and any(_MAIL.match(line) for line in said[1:3]):
+        yield from _whole(_mails(head, lines), path, tell, "mail")
+    elif said and _DATED.fullmatch(said[0]):
         yield from _whole(_dated(head, lines), path, tell, "WhatsApp")
     elif said and (first := _HEADING.fullmatch(said[0])) and _known(first["who"]):
         yield from _whole(_headed(head, lines), path, tell, "Markdown")
@@ -269,6 +275,64 @@ def _headed(head: list[tuple[int, str]], rest: Iterator[tuple[int, str]]) -> lis
         elif said:
             said[-1][2].append(line.removesuffix("<|im_end|>"))
     return [(who, when, "\n".join(lines).strip()) for who, when, lines in said]
+
+
+_CUE = re.compile(r"(\d+:)?\d\d:\d\d[.,]\d{3} --> ")
+_VOICE = re.compile(r"<v(?:\.[^ >]*)? ([^>]+)>(.*?)(?:</v>)?$")
+
+
+def _captions(lines: Iterator[tuple[int, str]]) -> Iterator[str]:
+    """Yield the lines of captions (SRT, WebVTT) without numbers and times, `<v Ann>` as `Ann:`.
+
+    A cue of the speaker before it goes on with that turn.
+    """
+    inside, last = False, ""
+    for _, line in lines:
+        if _CUE.match(line):
+            inside = True
+        elif not line.strip():
+            inside = False
+        elif inside:
+            voice = _VOICE.match(line)
+            who, text = (voice[1], voice[2]) if voice else ("", line)
+            yield f"{who}: {text}" if who and who != last else text
+            last = who or last
+
+
+_MAIL = re.compile(
+    r"(?:>\s?)*\*{0,2}(From|Von|De|Sent|Gesendet|Envoyé|Date|Datum|To|An|À|Subject|Betreff|Objet|Cc):"
+)
+_HEAD = re.compile(r"(?P<key>[^:*]+):\*{0,2}\s*(?P<value>.*)")
+
+
+def _mails(head: list[tuple[int, str]], rest: Iterator[tuple[int, str]]) -> list[tuple[str, str, str]]:
+    """Read mails below their heads, as a thread is copied or forwarded; the newest may stand first."""
+    said: list[tuple[str, str, list[str]]] = []
+    above = False
+    for _, line in _chained(head, rest):
+        plain = line.lstrip("> *")
+        match = _HEAD.match(plain) if _MAIL.match(line) else None
+        if match and match["key"] in ("From", "Von", "De"):
+            who = re.sub(r"\s*[<\[(].*", "", match["value"]).strip(' "*')
+            said.append((who or match["value"], "", []))
+            above = True
+        elif match and above:
+            if match["key"] in ("Sent", "Gesendet", "Envoyé", "Date", "Datum"):
+                said[-1] = said[-1][0], match["value"], said[-1][2]
+        elif said:
+            above = above and not plain.strip()
+            if not re.match(r"-{2,}\s*(Original|Urspr|Forwarded)|_{8,}|On .* wrote:|Am .* schrieb", plain):
+                said[-1][2].append(line)
+    turns = [(who, when, "\n".join(lines).strip()) for who, when, lines in said]
+    times = [instant(re.sub(r"^\w+, (?=\w+ \d)", "", when))[0] for _, when, _ in turns]
+    newest_first = all(times) and times[0] > times[-1]
+    answered = not all(times) and re.match(r"(?i)(re|aw|sv|tr|antw)\b", _subject(head))
+    return turns[::-1] if newest_first or answered else turns
+
+
+def _subject(head: list[tuple[int, str]]) -> str:
+    held = (one[1].partition(":")[2].strip() for one in head if re.match("(Subject|Betreff|Objet):", one[1]))
+    return next(held, "")
 
 
 def _slack(head: list[tuple[int, str]], rest: Iterator[tuple[int, str]]) -> list[tuple[str, str, str]]:
