@@ -422,6 +422,30 @@ HELD = {
     "vapi.json": Held("messages", "sau*ta", instructions=True),
     "voiceflow.json": Held("voiceflow", "aua"),
     "watson.json": Held("watson", "uaua"),
+    # A seventh set, of forty-six
+    "atif.json": Held("atif", "u*ta"),
+    "cognigy.json": Held("cognigy", "ua"),
+    "cursor.md": Held("text", "uaua"),
+    "deepgram.json": Held("messages", "SS"),
+    "gemini-cli.json": Held("messages", "u*ta"),
+    "gladly.jsonl": Held("rows", "ua"),
+    "google-chat.json": Held("messages", "ua"),
+    "grok.json": Held("messages", "ua"),
+    "honeyhive.jsonl": Held("honeyhive", "sua", feedback="rating=5", system="gpt-4o", instructions=True),
+    "huggingchat.jsonl": Held("messages", "sua", system="Qwen/Qwen3", instructions=True),
+    "kustomer.json": Held("kustomer", "ua"),
+    "langwatch.jsonl": Held("langwatch", "ua", system="gpt-4o"),
+    "mlflow-evaluation.jsonl": Held("examples", "ua"),
+    "olark.json": Held("olark", "ua"),
+    "otel-strands.json": Held("otel", "u*ta", finish="tool_use end_turn", system="claude"),
+    "pairs-helpsteer.jsonl": Held("arena", "ua ua", feedback="preferred=1 preferred=0"),
+    "pairs-safe.jsonl": Held("arena", "ua ua", feedback="preferred=1 preferred=0"),
+    "tawk.json": Held("tawk", "ua", note="1 entries that are no messages left out"),
+    "template-chatml.jsonl": Held("transcript", "sua", instructions=True),
+    "template-guanaco.jsonl": Held("transcript", "uaua"),
+    "template-llama2.jsonl": Held("transcript", "suaua", instructions=True),
+    "template-llama3.jsonl": Held("transcript", "sua", instructions=True),
+    "zendesk-chat.txt": Held("text", "uBuB"),
 }  # fmt: skip
 
 
@@ -564,6 +588,9 @@ def test_what_is_guessed_or_lost_is_said() -> None:
         "botframework-unsorted.transcript": [
             "in record 1: 3 activities that are no messages (typing, events, updates)"
         ],
+        "deepgram.json": ["the messages were found under results.utterances"],
+        "gladly.jsonl": ["in record 2: an internal note"],
+        "grok.json": ["the messages were found under responses"],
         "chainlit.json": ["in record 2: no speaker or no text"],
         "elevenlabs.json": ["the messages were found under transcript"],
         "fastchat.jsonl": ["the messages were found under state.messages"],

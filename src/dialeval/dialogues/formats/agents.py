@@ -189,6 +189,20 @@ def _smolagents(steps: Events) -> Messages:
             yield {"role": "assistant", "content": as_text(step["action_output"])}
 
 
+def _atif(steps: Events) -> Messages:
+    for step in steps:
+        who = {"agent": "assistant"}.get(str(step.get("source")), str(step.get("source")))
+        known = {"time": step.get("timestamp"), "model": step.get("model_name")}
+        called = step.get("tool_calls") or ()
+        for call in called:
+            key = call.get("tool_call_id")
+            yield _call(call.get("function_name"), call.get("arguments"), key, step.get("message")) | known
+        for one in at(step, "observation.results") or ():
+            yield _result(one.get("content") or "", one.get("source_call_id"))
+        if not called:
+            yield {"role": who, "content": as_text(step.get("message") or ""), **known}
+
+
 def _crewai(tasks: Events) -> Messages:
     for task in tasks:
         yield {"role": "user", "content": task["description"]}
@@ -254,6 +268,13 @@ LOGS = (
         "smolagents: the steps of an agent's memory",
         (("task", "task_images"), ("step_number", "model_output"), ("step_number", "observations")),
         _smolagents,
+    ),
+    EventLog(
+        "atif",
+        "trajectories of Harbor (ATIF): steps with source and message",
+        (("step_id", "source", "message"),),
+        _atif,
+        ("session_id",),
     ),
     EventLog(
         "crewai",

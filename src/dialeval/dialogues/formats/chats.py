@@ -4,6 +4,7 @@ What differs is where the speaker and the text stand: `plain_message` finds both
 `content`, so that all readers share `parse_message`.
 """
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -35,17 +36,18 @@ _LISTS = (
     *("input", "output", "data"),
 )
 _STEPS = ("user_message", "assistant_message", "tool")
+_TYPES = ("user", "gemini", "assistant", "bot", "agent")
 _KNOWN = ("user", "assistant", "system", "tool")
 _WHO = (
     *("role", "sender_type", "author_type", "author_role", "participant_role", "sender", "speaker", "author"),
-    *("from", "direction", "participant", "who", "sender_name"),
+    *("from", "direction", "participant", "who", "sender_name", "initiator", "creator"),
 )
 _SIDES = ("user", "human", "customer", "assistant", "bot", "chatbot", "ai", "system")
 _ASKS = ("incoming", "inbound", "is_inbound", "is_user", "is_customer", "is_from_user")
 _BOT = ("is_bot", "from_bot", "from_agent", "is_agent", *_ASKS)
 _SAID = (
     *("content", "text", "message", "utterance", "body_text", "plain_body", "body", "msg", "value"),
-    *("payload", "mes"),
+    *("payload", "mes", "transcript"),
 )
 _BLOCKS = {"toolUse", "toolResult", "reasoningContent", "image", "document"}
 _DISCORD = ("discriminator", "global_name")  # of an account, which says that it is a bot if it is one
@@ -81,9 +83,10 @@ def plain_message(item: object) -> dict[str, Any] | None:
         return _item(item, kind)
     if item.get("kind") in _PYDANTIC and isinstance(item.get("parts"), list):
         return _pydantic(item)
-    if isinstance(item.get("message"), Mapping) and "role" not in item:
+    inner = item.get("message") or (item.get("response") if len(item) == 1 else None)  # the latter of Grok
+    if isinstance(inner, Mapping) and "role" not in item:
         known = {key: value for key, value in item.items() if is_lifted(key) and value is not None}
-        return plain_message({**known, **item["message"]})
+        return plain_message({**known, **inner})
     if "role" in item and any(key in item for key in ("content", "tool_calls", "toolCalls", *CONTENTS)):
         return _spoken(item) if {"tool_calls", "toolCalls", "message_type"} & item.keys() else dict(item)
     if len(item) == 1 and plain_name(str(next(iter(item)))) in _SIDES:  # {"user": "Hi!"}
@@ -105,6 +108,8 @@ def _of_application(item: Mapping[str, Any], kind: str) -> dict[str, Any] | None
         return _chainlit(item, kind)
     if isinstance(item.get("versions"), list) and item["versions"]:
         return _version(item["versions"], item.get("currentlySelected"))
+    if kind in _TYPES and "content" in item and "role" not in item:  # Gemini CLI
+        return _spoken({**item, "role": kind})
     return _voiced(item) if item.get("role") in ("tool_call_invocation", "tool_call_result") else None
 
 
@@ -114,10 +119,26 @@ def _spoken(item: Mapping[str, Any]) -> dict[str, Any]:
     made = {"content": item.get("text") or item.get("message"), **item}
     if item.get("message_type") == "observation":  # SWE-agent
         made["role"] = "tool"
-    if isinstance(held, list) and held:
+    calls = item.get("toolCalls")
+    if isinstance(calls, list) and any(isinstance(one, Mapping) and "result" in one for one in calls):
+        parts = [part for one in calls for part in _call_and_result(one)]
+        text = [{"type": "text", "text": item["content"]}] if item.get("content") else []
+        made |= {"content": [*parts, *text], "toolCalls": None}
+    elif isinstance(held, list) and held:
         said = [{"type": "text", "text": made["content"]}] if isinstance(made["content"], str) else []
         made |= {"content": [*({**one, "type": "tool_result"} for one in held), *said]}
     return {key: value for key, value in made.items() if key not in ("message", "tool_results")}
+
+
+def _call_and_result(call: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return a call that holds its result as two parts; Gemini wraps what a tool gave back twice."""
+    held = call.get("result")
+    first = held[0] if isinstance(held, list) and len(held) == 1 else held
+    inner = first.get("functionResponse") if isinstance(first, Mapping) else None
+    given = inner.get("response") if isinstance(inner, Mapping) else None
+    said = given.get("output", given) if isinstance(given, Mapping) else held
+    back = {"type": "tool_result", "tool_call_id": call.get("id"), "name": call.get("name"), "content": said}
+    return {**call, "type": "tool_call"}, back
 
 
 def _voiced(item: Mapping[str, Any]) -> dict[str, Any]:
@@ -158,10 +179,14 @@ def _of_platform(item: Mapping[str, Any]) -> dict[str, Any] | None:
     text, speaker, name = item[said], item.get(str(who)), None
     if isinstance(speaker, Mapping):
         speaker, name = _account(speaker)
+    elif isinstance(speaker, int) and who == "speaker":
+        speaker = f"Speaker {speaker}"
     if isinstance(text, Mapping):
         if isinstance(text.get("role"), str):  # Google's ADK: the author is an agent, its content has a role
             speaker, name = text["role"], speaker
-        text = next((text[key] for key in ("parts", "text", "altText", "body") if text.get(key)), None)
+        text = next(
+            (text[key] for key in ("parts", "text", "altText", "body", "content") if text.get(key)), None
+        )
     if bots is not None and who not in ("role", "direction"):
         speaker, name = side(bots, item[bots]), name or speaker
     if not isinstance(speaker, str) or not isinstance(text, str | list | None):
@@ -175,7 +200,7 @@ def _account(found: Mapping[str, Any]) -> tuple[object, object]:
     """Return the role and the name of an account."""
     plain = {plain_name(str(key)): value for key, value in found.items()}
     name = next((plain[key] for key in _NAMES if plain.get(key)), None)
-    speaker = plain.get("role") or plain.get("type")
+    speaker = plain.get("role") or plain.get("type") or plain.get("user_type")
     bots = [plain[key] for key in (*_BOT, "bot", *_DISCORD) if key in plain]
     if bots and not speaker:
         speaker = "assistant" if _is_true(bots[0]) else "user"
@@ -324,6 +349,8 @@ def messages_in(found: object, speaker: str = "user") -> list[dict[str, Any]]:
     [{'role': 'assistant', 'content': 'Hello!'}]
     """
     found = decoded(found)
+    if isinstance(found, str) and (marked := template_messages(found)):
+        return marked
     if isinstance(found, str):
         return [{"role": speaker, "content": found}] if found.strip() else []
     if isinstance(found, list):
@@ -346,6 +373,32 @@ def messages_in(found: object, speaker: str = "user") -> list[dict[str, Any]]:
             return [{"role": speaker, "content": found}]
         return [message for one in found if isinstance(one, Mapping) for message in messages_in(one, speaker)]
     return _in_object(found, speaker) if isinstance(found, Mapping) else []
+
+
+_MARK = re.compile(
+    r"<\|im_start\|>\s*(\w+)\s*\n|<\|start_header_id\|>(\w+)<\|end_header_id\|>|<start_of_turn>(\w+)\n"
+    r"|(?:^|(?<=\n)|(?<=[.?!]))###\s*(Human|User|Assistant|System):|(\[INST\](?:\s*<<SYS>>)?|\[/INST\]|<</SYS>>)"
+)
+_ENDS = re.compile(
+    r"<\|(?:im_end|eot_id|endoftext|begin_of_text|end_of_text)\|>|<end_of_turn>|</s>|<s>|<bos>|<eos>"
+)
+_INST = {"[INST]": "user", "[/INST]": "assistant", "<</SYS>>": "user"}
+
+
+def template_messages(text: str) -> list[dict[str, Any]]:
+    """Return the messages of a text in the template of a model; none if it is in none.
+
+    >>> template_messages("<s>[INST] Name a fruit. [/INST] Apple. </s>")
+    [{'role': 'user', 'content': 'Name a fruit.'}, {'role': 'assistant', 'content': 'Apple.'}]
+    """
+    marks = list(_MARK.finditer(text)) if "<" in text or "###" in text or "[INST]" in text else []
+    if not marks or _ENDS.sub("", text[: marks[0].start()]).strip():
+        return []
+    ends = [*(one.start() for one in marks[1:]), len(text)]
+    said = [_ENDS.sub("", text[one.end() : end]).strip() for one, end in zip(marks, ends, strict=True)]
+    sides = [next(filter(None, one.groups())) for one in marks]
+    named = [role(_INST.get(one, "system" if "SYS" in one else one)) for one in sides]
+    return [{"role": who, "content": one} for who, one in zip(named, said, strict=True) if one]
 
 
 def _is_block(part: object) -> bool:

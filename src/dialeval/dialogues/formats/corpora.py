@@ -219,22 +219,32 @@ def _tweet(row: Record) -> Record:
 # Arena pairs: the same question to two systems, and a vote
 
 
-def _is_pair(record: Record) -> bool:
-    return all(any(f"{key}_{side}" in record for key in ("conversation", "response")) for side in "ab")
+def _sides_of(record: Record) -> tuple[str, str] | None:
+    """Return how the two sides of a pair are called, which is what their names end in."""
+    for two in (("_a", "_b"), ("_0", "_1"), ("1", "2")):
+        if all(f"conversation{one}" in record or f"response{one}" in record for one in two):
+            return two
+    return None
 
 
 def _from_pair(record: Record) -> list[Dialogue]:
     name = str(first_of(record, "question_id", "conversation_id", "id") or "")
     winner = str(record.get("winner") or next((side for side in _VOTES if record.get(side)), "")).lower()
     winner = winner.removeprefix("winner_")
+    sides = _sides_of(record) or ("_a", "_b")
+    chosen = first_of(record, "better_response_id", "overall_preference")
+    if chosen is not None:  # PKU-SafeRLHF; HelpSteer3, where a number below 0 is for the first
+        first = chosen < 0 if "overall_preference" in record else str(chosen) == sides[0][-1]
+        tie = "overall_preference" in record and not chosen
+        winner = "tie" if tie else "model_a" if first else "model_b"
     about = {"pair": name, "winner": winner, **kept_of(record, "judge", "turn", "language", "tstamp")}
     made = []
-    for side in "ab":
+    for side, ending in zip("ab", sides, strict=True):
         won = {f"model_{side}": 1.0, side: 1.0}.get(winner, 0.5 if "tie" in winner else 0.0)
         given = {"preferred": won} if winner else {}
         identity = {"id": f"{name}-{side}" if name else "", "model": record.get(f"model_{side}")}
         rest = {key: value for key, value in about.items() if value != ""}
-        made.append(assemble({**identity, **rest}, "", _side(record, side), feedback=given))
+        made.append(assemble({**identity, **rest}, "", _side(record, ending), feedback=given))
     return made
 
 
@@ -243,9 +253,9 @@ _VOTES = ("winner_model_a", "winner_model_b", "winner_tie")
 
 def _side(record: Record, side: str) -> list[Turn]:
     """Return one side of a pair: its messages, or its answers to the prompts that both were given."""
-    if f"conversation_{side}" in record:
-        return parse_messages(items_of(record, f"conversation_{side}"))
-    asked, answers = decoded(record.get("prompt")), decoded(record[f"response_{side}"])
+    if f"conversation{side}" in record:
+        return parse_messages(items_of(record, f"conversation{side}"))
+    asked, answers = decoded(first_of(record, "prompt", "context")), decoded(record[f"response{side}"])
     if isinstance(asked, list) and isinstance(answers, list) and not turns_in(asked)[1:]:
         both = zip(asked, answers, strict=False)
         return [
@@ -285,7 +295,7 @@ SHAPES = (
         "arena",
         "Chatbot Arena pairs: two dialogues and a vote",
         ("conversation_a", "conversation_b", "winner"),
-        _is_pair,
+        _sides_of,
         _from_pair,
     ),
     RecordShape(

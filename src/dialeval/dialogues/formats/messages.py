@@ -44,6 +44,7 @@ _ROLES = {
             *("assistant", "bot", "chatbot", "gpt", "chatgpt", "agent", "ai", "model", "bing", "bard", "sys"),
             *("admin", "operator", "business", "virtual agent", "virtual assistant", "outgoing", "outbound"),
             *("ai_agent", "virtual_agent", "automated_agent", "human_agent", "custom_bot", "lyro"),
+            *("claude", "gemini", "copilot", "github copilot", "cursor", "deepseek", "grok", "le chat"),
             *("aimessage", "apimessage", "assistantmessage", "assistant_message", "bot_message"),
             "tool_calls",
             *("mitarbeiter", "mitarbeiterin", "berater", "beraterin", "assistent", "conseiller"),
@@ -92,9 +93,10 @@ def parse_message(item: object, number: int) -> list[Turn]:
     """
     if not isinstance(item, Mapping):
         raise DataError("not an object", field=f"messages[{number}]", fix='{"role": …, "content": …}')
-    if "role" not in item and "from" in item and "value" in item:
-        others = {key: value for key, value in item.items() if key not in ("from", "value")}
-        item = {"role": item["from"], "content": item["value"], **others}
+    said = next((key for key in ("value", "content") if key in item), None)
+    if "role" not in item and "from" in item and said:
+        others = {key: value for key, value in item.items() if key not in ("from", said)}
+        item = {"role": item["from"], "content": item[said], **others}
     if isinstance(item.get("role"), Mapping | list | bytes):
         raise DataError("a name is expected", field=f"messages[{number}].role")
     item = _tagged(_with_invocations(item))

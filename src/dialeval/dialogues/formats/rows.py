@@ -12,7 +12,13 @@ from typing import Any
 import msgspec
 
 from dialeval.dialogues.dialogue import Dialogue, Turn
-from dialeval.dialogues.formats.chats import is_chunk, is_messages, messages_in, plain_message
+from dialeval.dialogues.formats.chats import (
+    is_chunk,
+    is_messages,
+    messages_in,
+    plain_message,
+    template_messages,
+)
 from dialeval.dialogues.formats.exchanges import NO_INPUT, SESSIONS, TIMES, session_key
 from dialeval.dialogues.formats.records import (
     Joined,
@@ -71,7 +77,9 @@ def is_internal(row: Mapping[str, Any]) -> bool:
     names = {plain_name(str(key)).removeprefix("is_"): key for key in row}
     plain = {name: str(row[names[name]]).strip().lower() for name in _SHOWN if name in names}
     shown, hidden, kind = map(plain.get, _SHOWN)
-    return shown in ("false", "0", "no") or hidden in ("true", "1", "yes") or kind == "note"
+    inner = row.get("content")
+    kind = str(inner.get("type") or kind).lower() if isinstance(inner, Mapping) else kind  # Gladly
+    return shown in ("false", "0", "no") or hidden in ("true", "1", "yes") or str(kind).endswith("note")
 
 
 def in_order(messages: list[Record]) -> list[Record]:
@@ -206,10 +214,12 @@ _LINES = ("session_meta", "turn_context", "response_item", "event_msg", "compact
 
 def _spoken_in(record: Record) -> tuple[str, list[Turn]] | None:
     """Return the key of a transcript with both sides in it, and its turns; beside messages it is none."""
-    told = plain_message(record) is not None or any(map(is_messages, record.values()))
-    for key, value in () if told else record.items():
+    beside = plain_message(record) is not None or any(map(is_messages, record.values()))
+    for key, value in () if beside else record.items():
         if isinstance(value, str) and _TRANSCRIPT.fullmatch(plain_name(str(key))):
-            turns = spoken(_live_agent(plain_text(value) or "").strip().splitlines())
+            marked = template_messages(value)
+            told = spoken(_live_agent(value).strip().splitlines())
+            turns = parse_messages(marked) if marked else told
             if {turn.speaker for turn in turns} >= {"user", "assistant"}:
                 return key, turns
     return None
@@ -228,10 +238,10 @@ _AFTER = re.compile(r"^\( (?:\d+[hms] ?)+\) ([^:\n]+): ", re.MULTILINE)
 
 def _live_agent(text: str) -> str:
     """Return a transcript of Salesforce's Live Agent (`( 11s ) Ann: …`) with roles in place of names."""
-    agents = re.findall(r"^Agent (.+)$", text, re.MULTILINE)
-    if not _AFTER.search(text):
+    plain = plain_text(text) or ""
+    if (first := _AFTER.search(plain)) is None:
         return text
-    said = text[_AFTER.search(text).start() :]  # type: ignore[union-attr]
+    agents, said = re.findall(r"^Agent (.+)$", plain, re.MULTILINE), plain[first.start() :]
     return _AFTER.sub(lambda one: f"{'Agent' if one[1] in agents else 'Customer'}: ", said)
 
 

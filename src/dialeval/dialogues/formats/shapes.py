@@ -164,6 +164,8 @@ def _unboxed(found: Mapping[str, Any]) -> Mapping[str, Any]:
     """
     if isinstance(found.get("_source"), Mapping):
         return {"_id": found.get("_id"), **found["_source"]}
+    if isinstance(logged := decoded(found.get("@message")), Mapping):  # CloudWatch
+        return {"timestamp": found.get("@timestamp"), **logged}
     if set(found) == {"Item"} and isinstance(found["Item"], Mapping):
         return {key: _opened(value, _ATTRIBUTES) for key, value in found["Item"].items()}
     boxed = any(isinstance(one, Mapping) and len(one) == 1 and {*_BOXES} & {*one} for one in found.values())
@@ -203,7 +205,8 @@ def unwrapped(record: object) -> list[Any] | None:
         if key in _ENVELOPES and items and is_messages(items) and not _fit(items, ("rows", "slack")):
             held = oldest_first(items) if record.get("object") == "list" else items
             return [{**{name: value for name, value in record.items() if name != key}, "messages": held}]
-        if _fit(items) and (key in _ENVELOPES or not is_messages(items)):
+        below = key in _ENVELOPES and isinstance(items, list) and bool(items) and nested(items[0]) is not None
+        if below or (_fit(items) and (key in _ENVELOPES or not is_messages(items))):
             beside = {"users": record["users"]} if key == "tickets" and "users" in record else {}
             return [{**beside, **one} if isinstance(one, dict) else one for one in items or ()]
         if key in _ENVELOPES and isinstance(items, dict):

@@ -48,7 +48,7 @@ _DATE = (  # 31/01/2026 à 22:15, 2026. 1. 31. 오후 10:15, [31/1/26, 10:15:02 
     r"\d{1,4}[./-]\s?\d{1,2}[./-]\s?\d{1,4}\.?[,،]?\s(?:[^\W\d]{1,3}\s|[上下]午\s?)?" + _TIME
 )
 _DATED = re.compile(
-    rf"\u200e?(?:\[(?P<a>{_DATE}|{_TIME})\]|(?P<b>{_DATE})(?: [-\u2013]|,)?)"
+    rf"\u200e?(?:[\[(](?P<a>{_DATE}|{_TIME})[\])]|(?P<b>{_DATE})(?: [-\u2013]|,)?)"
     r" (?:(?P<who>[^:]{1,60}?)\s?: )?(?P<text>.*)"
 )
 _TAKEN_BACK = (
@@ -89,7 +89,7 @@ def read_text(path: str | Path, tell: Tell | None = None) -> Numbered:
         yield from _whole(_mails(head, lines), path, tell, "mail")
     elif said and _DATED.fullmatch(said[0]):
         yield from _whole(_dated(head, lines), path, tell, "WhatsApp")
-    elif said and (first := _HEADING.fullmatch(said[0])) and _known(first["who"]):
+    elif any((first := _HEADING.fullmatch(line)) and _known(first["who"]) for line in said):
         yield from _whole(_headed(head, lines), path, tell, "Markdown")
     elif said and _SLACK.fullmatch(said[0]) and not _SPEAKER.match(said[0]):
         yield from _whole(_slack(head, lines), path, tell, "Slack")
@@ -274,7 +274,8 @@ def _headed(head: list[tuple[int, str]], rest: Iterator[tuple[int, str]]) -> lis
             said.append((match["who"], "", []))
         elif said:
             said[-1][2].append(line.removesuffix("<|im_end|>"))
-    return [(who, when, "\n".join(lines).strip()) for who, when, lines in said]
+    texts = [re.sub(r"\n+-{3,}\s*$", "", "\n".join(lines).rstrip()).strip() for _, _, lines in said]
+    return [(who, when, text) for (who, when, _), text in zip(said, texts, strict=True)]
 
 
 _CUE = re.compile(r"(\d+:)?\d\d:\d\d[.,]\d{3} --> ")

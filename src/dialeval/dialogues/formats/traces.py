@@ -356,16 +356,16 @@ _ABOUT = ("extra.metadata", "metadata")
 _CALLED = ("span_data.name", "name", "op_name", "attributes.name")
 _STARTED = (
     *("startTime", "start_time", "started_at", "timestamp", "createdAt", "created_at", "dotted_order"),
-    *("start_ns", "attributes.start_ns"),
+    *("start_ns", "attributes.start_ns", "timestamps.started_at"),
 )
 _WENT_IN = (
-    *("input", "inputs", "span_data.input", "meta.input.value", "attributes.input.value"),
+    *("input.value", "input", "inputs", "span_data.input", "meta.input.value", "attributes.input.value"),
     *("meta.input", "attributes.input"),
     *("properties.$ai_input", "properties.$ai_input_state"),
 )
 _CAME_OUT = (
-    *("output", "outputs", "span_data.output", "meta.output.value", "attributes.output.value"),
-    *("meta.output", "attributes.output"),
+    *("output.value", "output", "outputs", "span_data.output", "meta.output.value"),
+    *("attributes.output.value", "meta.output", "attributes.output"),
     *("properties.$ai_output_choices", "properties.$ai_output", "properties.$ai_output_state"),
 )
 _MODELS = (
@@ -380,6 +380,7 @@ _MODELS = (
         "attributes.model_name",
         "meta.metadata.model_name",
         "properties.$ai_model",
+        "config.model",
     ),
     *(f"{where}.{key}" for where in _ABOUT for key in ("ls_model_name", "model_name", "model")),
 )

@@ -35,7 +35,7 @@ Accounts = tuple[dict[str, str], str | None]
 _TIMES = (
     *("created_at", "createdAt", "created_time", "timestamp", "AbsoluteTime", "date_unixtime", "date_sent"),
     *("date_created", "createdDateTime", "transcriptedTimestamp", "clientTimestamp", "date", "startTimeMs"),
-    *("createdOn", "created", "time"),
+    *("createdOn", "created", "time", "attributes.sentAt"),
 )
 _NAMES = (
     *("author.name", "author.nickname", "name", "DisplayName", "from.user.displayName", "senderDisplayName"),
