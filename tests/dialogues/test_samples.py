@@ -446,6 +446,28 @@ HELD = {
     "template-llama2.jsonl": Held("transcript", "suaua", instructions=True),
     "template-llama3.jsonl": Held("transcript", "sua", instructions=True),
     "zendesk-chat.txt": Held("text", "uBuB"),
+    # An eighth set, of thirty: tables, transcripts and notes that the customer never saw
+    "cells-messages.csv": Held("messages", "ua", feedback="rating=4"),
+    "dashes.txt": Held("text", "uaua"),
+    "headings-several.md": Held("text", "ua ua"),
+    "mails-quoted.txt": Held("text", "ua"),
+    "markdown-bold.md": Held("text", "uau"),
+    "named-agent.txt": Held("text", "uBuB"),
+    "named-cases.json": Held("messages", "ua", note="internal notes left out"),
+    "notes-column.csv": Held("table", "ua", note="internal notes left out"),
+    "notes-internal.json": Held("messages", "ua", note="internal notes left out"),
+    "notes-public.json": Held("messages", "ua", note="internal notes left out"),
+    "notes-visibility.json": Held("messages", "ua", note="internal notes left out"),
+    "numbers.txt": Held("text", "uaua"),
+    "openai-channels.jsonl": Held("messages", "sua", instructions=True),
+    "otter.txt": Held("text", "ARA"),
+    "rows-calls.csv": Held("table", "ua"),
+    "rows-dialog.csv": Held("table", "AB AB"),
+    "rows-french-semicolons.csv": Held("table", "ua"),
+    "rows-index.csv": Held("table", "ua"),
+    "sessions-newest-first.csv": Held("sessions", "uaua", feedback="helpful=0 helpful=1"),
+    "teams.txt": Held("text", "ua"),
+    "zoom.txt": Held("text", "AB"),
 }  # fmt: skip
 
 
@@ -588,6 +610,12 @@ def test_what_is_guessed_or_lost_is_said() -> None:
         "botframework-unsorted.transcript": [
             "in record 1: 3 activities that are no messages (typing, events, updates)"
         ],
+        "cells-messages.csv": ["the messages were found under chat_log"],
+        "mails-quoted.txt": ["mail text: roles guessed by name, Shop Support is the bot"],
+        "markdown-bold.md": ["a blank line stands after every turn: read as one dialogue"],
+        "named-cases.json": ["the messages were found under interactions"],
+        "otter.txt": ["Slack text: no name says who the bot is: every turn but the first is scored"],
+        "teams.txt": ["WhatsApp text: roles guessed by name, Help Bot is the bot"],
         "deepgram.json": ["the messages were found under results.utterances"],
         "gladly.jsonl": ["in record 2: an internal note"],
         "grok.json": ["the messages were found under responses"],

@@ -40,7 +40,7 @@ _TYPES = ("user", "gemini", "assistant", "bot", "agent")
 _KNOWN = ("user", "assistant", "system", "tool")
 _WHO = (
     *("role", "sender_type", "author_type", "author_role", "participant_role", "sender", "speaker", "author"),
-    *("from", "direction", "participant", "who", "sender_name", "initiator", "creator"),
+    *("from", "direction", "participant", "who", "sender_name", "initiator", "creator", "actor"),
 )
 _SIDES = ("user", "human", "customer", "assistant", "bot", "chatbot", "ai", "system")
 _ASKS = ("incoming", "inbound", "is_inbound", "is_user", "is_customer", "is_from_user")
@@ -322,6 +322,27 @@ def oldest_first(items: list[Any]) -> list[Any]:
     last = items[-1] if len(items) > 1 else None
     prompted = isinstance(last, Mapping) and last.get("role") in ("system", "developer")
     return items[::-1] if late or prompted else items
+
+
+_HIDDEN = frozenset(("internal", "private", "agents", "agent", "agents_and_managers", "staff"))
+
+
+def is_internal(row: Mapping[str, Any]) -> bool:
+    """Whether a message is a note that the customer never saw.
+
+    >>> is_internal({"text": "VIP", "is_public": "false"}), is_internal({"text": "Hi", "visibility": "all"})
+    (True, False)
+    """
+    plain = {plain_name(str(key)).removeprefix("is_"): value for key, value in row.items()}
+    inner = plain.get("content")
+    kind = inner.get("type") if isinstance(inner, Mapping) else plain.get("type")  # the former of Gladly
+    noted = ("private", "internal", "internal_comment", "internal_note", "private_note")
+    return (
+        str(plain.get("public", "")).strip().lower() in ("false", "0", "no")
+        or any(str(plain.get(key, "")).strip().lower() in ("true", "1", "yes") for key in noted)
+        or str(plain.get("visibility", "")).strip().lower() in _HIDDEN
+        or str(kind).lower().endswith("note")
+    )
 
 
 def _time_key(item: Mapping[str, Any]) -> str:

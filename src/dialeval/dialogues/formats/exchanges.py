@@ -120,7 +120,8 @@ class Logged:
         yield from conversations(kept, lost)
 
     def _calls(self, record: Mapping[str, Any], number: int, trace: str, lost: Lost) -> Iterator[TraceCall]:
-        session, time = found(record, *self.session, *_ABOUT), str(moment(found(record, *TIMES)) or "")
+        when = found(record, *TIMES) or record.get(named_column(record, "time") or "")
+        session, time = found(record, *self.session, *_ABOUT), str(moment(when) or "")
         session = str(session).rpartition("/")[2] if isinstance(session, str | int) else None
         call = TraceCall("root", number, trace, session, time)
         asked = found(record, *self.asked)

@@ -88,6 +88,8 @@ def parse_messages(items: Iterable[Any]) -> list[Turn]:
 
 def _is_thought(item: object) -> bool:
     kinds = ("reasoning", "ThoughtEvent", "ModelClientStreamingChunkEvent")
+    if isinstance(item, Mapping) and item.get("role") == "assistant" and item.get("channel") == "analysis":
+        return True  # gpt-oss
     return isinstance(item, Mapping) and item.get("type") in kinds and "role" not in item
 
 

@@ -14,6 +14,7 @@ import msgspec
 from dialeval.dialogues.dialogue import Dialogue, Turn
 from dialeval.dialogues.formats.chats import (
     is_chunk,
+    is_internal,
     is_messages,
     messages_in,
     plain_message,
@@ -35,7 +36,6 @@ from dialeval.dialogues.formats.records import (
 from dialeval.dialogues.formats.texts import spoken
 from dialeval.dialogues.formats.values import as_text, instant, moment, named_column, plain_name
 
-_SHOWN = ("public", "private", "type")
 _TIMES = (*TIMES, "create_time", "created", "received", "ts")
 
 
@@ -70,16 +70,6 @@ def join_rows(records: Iterable[tuple[int, Record]], lost: Lost, key: str | None
         model = next((m["model"] for m in messages if isinstance(m.get("model"), str)), None)
         turns = parse_messages(messages)
         yield first, assemble({"id": name, "model": model, **_as_bots(turns)}, "", checked_calls(turns))
-
-
-def is_internal(row: Mapping[str, Any]) -> bool:
-    """Whether a row is a note that the customer never saw."""
-    names = {plain_name(str(key)).removeprefix("is_"): key for key in row}
-    plain = {name: str(row[names[name]]).strip().lower() for name in _SHOWN if name in names}
-    shown, hidden, kind = map(plain.get, _SHOWN)
-    inner = row.get("content")
-    kind = str(inner.get("type") or kind).lower() if isinstance(inner, Mapping) else kind  # Gladly
-    return shown in ("false", "0", "no") or hidden in ("true", "1", "yes") or str(kind).endswith("note")
 
 
 def in_order(messages: list[Record]) -> list[Record]:

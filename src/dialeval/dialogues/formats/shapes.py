@@ -205,7 +205,7 @@ def unwrapped(record: object) -> list[Any] | None:
         if key in _ENVELOPES and items and is_messages(items) and not _fit(items, ("rows", "slack")):
             held = oldest_first(items) if record.get("object") == "list" else items
             return [{**{name: value for name, value in record.items() if name != key}, "messages": held}]
-        below = key in _ENVELOPES and isinstance(items, list) and bool(items) and nested(items[0]) is not None
+        below = isinstance(items, list) and bool(items) and nested(items[0]) is not None
         if below or (_fit(items) and (key in _ENVELOPES or not is_messages(items))):
             beside = {"users": record["users"]} if key == "tickets" and "users" in record else {}
             return [{**beside, **one} if isinstance(one, dict) else one for one in items or ()]

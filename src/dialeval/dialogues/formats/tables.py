@@ -12,16 +12,17 @@ from typing import Any, BinaryIO
 
 from dialeval import files
 from dialeval.dialogues.dialogue import Dialogue
-from dialeval.dialogues.formats.chats import side
+from dialeval.dialogues.formats.chats import is_internal, side
 from dialeval.dialogues.formats.messages import is_lifted, role
 from dialeval.dialogues.formats.records import RecordShape
-from dialeval.dialogues.formats.rows import in_order, is_internal
+from dialeval.dialogues.formats.rows import in_order
 from dialeval.dialogues.formats.shapes import (
     Numbered,
     Tell,
     column_names,
     dialogues_of,
     fitting,
+    nested,
     parse_record,
     shape_named,
 )
@@ -226,13 +227,20 @@ def read_rows(
 
 def _row_shape(header: list[str], row: dict[str, Any]) -> RecordShape | None:
     """Return the shape of rows that are more than a turn; None for a table of turns."""
-    if holds_dialogues(header, None):
+    if holds_dialogues(header, None) and not all(map(_is_short, map(row.get, column_names() & {*header}))):
         return fitting(row)[0] if fitting(row) else shape_named("messages")
     turns = all(named_column(header, key) for key in ("id", "speaker", "text"))
     whole = any(isinstance(cell, dict) for cell in row.values())  # a message in a cell
     found = [shape for shape in fitting(row) if shape.name not in ("bare", "predictions")]
     found = [shape for shape in found if shape.name != "rows" or (whole and not turns)]
+    if not found and not turns and nested(row):
+        return shape_named("messages")
     return found[0] if found and not (turns and found[0].general) else None
+
+
+def _is_short(cell: object) -> bool:
+    """Whether a cell can be the name of a dialogue, rather than hold one."""
+    return isinstance(cell, int) or (isinstance(cell, str) and 0 < len(cell) < 100)
 
 
 def _cells(row: dict[str, Any]) -> dict[str, Any]:
@@ -363,7 +371,10 @@ def _turns(
     hidden, rows = len(rows) - len(shown), shown
     first, record = rows[0], dict[str, Any](references={}, meta={})
     record["meta"] |= {"note": "internal notes left out"} if hidden else {}
-    record["id"], record["system"] = first[names["id"]], first.get(names.get("system", "")) or None
+    record["id"], record["system"] = (
+        first[names["id"]],
+        first.get(names["system"]) if "system" in names else None,
+    )
     who, text = names["speaker"], names["text"]
     record["messages"] = [{"role": side(who, row[who]), "content": row[text]} for row in rows]
     for message, row in zip(record["messages"], rows, strict=True):

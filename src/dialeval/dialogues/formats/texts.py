@@ -8,6 +8,7 @@ are apart by a blank line, unless blank lines stand between all turns.
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from itertools import dropwhile
 from pathlib import Path
 
 import msgspec
@@ -21,8 +22,8 @@ from dialeval.errors import DataError
 Numbered = Iterator[tuple[int, Dialogue]]
 Tell = Callable[[str], None]
 _SPEAKER = re.compile(  # a time may stand before it
-    r"\s{0,3}(?:\d{1,2}:\d{2}(?::\d{2})?\s+)?(?:\*\*)?"
-    r"([^\W\d_][\w .'()-]{0,30}?)(?:\*\*)?\s?:(?:\*\*)?(?:\s|$)"
+    r"\s{0,3}(?P<mark>[-*•]\s+|\d+[.)]\s+)?(?:\d{1,2}:\d{2}(?::\d{2})?\s+)?(?:\*\*)?"
+    r"(?P<who>[^\W\d_][\w .'()-]{0,30}?)(?:\*\*)?\s?:(?:\*\*)?(?:\s|$)"
 )
 _NO_NAMES = frozenset(
     (
@@ -64,9 +65,11 @@ _TAKEN_BACK = (
 _PLACEHOLDER = re.compile(  # image omitted, <Media omitted>, in any language; what was taken back
     rf"\u200e.*|<[^<>]+>|({'|'.join(_TAKEN_BACK)})[.。]?", re.IGNORECASE
 )
+_TITLE = re.compile(r"\s*|-{3,}|={3,}|# (?!.*:$)(?!(?i:user|human|assistant|system)).*")
+_APART = re.compile(r"#{1,3}\s+(conversation|chat|dialogue|dialog|session|transcript)\b.*", re.IGNORECASE)
 _HEADING = re.compile(r"(?:<\|im_start\|>|#{1,4}\s+|\*\*)(?P<who>[A-Za-z]+):?(?:\*\*)?:?\s*")
 _SLACK = re.compile(
-    r"(?P<who>[^\[\]:]{1,40}?)(?P<app>\s?APP)?\s{1,2}\[?(?P<when>\d{1,2}:\d{2}(?:\s?[AP]M)?)\]?$"
+    r"(?P<who>[^\[\]:]{1,40}?)(?P<app>\s?APP)?\s{1,2}\[?(?P<when>\d{1,2}:\d{2}(?:\s?[AP]M)?)\]?\s*$"
 )
 
 
@@ -75,7 +78,7 @@ def read_text(path: str | Path, tell: Tell | None = None) -> Numbered:
 
     Here `System:` is the bot. An empty turn is written as a speaker with nothing behind the colon.
     """
-    lines = _lines(path)
+    lines = dropwhile(lambda one: _TITLE.fullmatch(one[1]), _lines(path))
     head: list[tuple[int, str]] = []
     for one in lines:
         head.append(one)
@@ -90,7 +93,8 @@ def read_text(path: str | Path, tell: Tell | None = None) -> Numbered:
     elif said and _DATED.fullmatch(said[0]):
         yield from _whole(_dated(head, lines), path, tell, "WhatsApp")
     elif any((first := _HEADING.fullmatch(line)) and _known(first["who"]) for line in said):
-        yield from _whole(_headed(head, lines), path, tell, "Markdown")
+        for said_there in _headed(head, lines):
+            yield from _whole(said_there, path, tell, "Markdown")
     elif said and _SLACK.fullmatch(said[0]) and not _SPEAKER.match(said[0]):
         yield from _whole(_slack(head, lines), path, tell, "Slack")
     else:
@@ -182,24 +186,41 @@ def _checked(path: str | Path, line: int, turns: list[Turn]) -> list[Turn]:
 
 
 def spoken(block: list[str], doubtful: Counter[str] | None = None) -> list[Turn]:
-    """Split a block of lines into turns; what comes before the first speaker has the speaker ""."""
+    """Split a block of lines into turns; what comes before the first speaker has the speaker "".
+
+    Where only those who ask go by a role, one name that comes again is who answers.
+    """
     found = [_SPEAKER.match(line) for line in block]
-    known = any(match and _known(match[1]) for match in found)
+    names = [_KINDS.sub("", match["who"].strip()) if match else "" for match in found]
+    sides = {role(_plain(name)) for name in names if _known(name)}
+    plain = [name for name, match in zip(names, found, strict=True) if match and not match["mark"]]
+    others = Counter(name for name in plain if _named(name))
+    people = {who for who, count in others.items() if count > 1 and len(others) == 1 and sides == {"user"}}
     turns: list[tuple[str, list[str]]] = []
-    for line, match in zip(block, found, strict=True):
-        speaks = match is not None and (
-            _known(match[1]) if known else match[1].strip().lower() not in _NO_NAMES and "(" not in match[1]
-        )
+    for line, match, who in zip(block, found, names, strict=True):
+        known = _known(who) or who in people
+        speaks = known if sides or (match and match["mark"]) else bool(match) and _named(who)
         if match and speaks:
-            name = match[1].strip()
+            name = re.sub(r"^From (.+) to .+$", r"\1", who)
             turns.append((_speaker(name), [line[match.end() :]]))
         elif turns:
             turns[-1][1].append(line)
         else:
             turns.append(("", [line]))
-        if match and not speaks and doubtful is not None:
-            doubtful[match[1]] += 1
+        if match and not (speaks or match["mark"]) and doubtful is not None:
+            doubtful[who] += 1
     return [clean_turn(who, "\n".join(lines)) for who, lines in turns]
+
+
+def _named(name: str) -> bool:
+    """Whether what stands before a colon can be a name, where no role does."""
+    return name.strip().lower() not in _NO_NAMES and "(" not in name and not _known(name)
+
+
+# What may stand before the name of a role: Support Agent, Human Agent
+_KINDS = re.compile(
+    r"^(?:[A-Z][\w-]* ){1,2}(?=(?:[Aa]gent|[Aa]ssistant|[Bb]ot|[Cc]hatbot|[Cc]ustomer|[Uu]ser)$)"
+)
 
 
 def _plain(name: str) -> str:
@@ -240,8 +261,9 @@ def _whole(
         name = who if who in others else None
         made = msgspec.structs.replace(clean_turn(sides[who], text), time=when or None, name=name)
         turns += [made] if text is not None else []
-    if turns:
-        yield 1, Dialogue("", tuple(turns))
+    if not turns:
+        raise DataError(f"{what} text in which no line says who spoke", file=path, fix="User: … or System: …")
+    yield 1, Dialogue("", tuple(turns))
 
 
 def _speaker(name: str) -> str:
@@ -259,23 +281,36 @@ def _dated(head: list[tuple[int, str]], rest: Iterator[tuple[int, str]]) -> list
         if match and match["who"] and not notice:
             held = None if _PLACEHOLDER.fullmatch(match["text"]) else match["text"]
             said.append((match["who"].strip("\u200e "), match["a"] or match["b"], held))
+        elif match and match["a"] and _NAME.fullmatch(match["text"]):  # Teams: the text stands below
+            said.append((match["text"], match["a"], ""))
         elif not match and said:
             who, when, text = said[-1]
-            said[-1] = who, when, line if text is None else f"{text}\n{line}"
+            said[-1] = who, when, f"{text}\n{line}" if text else line
+    said = [one for one in said if one[2] != ""]
     return said  # a line with a date and no speaker tells of encryption, or who joined
 
 
-def _headed(head: list[tuple[int, str]], rest: Iterator[tuple[int, str]]) -> list[tuple[str, str, str]]:
+_NAME = re.compile(r"[^\W\d_][\w.'-]*(?: [\w.'()-]+){0,3}")
+
+
+def _headed(head: list[tuple[int, str]], rest: Iterator[tuple[int, str]]) -> list[list[tuple[str, str, str]]]:
     """Read turns below headings (`## User`, `<|im_start|>user`); a blank line is part of a turn."""
-    said: list[tuple[str, str, list[str]]] = []
+    chats: list[list[tuple[str, str, list[str]]]] = [[]]
     for _, line in _chained(head, rest):
         match = _HEADING.fullmatch(line)
         if match and _known(match["who"]):
-            said.append((match["who"], "", []))
-        elif said:
-            said[-1][2].append(line.removesuffix("<|im_end|>"))
-    texts = [re.sub(r"\n+-{3,}\s*$", "", "\n".join(lines).rstrip()).strip() for _, _, lines in said]
-    return [(who, when, text) for (who, when, _), text in zip(said, texts, strict=True)]
+            chats[-1].append((match["who"], "", []))
+        elif _APART.fullmatch(line):
+            chats += [[]] if chats[-1] else []
+        elif chats[-1]:
+            chats[-1][-1][2].append(line.removesuffix("<|im_end|>"))
+    texts = ([(who, when, _ruled("\n".join(lines))) for who, when, lines in said] for said in chats if said)
+    return list(texts)
+
+
+def _ruled(text: str) -> str:
+    """Return a text without the rule below it."""
+    return re.sub(r"\n+-{3,}$", "", text.rstrip()).strip()
 
 
 _CUE = re.compile(r"(\d+:)?\d\d:\d\d[.,]\d{3} --> ")
@@ -303,6 +338,10 @@ def _captions(lines: Iterator[tuple[int, str]]) -> Iterator[str]:
 _MAIL = re.compile(
     r"(?:>\s?)*\*{0,2}(From|Von|De|Sent|Gesendet|Envoyé|Date|Datum|To|An|À|Subject|Betreff|Objet|Cc):"
 )
+_WROTE = re.compile(
+    r"(?:On|Am|Le|El) (?P<when>.*\d.*?)(?:,| schrieb)\s(?P<who>[^<,]+?)\s*<[^>]*>,?"
+    r"\s*(?:wrote|a écrit|escribió)?\s?:$"
+)
 _HEAD = re.compile(r"(?P<key>[^:*]+):\*{0,2}\s*(?P<value>.*)")
 
 
@@ -320,8 +359,11 @@ def _mails(head: list[tuple[int, str]], rest: Iterator[tuple[int, str]]) -> list
         elif match and above:
             if match["key"] in ("Sent", "Gesendet", "Envoyé", "Date", "Datum"):
                 said[-1] = said[-1][0], match["value"], said[-1][2]
+        elif said and (quoted := _WROTE.match(plain)):
+            said.append((quoted["who"].strip(), quoted["when"], []))
         elif said:
             above = above and not plain.strip()
+            line = re.sub(r"^(>\s?)+", "", line)  # noqa: PLW2901
             if not re.match(r"-{2,}\s*(Original|Urspr|Forwarded)|_{8,}|On .* wrote:|Am .* schrieb", plain):
                 said[-1][2].append(line)
     turns = [(who, when, "\n".join(lines).strip()) for who, when, lines in said]

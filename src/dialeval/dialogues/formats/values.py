@@ -62,9 +62,9 @@ def plain_name(key: str) -> str:
 _NUMBER = "_?(id|uuid|sid|key|no|number|ref)"
 _COLUMNS = {
     "id": (
-        rf"(dialogue|dialog|conversation|conv|session|chat|thread){_NUMBER}|conversation|session|dialogue",
+        rf"(dialogue|dialog|conversation|conv|session|chat|thread){_NUMBER}|conversation|session|dialogue|dialog",
         rf"(ticket|contact|case|interaction){_NUMBER}|ticket",
-        rf"(gesprachs?|konversations?|sitzungs?|vorgangs?|sesion|conversacion){_NUMBER}|gesprach",
+        rf"(calls?|gesprachs?|konversations?|sitzungs?|vorgangs?|sesion|conversacion){_NUMBER}|gesprach",
         "(id|no|num|numero)_(conversation|session|chat|dialogue|conversacion|sesion|ticket)",
         "id",
     ),
@@ -73,7 +73,7 @@ _COLUMNS = {
         "(speaker|sender|author|participant|actor)_(role|type|kind)",
         *("sender", "from", "author", "participant", "direction", "actor|(speaker|sender|author)_name"),
         "is_bot|from_bot|from_agent|is_agent|(is_)?inbound|incoming|is_user|is_customer|is_from_user",
-        "absender|sprecher|rolle|expediteur|emetteur|auteur|remitente|emisor|rol|autor|mittente|ruolo",
+        "absender|sprecher|rolle|interlocuteur|intervenant|expediteur|emetteur|auteur|remitente|emisor|rol|autor|mittente|ruolo",
     ),
     "text": (
         *("text", "content", "message", "utterance", "body", "comment", "plain_body"),
@@ -89,6 +89,7 @@ _COLUMNS = {
     "time": (
         "time|timestamp|ts|date|datetime|date_time|time_stamp",
         "(created|sent|received|posted)(_(at|on|time|date))?|(message|event|create|start)_(time|date|timestamp)",
+        "(query|request|question|user|user_message|turn)_(time|timestamp|date)",
         "zeitstempel|zeit|datum|horodatage|fecha",
     ),
 }
