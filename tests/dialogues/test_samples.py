@@ -468,6 +468,16 @@ HELD = {
     "sessions-newest-first.csv": Held("sessions", "uaua", feedback="helpful=0 helpful=1"),
     "teams.txt": Held("text", "ua"),
     "zoom.txt": Held("text", "AB"),
+    # A ninth set, of eighteen
+    "anthropic-batch-requests.jsonl": Held("anthropic", "uau", system="claude-sonnet-4-5", instructions=True),
+    "copilot-studio-sessions.csv": Held("transcript", "uaua", feedback="csat=5"),
+    "intercom-parts.csv": Held("table", "ua", note="internal notes left out"),
+    "letta.json": Held("bare", "su*ta", instructions=True),
+    "n8n.json": Held("sessions", "uaua"),
+    "openai-thread-run.json": Held("messages", "ua"),
+    "openinference-smolagents.json": Held("otel", "su*ta", system="gpt-4o", instructions=True),
+    "q-business.json": Held("q-business", "ua"),
+    "requests-short.jsonl": Held("exchange", "ua", finish="stop"),
 }  # fmt: skip
 
 
@@ -616,6 +626,7 @@ def test_what_is_guessed_or_lost_is_said() -> None:
         "named-cases.json": ["the messages were found under interactions"],
         "otter.txt": ["Slack text: no name says who the bot is: every turn but the first is scored"],
         "teams.txt": ["WhatsApp text: roles guessed by name, Help Bot is the bot"],
+        "anthropic-batch-requests.jsonl": ["the messages were found under params.messages"],
         "deepgram.json": ["the messages were found under results.utterances"],
         "gladly.jsonl": ["in record 2: an internal note"],
         "grok.json": ["the messages were found under responses"],

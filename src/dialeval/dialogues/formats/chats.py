@@ -108,9 +108,28 @@ def _of_application(item: Mapping[str, Any], kind: str) -> dict[str, Any] | None
         return _chainlit(item, kind)
     if isinstance(item.get("versions"), list) and item["versions"]:
         return _version(item["versions"], item.get("currentlySelected"))
+    if str(item.get("message_type")) in _LETTA:
+        return _letta(item)
     if kind in _TYPES and "content" in item and "role" not in item:  # Gemini CLI
         return _spoken({**item, "role": kind})
     return _voiced(item) if item.get("role") in ("tool_call_invocation", "tool_call_result") else None
+
+
+_LETTA = {"tool_call_message", "tool_return_message", "reasoning_message"}
+_LETTA |= {f"{who}_message" for who in _KNOWN[:3]}
+
+
+def _letta(item: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a message of Letta, whose type says who speaks; a thought stands alone."""
+    kind, call = str(item["message_type"]), item.get("tool_call")
+    known = {key: item[key] for key in ("date", "name") if item.get(key)}
+    if isinstance(call, Mapping):
+        return {"role": "assistant", "content": None, "tool_calls": [call], **known}
+    if kind == "tool_return_message":
+        return {"role": "tool", "content": item.get("tool_return"), "tool_call_id": item.get("tool_call_id")}
+    if kind == "reasoning_message":
+        return {"role": "assistant", "channel": "analysis", "content": item.get("reasoning")}
+    return {"role": kind.removesuffix("_message"), "content": item.get("content"), **known}
 
 
 def _spoken(item: Mapping[str, Any]) -> dict[str, Any]:
@@ -342,6 +361,7 @@ def is_internal(row: Mapping[str, Any]) -> bool:
         or any(str(plain.get(key, "")).strip().lower() in ("true", "1", "yes") for key in noted)
         or str(plain.get("visibility", "")).strip().lower() in _HIDDEN
         or str(kind).lower().endswith("note")
+        or any(str(plain.get(key)).lower().endswith("note") for key in ("part_type", "message_type"))
     )
 
 

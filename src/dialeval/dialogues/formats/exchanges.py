@@ -211,7 +211,7 @@ def _is_exchange(record: Record) -> bool:
     if isinstance(answer, Mapping) and answer.get("object") == "response":
         return False
     if isinstance(asked, Mapping) and any(isinstance(asked.get(key), str | list) for key in _CHATS):
-        return any(key in record for key in ("response", "full_response", "request", "result"))
+        return any(key in record for key in ("response", "full_response", "request", "result", "resp"))
     named = "custom_id" in record or "key" in record  # what a batch gives back: answers without questions
     return named and any(isinstance(record.get(key), Mapping) for key in ("response", "result", "error"))
 
@@ -237,7 +237,7 @@ def _is_logged(one: Logged, record: Record) -> bool:
 
 _ASKED = (
     *("prompt", "question", "instruction", "query", "user_message", "user_input", "input", "human", "user"),
-    *("frage", "pregunta", "domanda", "pergunta"),
+    *("chat_input", "frage", "pregunta", "domanda", "pergunta"),
 )
 _ANSWERED = (
     *("response", "answer", "completion", "output", "assistant_message", "reply", "generation", "bot"),

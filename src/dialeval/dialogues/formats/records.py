@@ -78,9 +78,8 @@ def _frozen(value: Any) -> Any:
 
 def parse_messages(items: Iterable[Any]) -> list[Turn]:
     """Return the turns of the messages of one conversation; a result without its call is noted there."""
-    plain = [
-        item if (made := plain_message(item)) is None else made for item in items if not _is_thought(item)
-    ]
+    made = ((item, plain_message(item)) for item in items if not _is_thought(item))
+    plain = [item if one is None else one for item, one in made if not _is_thought(one)]
     if any(_of_proxy(one) and one.get("role") == "assistant" for one in plain):
         plain = [{**one, "role": "user" if _of_proxy(one) else "assistant"} for one in plain]
     return checked_calls([turn for number, item in enumerate(plain) for turn in parse_message(item, number)])
@@ -122,6 +121,8 @@ def turns_in(found: object, speaker: str = "user") -> list[Turn]:
 def items_of(record: Record, key: str) -> list[Any]:
     """Return the list under a key, which may be JSON in a text; None counts as empty."""
     items = decoded(record[key])
+    if isinstance(items, Mapping) and isinstance(items.get("data"), list):  # a page of OpenAI's API
+        items = items["data"]
     if items is None:
         return []
     if not isinstance(items, list | tuple):

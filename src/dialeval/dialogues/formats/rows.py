@@ -208,7 +208,7 @@ def _spoken_in(record: Record) -> tuple[str, list[Turn]] | None:
     for key, value in () if beside else record.items():
         if isinstance(value, str) and _TRANSCRIPT.fullmatch(plain_name(str(key))):
             marked = template_messages(value)
-            told = spoken(_live_agent(value).strip().splitlines())
+            told = spoken(_SAYS.sub(r"\n\1:", _live_agent(value)).strip(" ;\n").splitlines())
             turns = parse_messages(marked) if marked else told
             if {turn.speaker for turn in turns} >= {"user", "assistant"}:
                 return key, turns
@@ -224,6 +224,9 @@ _TRANSCRIPT = re.compile(
     r"((full|chat|call|conversation)_)?(transcript|conversation|dialogue|dialog|chat|text)(_text)?|body"
 )
 _AFTER = re.compile(r"^\( (?:\d+[hms] ?)+\) ([^:\n]+): ", re.MULTILINE)
+
+
+_SAYS = re.compile(r"(?:^|;)\s*(User|Bot|Agent) says:")  # Copilot Studio's table of sessions
 
 
 def _live_agent(text: str) -> str:

@@ -25,7 +25,7 @@ from dialeval.dialogues.formats import (
     transcripts,
 )
 from dialeval.dialogues.formats.chats import is_messages, messages_in, oldest_first, plain_message
-from dialeval.dialogues.formats.records import Record, RecordShape
+from dialeval.dialogues.formats.records import Record, RecordShape, at, kept_of
 from dialeval.dialogues.formats.values import decoded
 from dialeval.errors import DataError
 from dialeval.plugins import load_plugin, plugins
@@ -248,11 +248,11 @@ def nested(record: object, depth: int = 4) -> tuple[str, dict[str, Any]] | None:
     said = [[_said(one) for one in items] for _, items in places]
     if not places or not all(one in said[0] for some in said[1:] for one in some):
         return None
-    top = places[0][0].partition(".")[0]
-    return places[0][0], {
-        **{key: value for key, value in record.items() if key != top},
-        "messages": places[0][1],
-    }
+    path, items = places[0]
+    top, holder = path.partition(".")[0], at(record, path.rpartition(".")[0]) if "." in path else None
+    about = holder if isinstance(holder, Mapping) else {}
+    beside = kept_of({"instructions": about.get("system"), **about}, "instructions", "model")
+    return path, {**beside, **{key: one for key, one in record.items() if key != top}, "messages": items}
 
 
 def _said(item: object) -> tuple[object, object]:

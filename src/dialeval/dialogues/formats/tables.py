@@ -3,6 +3,7 @@
 import csv
 import json
 import math
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields
@@ -14,7 +15,7 @@ from dialeval import files
 from dialeval.dialogues.dialogue import Dialogue
 from dialeval.dialogues.formats.chats import is_internal, side
 from dialeval.dialogues.formats.messages import is_lifted, role
-from dialeval.dialogues.formats.records import RecordShape
+from dialeval.dialogues.formats.records import RecordShape, plain_text
 from dialeval.dialogues.formats.rows import in_order
 from dialeval.dialogues.formats.shapes import (
     Numbered,
@@ -376,7 +377,7 @@ def _turns(
         first.get(names["system"]) if "system" in names else None,
     )
     who, text = names["speaker"], names["text"]
-    record["messages"] = [{"role": side(who, row[who]), "content": row[text]} for row in rows]
+    record["messages"] = [{"role": side(who, row[who]), "content": _said(row[text])} for row in rows]
     for message, row in zip(record["messages"], rows, strict=True):
         message.update({"time": row[names["time"]]} if "time" in names and row[names["time"]] else {})
     if ours:
@@ -401,6 +402,14 @@ def _turns(
                 if str(message["role"]).strip().lower() == "system":
                     message["role"] = "assistant"
     return parse_record(record, shape_named("messages"), path, line)[0][0]
+
+
+_MARKED = re.compile(r"\s*<(p|div|span|html|body|br)\b[^>]*>.*>\s*", re.DOTALL)
+
+
+def _said(cell: Any) -> Any:
+    """Return the text of a cell; a body in HTML, which help desks export, becomes text."""
+    return plain_text(cell) if isinstance(cell, str) and _MARKED.fullmatch(cell) else cell
 
 
 def _about_all(rows: list[dict[str, Any]]) -> dict[str, Any]:
