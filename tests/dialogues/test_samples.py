@@ -478,6 +478,12 @@ HELD = {
     "openinference-smolagents.json": Held("otel", "su*ta", system="gpt-4o", instructions=True),
     "q-business.json": Held("q-business", "ua"),
     "requests-short.jsonl": Held("exchange", "ua", finish="stop"),
+    # A tenth set, of eighteen
+    "callers.txt": Held("text", "aua"),
+    "messages-tagged-results.jsonl": Held("messages", "u*ta"),
+    "mlflow-traces.csv": Held("exchange", "ua"),
+    "rows-direction-notes.csv": Held("table", "ua", note="internal notes left out"),
+    "zoho-salesiq.json": Held("messages", "ua"),
 }  # fmt: skip
 
 
@@ -583,6 +589,18 @@ def test_no_reply_of_a_sample_lost_its_text() -> None:
         ("discord-embeds.json", ["!price tent", "Tent\nA tent costs 80 euros."]),
         ("botframework-unsorted.transcript", ["My printer is stuck", "Is it the **blue** printer?", "Yes", "Restart it\nHold the green key."]),  # noqa: E501
         ("dialogflow-bigquery.jsonl", ["book a slot", "Which day?", "Monday", "Booked for Monday.", "Anything else?"]),  # noqa: E501
+        ("tweets.csv", ["@sprintcare my phone has no signal", "@115712 I understand. Please send us a private message.", "@sprintcare I did already"]),  # noqa: E501
+        ("front.json", ["Where is my order?", "We shipped it yesterday."]),
+        ("servicenow.csv", ["Mail is down", "I cannot send mail.", "Please restart Outlook."]),
+        ("lmstudio.json", ["Name a tree.", "A fir."]),
+        ("mails-quoted.txt", ["My parcel is late.\n\nAnn", "It comes tomorrow."]),
+        ("openai-realtime.jsonl", ["Be brief.", "What time is it in Rome?", "", "10:00", "It is ten."]),
+        ("openai-channels.jsonl", ["Be brief.", "2+2?", "4"]),
+        ("notes-column.csv", ["Hi", "Hello Ann"]),
+        ("intercom-parts.csv", ["Where is it?", "On its way."]),
+        ("template-llama2.jsonl", ["Be brief.", "Name a fruit.", "Apple.", "Another one?", "Pear."]),
+        ("phoenix-printed.csv", ["Be brief.", "What's new?", "Not much, honestly."]),
+        ("sessions-newest-first.csv", ["Any soup?", "Tomato.", "And pasta?", "Yes, too."]),
     ],
 )  # fmt: skip
 def test_the_first_dialogue_says_what_was_said(name: str, texts: list[str]) -> None:
@@ -832,8 +850,27 @@ def test_a_table_that_breaks_off_is_read_up_to_there(tmp_path: Path) -> None:
         list(read(path))
 
 
-def test_a_spreadsheet_is_refused_by_its_name(tmp_path: Path) -> None:
-    path = tmp_path / "chats.xlsx"
-    path.write_bytes(b"PK\x03\x04")
-    with pytest.raises(DataError, match=r"a spreadsheet \(save it as CSV\)"):
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [("x.xlsx", "a spreadsheet"), ("x.zip", "an archive"), ("x.yaml", "YAML"), ("x.eml", "a mailbox")],
+)
+def test_a_file_is_refused_by_its_ending(tmp_path: Path, name: str, told: str) -> None:
+    (tmp_path / name).write_bytes(b"PK\x03\x04")
+    with pytest.raises(DataError, match=told):
+        list(read(tmp_path / name))
+
+
+def test_a_table_whose_rows_have_an_id_each_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "mails.csv"
+    path.write_text("Id,Incoming,TextBody,ParentId\n1,true,Hi,c\n2,false,Hello,c\n")
+    with pytest.raises(DataError, match="each row has an id of its own"):
+        list(read(path))
+    (found,) = read(path, columns="id=ParentId")
+    assert [turn.speaker for turn in found.turns] == ["user", "assistant"]
+
+
+def test_a_transcript_that_says_of_nobody_who_spoke_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "chat.txt"
+    path.write_text("[1/1/2026 10:00 AM] a call was started, nobody came.\n")
+    with pytest.raises(DataError, match="no line says who spoke"):
         list(read(path))

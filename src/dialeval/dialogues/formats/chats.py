@@ -4,10 +4,17 @@ What differs is where the speaker and the text stand: `plain_message` finds both
 `content`, so that all readers share `parse_message`.
 """
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
+from dialeval.dialogues.formats.applications import (
+    LETTA,
+    call_and_result,
+    chainlit,
+    letta,
+    template_messages,
+    voiced,
+)
 from dialeval.dialogues.formats.messages import CONTENTS, FINISHES, TIMES, is_lifted, role
 from dialeval.dialogues.formats.values import decoded, instant, moment, plain_name
 
@@ -86,7 +93,8 @@ def plain_message(item: object) -> dict[str, Any] | None:
     inner = item.get("message") or (item.get("response") if len(item) == 1 else None)  # the latter of Grok
     if isinstance(inner, Mapping) and "role" not in item:
         known = {key: value for key, value in item.items() if is_lifted(key) and value is not None}
-        return plain_message({**known, **inner})
+        if (made := plain_message({**known, **inner})) is not None:
+            return made
     if "role" in item and any(key in item for key in ("content", "tool_calls", "toolCalls", *CONTENTS)):
         return _spoken(item) if {"tool_calls", "toolCalls", "message_type"} & item.keys() else dict(item)
     if len(item) == 1 and plain_name(str(next(iter(item)))) in _SIDES:  # {"user": "Hi!"}
@@ -105,31 +113,14 @@ def _of_pair(item: object) -> dict[str, Any] | None:
 def _of_application(item: Mapping[str, Any], kind: str) -> dict[str, Any] | None:
     """Return a message of Chainlit, LM Studio or a voice agent (Retell, Vapi)."""
     if kind in _STEPS and "output" in item and "role" not in item:
-        return _chainlit(item, kind)
+        return chainlit(item, kind)
     if isinstance(item.get("versions"), list) and item["versions"]:
         return _version(item["versions"], item.get("currentlySelected"))
-    if str(item.get("message_type")) in _LETTA:
-        return _letta(item)
+    if str(item.get("message_type")) in LETTA:
+        return letta(item)
     if kind in _TYPES and "content" in item and "role" not in item:  # Gemini CLI
         return _spoken({**item, "role": kind})
-    return _voiced(item) if item.get("role") in ("tool_call_invocation", "tool_call_result") else None
-
-
-_LETTA = {"tool_call_message", "tool_return_message", "reasoning_message"}
-_LETTA |= {f"{who}_message" for who in _KNOWN[:3]}
-
-
-def _letta(item: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a message of Letta, whose type says who speaks; a thought stands alone."""
-    kind, call = str(item["message_type"]), item.get("tool_call")
-    known = {key: item[key] for key in ("date", "name") if item.get(key)}
-    if isinstance(call, Mapping):
-        return {"role": "assistant", "content": None, "tool_calls": [call], **known}
-    if kind == "tool_return_message":
-        return {"role": "tool", "content": item.get("tool_return"), "tool_call_id": item.get("tool_call_id")}
-    if kind == "reasoning_message":
-        return {"role": "assistant", "channel": "analysis", "content": item.get("reasoning")}
-    return {"role": kind.removesuffix("_message"), "content": item.get("content"), **known}
+    return voiced(item) if item.get("role") in ("tool_call_invocation", "tool_call_result") else None
 
 
 def _spoken(item: Mapping[str, Any]) -> dict[str, Any]:
@@ -140,43 +131,13 @@ def _spoken(item: Mapping[str, Any]) -> dict[str, Any]:
         made["role"] = "tool"
     calls = item.get("toolCalls")
     if isinstance(calls, list) and any(isinstance(one, Mapping) and "result" in one for one in calls):
-        parts = [part for one in calls for part in _call_and_result(one)]
+        parts = [part for one in calls for part in call_and_result(one)]
         text = [{"type": "text", "text": item["content"]}] if item.get("content") else []
         made |= {"content": [*parts, *text], "toolCalls": None}
     elif isinstance(held, list) and held:
         said = [{"type": "text", "text": made["content"]}] if isinstance(made["content"], str) else []
         made |= {"content": [*({**one, "type": "tool_result"} for one in held), *said]}
     return {key: value for key, value in made.items() if key not in ("message", "tool_results")}
-
-
-def _call_and_result(call: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return a call that holds its result as two parts; Gemini wraps what a tool gave back twice."""
-    held = call.get("result")
-    first = held[0] if isinstance(held, list) and len(held) == 1 else held
-    inner = first.get("functionResponse") if isinstance(first, Mapping) else None
-    given = inner.get("response") if isinstance(inner, Mapping) else None
-    said = given.get("output", given) if isinstance(given, Mapping) else held
-    back = {"type": "tool_result", "tool_call_id": call.get("id"), "name": call.get("name"), "content": said}
-    return {**call, "type": "tool_call"}, back
-
-
-def _voiced(item: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a call of a voice agent, or its result, which are messages of their own."""
-    key = item.get("tool_call_id") or item.get("toolCallId")
-    if item["role"] == "tool_call_result":
-        said = item.get("content") if item.get("content") is not None else item.get("result")
-        return {"role": "tool", "content": said, "tool_call_id": key, "name": item.get("name")}
-    call = {"name": item.get("name"), "arguments": item.get("arguments"), "id": key}
-    return {"role": "assistant", "content": None, "tool_calls": [call]}
-
-
-def _chainlit(item: Mapping[str, Any], kind: str) -> dict[str, Any]:
-    known = {key: item[key] for key in ("createdAt", "feedback") if item.get(key)}
-    if kind != "tool":
-        return {"role": kind.removesuffix("_message"), "content": item["output"], **known}
-    call = {"name": item.get("name"), "arguments": decoded(item.get("input")) or {}, "id": item.get("id")}
-    result = {"type": "tool_result", "tool_call_id": item.get("id"), "content": item["output"]}
-    return {"role": "assistant", "content": [{"type": "tool_call", **call}, result], **known}
 
 
 def _version(versions: list[Any], chosen: object) -> dict[str, Any] | None:
@@ -414,32 +375,6 @@ def messages_in(found: object, speaker: str = "user") -> list[dict[str, Any]]:
             return [{"role": speaker, "content": found}]
         return [message for one in found if isinstance(one, Mapping) for message in messages_in(one, speaker)]
     return _in_object(found, speaker) if isinstance(found, Mapping) else []
-
-
-_MARK = re.compile(
-    r"<\|im_start\|>\s*(\w+)\s*\n|<\|start_header_id\|>(\w+)<\|end_header_id\|>|<start_of_turn>(\w+)\n"
-    r"|(?:^|(?<=\n)|(?<=[.?!]))###\s*(Human|User|Assistant|System):|(\[INST\](?:\s*<<SYS>>)?|\[/INST\]|<</SYS>>)"
-)
-_ENDS = re.compile(
-    r"<\|(?:im_end|eot_id|endoftext|begin_of_text|end_of_text)\|>|<end_of_turn>|</s>|<s>|<bos>|<eos>"
-)
-_INST = {"[INST]": "user", "[/INST]": "assistant", "<</SYS>>": "user"}
-
-
-def template_messages(text: str) -> list[dict[str, Any]]:
-    """Return the messages of a text in the template of a model; none if it is in none.
-
-    >>> template_messages("<s>[INST] Name a fruit. [/INST] Apple. </s>")
-    [{'role': 'user', 'content': 'Name a fruit.'}, {'role': 'assistant', 'content': 'Apple.'}]
-    """
-    marks = list(_MARK.finditer(text)) if "<" in text or "###" in text or "[INST]" in text else []
-    if not marks or _ENDS.sub("", text[: marks[0].start()]).strip():
-        return []
-    ends = [*(one.start() for one in marks[1:]), len(text)]
-    said = [_ENDS.sub("", text[one.end() : end]).strip() for one, end in zip(marks, ends, strict=True)]
-    sides = [next(filter(None, one.groups())) for one in marks]
-    named = [role(_INST.get(one, "system" if "SYS" in one else one)) for one in sides]
-    return [{"role": who, "content": one} for who, one in zip(named, said, strict=True) if one]
 
 
 def _is_block(part: object) -> bool:

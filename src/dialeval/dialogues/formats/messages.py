@@ -35,7 +35,7 @@ _ROLES = {
             *("user", "human", "customer", "client", "usr", "prompter", "you", "u", "incoming", "inbound"),
             *("visitor", "end-user", "end_user", "enduser", "requester", "lead", "contact", "guest"),
             *("end user", "humanmessage", "usermessage", "user_message", "consumer", "kunde", "kundin"),
-            *("nutzer", "benutzer", "cliente", "usuario", "utilisateur"),
+            *("nutzer", "benutzer", "cliente", "usuario", "utilisateur", "caller", "patient", "in"),
         ),
         "user",
     ),
@@ -46,7 +46,7 @@ _ROLES = {
             *("ai_agent", "virtual_agent", "automated_agent", "human_agent", "custom_bot", "lyro"),
             *("claude", "gemini", "copilot", "github copilot", "cursor", "deepseek", "grok", "le chat"),
             *("aimessage", "apimessage", "assistantmessage", "assistant_message", "bot_message"),
-            "tool_calls",
+            *("tool_calls", "representative", "rep", "advisor", "csr", "out"),
             *("mitarbeiter", "mitarbeiterin", "berater", "beraterin", "assistent", "conseiller"),
             *("conseillère", "agente", "asistente", "assistente", "operador", "operatore"),
         ),
@@ -152,8 +152,8 @@ def _tagged(item: Mapping[str, Any]) -> Mapping[str, Any]:
         return {**item, "role": "assistant", "content": None, "tool_calls": text}
     if not isinstance(text, str) or "</" not in text:
         return item
-    if role(kind) == "tool":
-        return {**item, "content": _RETURNED.sub(r"\1", text)}
+    if role(kind) == "tool" or (role(kind) == "user" and _RETURNED.fullmatch(text)):
+        return {**item, "role": "tool", "content": _RETURNED.sub(r"\1", text)}
     thought, calls = _THOUGHT.match(text), [decoded(one) for one in _TAGGED.findall(text)]
     if not all(isinstance(one, Mapping) and {"name", "arguments"} <= one.keys() for one in calls):
         return item  # no call, but something that slipped into a reply

@@ -12,13 +12,13 @@ from typing import Any
 import msgspec
 
 from dialeval.dialogues.dialogue import Dialogue, Turn
+from dialeval.dialogues.formats.applications import template_messages
 from dialeval.dialogues.formats.chats import (
     is_chunk,
     is_internal,
     is_messages,
     messages_in,
     plain_message,
-    template_messages,
 )
 from dialeval.dialogues.formats.exchanges import NO_INPUT, SESSIONS, TIMES, session_key
 from dialeval.dialogues.formats.records import (

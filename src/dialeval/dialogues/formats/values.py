@@ -71,7 +71,7 @@ _COLUMNS = {
     "speaker": (
         "speaker|role",
         "(speaker|sender|author|participant|actor)_(role|type|kind)",
-        *("sender", "from", "author", "participant", "direction", "actor|(speaker|sender|author)_name"),
+        *("direction", "sender", "from", "author", "participant", "actor|(speaker|sender|author)_name"),
         "is_bot|from_bot|from_agent|is_agent|(is_)?inbound|incoming|is_user|is_customer|is_from_user",
         "absender|sprecher|rolle|interlocuteur|intervenant|expediteur|emetteur|auteur|remitente|emisor|rol|autor|mittente|ruolo",
     ),
