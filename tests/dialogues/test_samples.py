@@ -482,7 +482,7 @@ HELD = {
     "callers.txt": Held("text", "aua"),
     "messages-tagged-results.jsonl": Held("messages", "u*ta"),
     "mlflow-traces.csv": Held("exchange", "ua"),
-    "rows-direction-notes.csv": Held("table", "ua", note="internal notes left out"),
+    "rows-direction-notes.csv": Held("table", "AB", note="internal notes left out"),
     "zoho-salesiq.json": Held("messages", "ua"),
 }  # fmt: skip
 

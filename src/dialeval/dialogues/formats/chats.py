@@ -351,7 +351,7 @@ def messages_in(found: object, speaker: str = "user") -> list[dict[str, Any]]:
     [{'role': 'assistant', 'content': 'Hello!'}]
     """
     found = decoded(found)
-    if isinstance(found, str) and (marked := template_messages(found)):
+    if isinstance(found, str) and speaker == "user" and (marked := template_messages(found)):
         return marked
     if isinstance(found, str):
         return [{"role": speaker, "content": found}] if found.strip() else []

@@ -22,7 +22,7 @@ from dialeval.dialogues.formats.values import (
     feedback_in,
     feedback_name,
     is_evidence,
-    named_column,
+    plain_name,
 )
 from dialeval.dialogues.languages import language_code
 from dialeval.errors import DataError
@@ -35,6 +35,8 @@ _IDS = (
     *("id", "dialogue_id", "dialog_id", "conversation_id", "conversation_hash", "session_id", "uuid", "idx"),
     *("prompt_id", "conversationId", "sessionId", "thread_id", "threadId", "chat_id", "call_id", "_id"),
 )
+_NAMED = ("ticket", "case", "call", "chat", "session", "conversation", "conv")
+_NUMBERS = frozenset(f"{what}_{name}" for what in _NAMED for name in ("id", "number"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,8 +215,8 @@ def assemble(record: Record, turns_key: str, turns: list[Turn], **fields: Any) -
     """
     id_key = next((key for key in _IDS if record.get(key) not in (None, "")), None)
     if id_key is None:
-        short = [key for key, one in record.items() if isinstance(one, str | int) and 0 < len(str(one)) < 100]
-        id_key = named_column([key for key in short if key != turns_key], "id", 2)
+        names = (key for key, one in record.items() if isinstance(one, str | int) and one != "")
+        id_key = next((key for key in names if plain_name(str(key)) in _NUMBERS), None)
     if id_key and isinstance(record[id_key], Mapping | list | bool | bytes):
         raise DataError("text or a number is expected", field=id_key)
     named = str(record[id_key]) if id_key else ""

@@ -8,7 +8,7 @@ are apart by a blank line, unless blank lines stand between all turns.
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from itertools import dropwhile
+from itertools import dropwhile, takewhile
 from pathlib import Path
 
 import msgspec
@@ -65,7 +65,7 @@ _TAKEN_BACK = (
 _PLACEHOLDER = re.compile(  # image omitted, <Media omitted>, in any language; what was taken back
     rf"\u200e.*|<[^<>]+>|({'|'.join(_TAKEN_BACK)})[.。]?", re.IGNORECASE
 )
-_TITLE = re.compile(r"\s*|-{3,}|={3,}|# (?!.*:$)(?!(?i:user|human|assistant|system)).*")
+_TITLE = re.compile(r"\s*|-{3,}|={3,}|# (?!.*:$).*")
 _APART = re.compile(r"#{1,3}\s+(conversation|chat|dialogue|dialog|session|transcript)\b.*", re.IGNORECASE)
 _HEADING = re.compile(r"(?:<\|im_start\|>|#{1,4}\s+|\*\*)(?P<who>[A-Za-z]+):?(?:\*\*)?:?\s*")
 _SLACK = re.compile(
@@ -78,7 +78,7 @@ def read_text(path: str | Path, tell: Tell | None = None) -> Numbered:
 
     Here `System:` is the bot. An empty turn is written as a speaker with nothing behind the colon.
     """
-    lines = dropwhile(lambda one: _TITLE.fullmatch(one[1]), _lines(path))
+    lines = dropwhile(lambda one: _TITLE.fullmatch(one[1]) and not _is_heading(one[1]), _lines(path))
     head: list[tuple[int, str]] = []
     for one in lines:
         head.append(one)
@@ -92,13 +92,25 @@ def read_text(path: str | Path, tell: Tell | None = None) -> Numbered:
         yield from _whole(_mails(head, lines), path, tell, "mail")
     elif said and _DATED.fullmatch(said[0]):
         yield from _whole(_dated(head, lines), path, tell, "WhatsApp")
-    elif any((first := _HEADING.fullmatch(line)) and _known(first["who"]) for line in said):
+    elif any(map(_is_heading, said)) and not any(
+        map(_speaks, takewhile(lambda one: not _is_heading(one), said))
+    ):
         for said_there in _headed(head, lines):
             yield from _whole(said_there, path, tell, "Markdown")
     elif said and _SLACK.fullmatch(said[0]) and not _SPEAKER.match(said[0]):
         yield from _whole(_slack(head, lines), path, tell, "Slack")
     else:
         yield from _transcripts(path, _chained(head, lines), tell)
+
+
+def _is_heading(line: str) -> bool:
+    match = _HEADING.fullmatch(line)
+    return match is not None and _known(match["who"])
+
+
+def _speaks(line: str) -> bool:
+    match = _SPEAKER.match(line)
+    return match is not None and _known(match["who"])
 
 
 def _chained(head: list[tuple[int, str]], rest: Iterator[tuple[int, str]]) -> Iterator[tuple[int, str]]:
@@ -298,7 +310,7 @@ def _headed(head: list[tuple[int, str]], rest: Iterator[tuple[int, str]]) -> lis
     chats: list[list[tuple[str, str, list[str]]]] = [[]]
     for _, line in _chained(head, rest):
         match = _HEADING.fullmatch(line)
-        if match and _known(match["who"]):
+        if match and _is_heading(line):
             chats[-1].append((match["who"], "", []))
         elif _APART.fullmatch(line):
             chats += [[]] if chats[-1] else []

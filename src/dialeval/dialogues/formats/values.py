@@ -71,7 +71,7 @@ _COLUMNS = {
     "speaker": (
         "speaker|role",
         "(speaker|sender|author|participant|actor)_(role|type|kind)",
-        *("direction", "sender", "from", "author", "participant", "actor|(speaker|sender|author)_name"),
+        *("sender", "from", "author", "participant", "direction", "actor|(speaker|sender|author)_name"),
         "is_bot|from_bot|from_agent|is_agent|(is_)?inbound|incoming|is_user|is_customer|is_from_user",
         "absender|sprecher|rolle|interlocuteur|intervenant|expediteur|emetteur|auteur|remitente|emisor|rol|autor|mittente|ruolo",
     ),
@@ -118,13 +118,14 @@ def decoded(found: object) -> Any:
 
 
 def _listed(found: str) -> Any:
-    """Return a list or an object as Python prints it, which is how pandas writes one into a cell of CSV."""
+    """Return the objects or texts of a list as Python prints it, which is how pandas writes one into CSV."""
     printed = re.sub(r"(?<=[}\]])\s*\n\s*(?=[{\[])", ", ", found.strip())  # numpy prints no commas
     try:
         held = ast.literal_eval(printed) if len(found) < _PRINTED else found
     except (ValueError, SyntaxError, RecursionError, MemoryError):
         return found
-    return held if isinstance(held, list | dict) else found
+    plain = isinstance(held, list) and all(isinstance(one, dict) for one in held)
+    return held if plain or (isinstance(held, list) and all(isinstance(one, str) for one in held)) else found
 
 
 _PRINTED = 1 << 20  # characters: what is longer is no cell that somebody printed
