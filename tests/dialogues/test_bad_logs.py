@@ -210,4 +210,4 @@ def test_messages_that_never_say_who_spoke_are_refused(tmp_path: Path) -> None:
 
 def test_two_lists_of_messages_below_a_record_are_not_guessed_at(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="no known kind of dialogue"):
-        lenient(tmp_path / "x.jsonl", {"left": {"chat": SAID}, "right": {"chat": SAID}})
+        lenient(tmp_path / "x.jsonl", {"left": {"chat": SAID}, "right": {"chat": [SAID[0]] * 3}})

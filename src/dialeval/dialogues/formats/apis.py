@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from dialeval.dialogues.dialogue import Dialogue, Turn
-from dialeval.dialogues.formats.chats import is_chunk, is_messages, oldest_first, plain_message
+from dialeval.dialogues.formats.chats import is_chunk, is_internal, is_messages, oldest_first, plain_message
 from dialeval.dialogues.formats.exchanges import NO_INPUT
 from dialeval.dialogues.formats.messages import parse_message
 from dialeval.dialogues.formats.records import (
@@ -41,7 +41,10 @@ def _from_messages(record: Record) -> Dialogue:
     known = [one for one in items if not isinstance(one, Mapping) or "role" in one or plain_message(one)]
     if items and not known:
         raise DataError("no message says who spoke", field="messages", fix='{"role": …, "content": …}')
-    turns = parse_messages(items)
+    said = [one for one in items if not (isinstance(one, Mapping) and is_internal(one))]
+    if said and len(said) < len(items):
+        items, record = said, {"note": "internal notes left out", **record}
+    turns = parse_messages(oldest_first(items))
     beside = next((key for key in _BESIDE if record.get(key)), None)
     if beside and turns and turns[-1].speaker in ("user", "tool"):  # the reply stands beside what was asked
         turns += turns_in({beside: decoded(record[beside])}, "assistant")

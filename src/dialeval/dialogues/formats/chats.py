@@ -7,8 +7,16 @@ What differs is where the speaker and the text stand: `plain_message` finds both
 from collections.abc import Mapping
 from typing import Any
 
-from dialeval.dialogues.formats.messages import CONTENTS, FINISHES, is_lifted
-from dialeval.dialogues.formats.values import decoded, plain_name
+from dialeval.dialogues.formats.applications import (
+    LETTA,
+    call_and_result,
+    chainlit,
+    letta,
+    template_messages,
+    voiced,
+)
+from dialeval.dialogues.formats.messages import CONTENTS, FINISHES, TIMES, is_lifted, role
+from dialeval.dialogues.formats.values import decoded, instant, moment, plain_name
 
 _LANGCHAIN = {
     **dict.fromkeys(("human", "humanmessage", "humanmessagechunk"), "user"),
@@ -34,15 +42,19 @@ _LISTS = (
     *("messages", "input_messages", "output_messages", "chat_history", "history", "contents", "content"),
     *("input", "output", "data"),
 )
+_STEPS = ("user_message", "assistant_message", "tool")
+_TYPES = ("user", "gemini", "assistant", "bot", "agent")
+_KNOWN = ("user", "assistant", "system", "tool")
 _WHO = (
     *("role", "sender_type", "author_type", "author_role", "participant_role", "sender", "speaker", "author"),
-    *("from", "direction", "participant", "who"),
+    *("from", "direction", "participant", "who", "sender_name", "initiator", "creator", "actor"),
 )
 _SIDES = ("user", "human", "customer", "assistant", "bot", "chatbot", "ai", "system")
-_BOT = ("is_bot", "from_bot", "from_agent", "incoming")
+_ASKS = ("incoming", "inbound", "is_inbound", "is_user", "is_customer", "is_from_user")
+_BOT = ("is_bot", "from_bot", "from_agent", "is_agent", *_ASKS)
 _SAID = (
     *("content", "text", "message", "utterance", "body_text", "plain_body", "body", "msg", "value"),
-    "payload",
+    *("payload", "mes", "transcript"),
 )
 _BLOCKS = {"toolUse", "toolResult", "reasoningContent", "image", "document"}
 _DISCORD = ("discriminator", "global_name")  # of an account, which says that it is a bot if it is one
@@ -62,7 +74,7 @@ def plain_message(item: object) -> dict[str, Any] | None:
     {'role': 'assistant', 'content': 'Hello!', 'name': 'helper'}
     """
     if not isinstance(item, Mapping):
-        return None
+        return _of_pair(item)
     if item.get("lc") and isinstance(item.get("kwargs"), Mapping) and isinstance(item.get("id"), list):
         return plain_message({**item["kwargs"], "type": str(item["id"][-1]) if item["id"] else ""})
     kind = str(item.get("type") or "").lower().replace(".", "_")  # function.call: Mistral's conversations
@@ -78,15 +90,63 @@ def plain_message(item: object) -> dict[str, Any] | None:
         return _item(item, kind)
     if item.get("kind") in _PYDANTIC and isinstance(item.get("parts"), list):
         return _pydantic(item)
-    if isinstance(item.get("message"), Mapping) and "role" not in item:
+    inner = item.get("message") or (item.get("response") if len(item) == 1 else None)  # the latter of Grok
+    if isinstance(inner, Mapping) and "role" not in item:
         known = {key: value for key, value in item.items() if is_lifted(key) and value is not None}
-        return plain_message({**known, **item["message"]})
-    if "role" in item and any(key in item for key in ("content", "tool_calls", *CONTENTS)):
-        return {"content": item.get("text"), **item} if "tool_calls" in item else dict(item)
+        if (made := plain_message({**known, **inner})) is not None:
+            return made
+    if "role" in item and any(key in item for key in ("content", "tool_calls", "toolCalls", *CONTENTS)):
+        return _spoken(item) if {"tool_calls", "toolCalls", "message_type"} & item.keys() else dict(item)
     if len(item) == 1 and plain_name(str(next(iter(item)))) in _SIDES:  # {"user": "Hi!"}
         ((who, said),) = item.items()
         return {"role": who, "content": said} if isinstance(said, str) else None
-    return _of_platform(item)
+    return _of_application(item, kind) or _of_platform(item)
+
+
+def _of_pair(item: object) -> dict[str, Any] | None:
+    """Return a message that is a list of a role and a text (FastChat)."""
+    if not (isinstance(item, list | tuple) and len(item) == 2 and all(isinstance(one, str) for one in item)):
+        return None
+    return {"role": item[0], "content": item[1]} if role(item[0]) in _KNOWN else None
+
+
+def _of_application(item: Mapping[str, Any], kind: str) -> dict[str, Any] | None:
+    """Return a message of Chainlit, LM Studio or a voice agent (Retell, Vapi)."""
+    if kind in _STEPS and "output" in item and "role" not in item:
+        return chainlit(item, kind)
+    if isinstance(item.get("versions"), list) and item["versions"]:
+        return _version(item["versions"], item.get("currentlySelected"))
+    if str(item.get("message_type")) in LETTA:
+        return letta(item)
+    if kind in _TYPES and "content" in item and "role" not in item:  # Gemini CLI
+        return _spoken({**item, "role": kind})
+    return voiced(item) if item.get("role") in ("tool_call_invocation", "tool_call_result") else None
+
+
+def _spoken(item: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a message whose text may stand under another name, with the results of calls as parts of it."""
+    held = item.get("tool_results")  # ElevenLabs
+    made = {"content": item.get("text") or item.get("message"), **item}
+    if item.get("message_type") == "observation":  # SWE-agent
+        made["role"] = "tool"
+    calls = item.get("toolCalls")
+    if isinstance(calls, list) and any(isinstance(one, Mapping) and "result" in one for one in calls):
+        parts = [part for one in calls for part in call_and_result(one)]
+        text = [{"type": "text", "text": item["content"]}] if item.get("content") else []
+        made |= {"content": [*parts, *text], "toolCalls": None}
+    elif isinstance(held, list) and held:
+        said = [{"type": "text", "text": made["content"]}] if isinstance(made["content"], str) else []
+        made |= {"content": [*({**one, "type": "tool_result"} for one in held), *said]}
+    return {key: value for key, value in made.items() if key not in ("message", "tool_results")}
+
+
+def _version(versions: list[Any], chosen: object) -> dict[str, Any] | None:
+    """Return the version of a message that was shown last; a reply has steps, each with content."""
+    number = chosen if isinstance(chosen, int) and chosen < len(versions) else -1
+    item = versions[number]
+    steps = item.get("steps") if isinstance(item, Mapping) else None
+    parts = [one for step in steps or () for one in step.get("content") or ()]
+    return plain_message({**item, "content": parts} if steps else item)
 
 
 def _of_platform(item: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -99,13 +159,16 @@ def _of_platform(item: Mapping[str, Any]) -> dict[str, Any] | None:
     text, speaker, name = item[said], item.get(str(who)), None
     if isinstance(speaker, Mapping):
         speaker, name = _account(speaker)
+    elif isinstance(speaker, int) and who == "speaker":
+        speaker = f"Speaker {speaker}"
     if isinstance(text, Mapping):
         if isinstance(text.get("role"), str):  # Google's ADK: the author is an agent, its content has a role
             speaker, name = text["role"], speaker
-        text = next((text[key] for key in ("parts", "text", "altText", "body") if text.get(key)), None)
+        text = next(
+            (text[key] for key in ("parts", "text", "altText", "body", "content") if text.get(key)), None
+        )
     if bots is not None and who not in ("role", "direction"):
-        answers = _is_true(item[bots]) != (plain_name(bots) == "incoming")
-        speaker, name = ("assistant" if answers else "user"), name or speaker
+        speaker, name = side(bots, item[bots]), name or speaker
     if not isinstance(speaker, str) or not isinstance(text, str | list | None):
         return None
     rest = {key: value for key, value in item.items() if key not in (who, said, bots)}
@@ -117,11 +180,22 @@ def _account(found: Mapping[str, Any]) -> tuple[object, object]:
     """Return the role and the name of an account."""
     plain = {plain_name(str(key)): value for key, value in found.items()}
     name = next((plain[key] for key in _NAMES if plain.get(key)), None)
-    speaker = plain.get("role") or plain.get("type")
+    speaker = plain.get("role") or plain.get("type") or plain.get("user_type")
     bots = [plain[key] for key in (*_BOT, "bot", *_DISCORD) if key in plain]
     if bots and not speaker:
         speaker = "assistant" if _is_true(bots[0]) else "user"
     return speaker or name, name
+
+
+def side(name: str, value: Any) -> Any:
+    """Return who spoke, where a column or key only says whether it was one side; any other value stays.
+
+    >>> side("is_bot", "true"), side("Incoming", True), side("sender", "Ann")
+    ('assistant', 'user', 'Ann')
+    """
+    if plain_name(name) not in _BOT:
+        return value
+    return "assistant" if _is_true(value) != (plain_name(name) in _ASKS) else "user"
 
 
 def _is_true(found: object) -> bool:
@@ -211,7 +285,14 @@ def _item(item: Mapping[str, Any], kind: str) -> dict[str, Any] | None:
 
 
 def oldest_first(items: list[Any]) -> list[Any]:
-    """Turn a page of items round where it lists the newest first: a result before its call, a prompt last."""
+    """Turn a page of items round where it lists the newest first: a result before its call, a prompt last.
+
+    >>> oldest_first([{"content": "Bye", "date": 1767225700}, {"content": "Hi", "date": 1767225600}])[0]
+    {'content': 'Hi', 'date': 1767225600}
+    """
+    times = [instant(moment(one.get(_time_key(one)))) for one in items if isinstance(one, Mapping)]
+    if all(seconds for seconds, _ in times) and times[:1] > times[-1:]:
+        return items[::-1] if times == sorted(times, reverse=True) else items
     places = {
         (one.get("type"), one.get("call_id")): n for n, one in enumerate(items) if isinstance(one, Mapping)
     }
@@ -221,6 +302,32 @@ def oldest_first(items: list[Any]) -> list[Any]:
     last = items[-1] if len(items) > 1 else None
     prompted = isinstance(last, Mapping) and last.get("role") in ("system", "developer")
     return items[::-1] if late or prompted else items
+
+
+_HIDDEN = frozenset(("internal", "private", "agents", "agent", "agents_and_managers", "staff"))
+
+
+def is_internal(row: Mapping[str, Any]) -> bool:
+    """Whether a message is a note that the customer never saw.
+
+    >>> is_internal({"text": "VIP", "is_public": "false"}), is_internal({"text": "Hi", "visibility": "all"})
+    (True, False)
+    """
+    plain = {plain_name(str(key)).removeprefix("is_"): value for key, value in row.items()}
+    inner = plain.get("content")
+    kind = inner.get("type") if isinstance(inner, Mapping) else plain.get("type")  # the former of Gladly
+    noted = ("private", "internal", "internal_comment", "internal_note", "private_note")
+    return (
+        str(plain.get("public", "")).strip().lower() in ("false", "0", "no")
+        or any(str(plain.get(key, "")).strip().lower() in ("true", "1", "yes") for key in noted)
+        or str(plain.get("visibility", "")).strip().lower() in _HIDDEN
+        or str(kind).lower().endswith("note")
+        or any(str(plain.get(key)).lower().endswith("note") for key in ("part_type", "message_type"))
+    )
+
+
+def _time_key(item: Mapping[str, Any]) -> str:
+    return next((key for key in TIMES if item.get(key)), "")
 
 
 def is_messages(found: object) -> bool:
@@ -244,6 +351,8 @@ def messages_in(found: object, speaker: str = "user") -> list[dict[str, Any]]:
     [{'role': 'assistant', 'content': 'Hello!'}]
     """
     found = decoded(found)
+    if isinstance(found, str) and speaker == "user" and (marked := template_messages(found)):
+        return marked
     if isinstance(found, str):
         return [{"role": speaker, "content": found}] if found.strip() else []
     if isinstance(found, list):

@@ -95,10 +95,21 @@ def _is_seen(message: Any) -> bool:
     about = message.get("metadata") if isinstance(message.get("metadata"), Mapping) else {}
     hidden = (about or {}).get("is_visually_hidden_from_conversation") or message.get("weight") == 0
     content = message.get("content")
+    if isinstance(message.get("fragments"), list):  # DeepSeek
+        return any(isinstance(one, Mapping) and one.get("type") in _FRAGMENTS for one in message["fragments"])
     return not hidden and isinstance(content, Mapping) and bool(found(content, *_CHATGPT))
 
 
+_FRAGMENTS = {"REQUEST": "user", "RESPONSE": "assistant"}
+
+
 def _chatgpt_turns(message: Mapping[str, Any], number: int) -> list[Turn]:
+    if "fragments" in message:
+        known = {"model": message.get("model"), "created_at": message.get("inserted_at")}
+        said = [one for one in message["fragments"] if isinstance(one, Mapping)]
+        sides = ((_FRAGMENTS.get(str(one.get("type"))), one.get("content")) for one in said)
+        made = [{"role": side, "content": text, **known} for side, text in sides if side]
+        return [turn for one in made for turn in parse_message(one, number)]
     content, about = message["content"], message.get("metadata") or {}
     plain = plain_message(message) or {}
     held = found(content, *_CHATGPT)
@@ -163,7 +174,8 @@ def _join_trees(records: Iterable[tuple[int, Record]], lost: Lost) -> Joined:
     nodes: dict[str, tuple[int, Record]] = {}
     children: dict[str, list[str]] = defaultdict(list)
     roots = []
-    for number, record in records:
+    for number, raw in records:
+        record = _tweet(raw) if "tweet_id" in raw else raw
         name = str(record.get("message_id") or "")
         if not name or name in nodes:
             lost(number, "a message without an id" if not name else f"the message {name} stands there twice")
@@ -196,25 +208,43 @@ def _join_trees(records: Iterable[tuple[int, Record]], lost: Lost) -> Joined:
             )
 
 
+def _tweet(row: Record) -> Record:
+    """Return a row of the tweets to customer support as such a message."""
+    asks = str(row.get("inbound")).lower() == "true"
+    known = {"message_id": row.get("tweet_id"), "parent_id": row.get("in_response_to_tweet_id")}
+    side = {"role": "user" if asks else "assistant", "created_date": row.get("created_at")}
+    return known | side | {"text": row.get("text")}
+
+
 # Arena pairs: the same question to two systems, and a vote
 
 
-def _is_pair(record: Record) -> bool:
-    return all(any(f"{key}_{side}" in record for key in ("conversation", "response")) for side in "ab")
+def _sides_of(record: Record) -> tuple[str, str] | None:
+    """Return how the two sides of a pair are called, which is what their names end in."""
+    for two in (("_a", "_b"), ("_0", "_1"), ("1", "2")):
+        if all(f"conversation{one}" in record or f"response{one}" in record for one in two):
+            return two
+    return None
 
 
 def _from_pair(record: Record) -> list[Dialogue]:
     name = str(first_of(record, "question_id", "conversation_id", "id") or "")
     winner = str(record.get("winner") or next((side for side in _VOTES if record.get(side)), "")).lower()
     winner = winner.removeprefix("winner_")
+    sides = _sides_of(record) or ("_a", "_b")
+    chosen = first_of(record, "better_response_id", "overall_preference")
+    if chosen is not None:  # PKU-SafeRLHF; HelpSteer3, where a number below 0 is for the first
+        first = chosen < 0 if "overall_preference" in record else str(chosen) == sides[0][-1]
+        tie = "overall_preference" in record and not chosen
+        winner = "tie" if tie else "model_a" if first else "model_b"
     about = {"pair": name, "winner": winner, **kept_of(record, "judge", "turn", "language", "tstamp")}
     made = []
-    for side in "ab":
+    for side, ending in zip("ab", sides, strict=True):
         won = {f"model_{side}": 1.0, side: 1.0}.get(winner, 0.5 if "tie" in winner else 0.0)
         given = {"preferred": won} if winner else {}
         identity = {"id": f"{name}-{side}" if name else "", "model": record.get(f"model_{side}")}
         rest = {key: value for key, value in about.items() if value != ""}
-        made.append(assemble({**identity, **rest}, "", _side(record, side), feedback=given))
+        made.append(assemble({**identity, **rest}, "", _side(record, ending), feedback=given))
     return made
 
 
@@ -223,9 +253,9 @@ _VOTES = ("winner_model_a", "winner_model_b", "winner_tie")
 
 def _side(record: Record, side: str) -> list[Turn]:
     """Return one side of a pair: its messages, or its answers to the prompts that both were given."""
-    if f"conversation_{side}" in record:
-        return parse_messages(items_of(record, f"conversation_{side}"))
-    asked, answers = decoded(record.get("prompt")), decoded(record[f"response_{side}"])
+    if f"conversation{side}" in record:
+        return parse_messages(items_of(record, f"conversation{side}"))
+    asked, answers = decoded(first_of(record, "prompt", "context")), decoded(record[f"response{side}"])
     if isinstance(asked, list) and isinstance(answers, list) and not turns_in(asked)[1:]:
         both = zip(asked, answers, strict=False)
         return [
@@ -255,14 +285,17 @@ SHAPES = (
         "oasst-messages",
         "OASST messages: one a record, joined by parent_id",
         ("message_id", "parent_id", "message_tree_id"),
-        lambda record: "message_id" in record and "parent_id" in record and "text" in record,
+        lambda record: (
+            "text" in record
+            and ({"message_id", "parent_id"} <= {*record} or {"tweet_id", "inbound"} <= {*record})
+        ),
         join=_join_trees,
     ),
     RecordShape(
         "arena",
         "Chatbot Arena pairs: two dialogues and a vote",
         ("conversation_a", "conversation_b", "winner"),
-        _is_pair,
+        _sides_of,
         _from_pair,
     ),
     RecordShape(

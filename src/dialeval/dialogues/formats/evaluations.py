@@ -278,7 +278,8 @@ def _is_predictions(record: Record) -> bool:
     first = [turns[0] for turns in lists if turns]
     if not lists or len(lists) < len(record) / 2:
         return False
-    if any(isinstance(one, Mapping) and isinstance(one.get("response", 0), str | None) for one in first):
+    replies = [isinstance(one.get("response", 0), str | None) for one in first if isinstance(one, Mapping)]
+    if sum(replies) * 2 > len(replies):
         return True
     named = all(map(_is_name, record)) or not first
     return len(lists) == len(record) and named and all(isinstance(one, str) for one in first)

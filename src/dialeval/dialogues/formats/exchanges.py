@@ -51,6 +51,7 @@ SESSIONS = (
 _ABOUT = (*SESSIONS, *(f"metadata.{key}" for key in SESSIONS))
 TIMES = (
     *("timestamp", "time", "created_at", "createdAt", "request_created_at", "request_time", "createTime"),
+    "request_timestamp",
     *("date", "startTime"),
 )
 MODELS = (
@@ -119,7 +120,8 @@ class Logged:
         yield from conversations(kept, lost)
 
     def _calls(self, record: Mapping[str, Any], number: int, trace: str, lost: Lost) -> Iterator[TraceCall]:
-        session, time = found(record, *self.session, *_ABOUT), str(moment(found(record, *TIMES)) or "")
+        when = found(record, *TIMES) or record.get(named_column(record, "time") or "")
+        session, time = found(record, *self.session, *_ABOUT), str(moment(when) or "")
         session = str(session).rpartition("/")[2] if isinstance(session, str | int) else None
         call = TraceCall("root", number, trace, session, time)
         asked = found(record, *self.asked)
@@ -208,8 +210,8 @@ def _is_exchange(record: Record) -> bool:
     asked, answer = found(record, *EXCHANGE.asked), found(record, *EXCHANGE.answered)
     if isinstance(answer, Mapping) and answer.get("object") == "response":
         return False
-    if isinstance(asked, Mapping) and any(key in asked for key in _CHATS):
-        return any(key in record for key in ("response", "full_response", "request", "result"))
+    if isinstance(asked, Mapping) and any(isinstance(asked.get(key), str | list) for key in _CHATS):
+        return any(key in record for key in ("response", "full_response", "request", "result", "resp"))
     named = "custom_id" in record or "key" in record  # what a batch gives back: answers without questions
     return named and any(isinstance(record.get(key), Mapping) for key in ("response", "result", "error"))
 
@@ -235,10 +237,12 @@ def _is_logged(one: Logged, record: Record) -> bool:
 
 _ASKED = (
     *("prompt", "question", "instruction", "query", "user_message", "user_input", "input", "human", "user"),
+    *("chat_input", "frage", "pregunta", "domanda", "pergunta"),
 )
 _ANSWERED = (
     *("response", "answer", "completion", "output", "assistant_message", "reply", "generation", "bot"),
     *("assistant", "generated_text", "completions", "responses"),
+    *("antwort", "reponse", "respuesta", "risposta"),
 )
 _USERS = re.compile(
     r"(user|human|customer|client|visitor)_(prompt|question|query|message|text|utterance|request|turn)"

@@ -34,7 +34,8 @@ _ROLES = {
         (
             *("user", "human", "customer", "client", "usr", "prompter", "you", "u", "incoming", "inbound"),
             *("visitor", "end-user", "end_user", "enduser", "requester", "lead", "contact", "guest"),
-            *("end user", "humanmessage"),
+            *("end user", "humanmessage", "usermessage", "user_message", "consumer", "kunde", "kundin"),
+            *("nutzer", "benutzer", "cliente", "usuario", "utilisateur", "caller", "patient", "in"),
         ),
         "user",
     ),
@@ -42,19 +43,31 @@ _ROLES = {
         (
             *("assistant", "bot", "chatbot", "gpt", "chatgpt", "agent", "ai", "model", "bing", "bard", "sys"),
             *("admin", "operator", "business", "virtual agent", "virtual assistant", "outgoing", "outbound"),
-            *("ai_agent", "virtual_agent", "custom_bot", "aimessage", "lyro"),
+            *("ai_agent", "virtual_agent", "automated_agent", "human_agent", "custom_bot", "lyro"),
+            *("claude", "gemini", "copilot", "github copilot", "cursor", "deepseek", "grok", "le chat"),
+            *("aimessage", "apimessage", "assistantmessage", "assistant_message", "bot_message"),
+            *("tool_calls", "representative", "rep", "advisor", "csr", "out"),
+            *("mitarbeiter", "mitarbeiterin", "berater", "beraterin", "assistent", "conseiller"),
+            *("conseillère", "agente", "asistente", "assistente", "operador", "operatore"),
         ),
         "assistant",
     ),
     **dict.fromkeys(
-        ("tool", "function", "observation", "function_call", "tool_call", "tool_response"), "tool"
+        (
+            *("tool", "function", "observation", "function_call", "tool_call", "tool_response"),
+            *("tool_result", "tool_call_result", "function response", "function_response"),
+        ),
+        "tool",
     ),
     **dict.fromkeys(("system", "developer"), "system"),
 }
-_TIMES = ("time", "timestamp", "created_at", "createdAt", "create_time", "created", "createTime", "received")
+TIMES = (
+    *("time", "timestamp", "created_at", "createdAt", "create_time", "created", "createTime", "received"),
+    *("timestamp_ms", "sent_at", "date"),
+)
 FINISHES = ("finish_reason", "stop_reason", "finishReason", "stopReason", "done_reason")
 _CALLS = ("tool_calls", "toolCalls", "function_call", "functionCall", "tools_called", "toolsCalled")
-_LIFTED = frozenset((*_TIMES, *FINISHES, *_CALLS, "reactions"))
+_LIFTED = frozenset((*TIMES, *FINISHES, *_CALLS, "reactions"))
 _OURS = frozenset(("role", "content", "meta", "tool_call_id", "name", "model", "language", "refusal"))
 CONTENTS = ("parts", "blocks", "items", "contents")
 """In place of `content`: Gemini and Vercel, LlamaIndex, Semantic Kernel, Microsoft's Agent Framework."""
@@ -80,9 +93,10 @@ def parse_message(item: object, number: int) -> list[Turn]:
     """
     if not isinstance(item, Mapping):
         raise DataError("not an object", field=f"messages[{number}]", fix='{"role": …, "content": …}')
-    if "role" not in item and "from" in item and "value" in item:
-        others = {key: value for key, value in item.items() if key not in ("from", "value")}
-        item = {"role": item["from"], "content": item["value"], **others}
+    said = next((key for key in ("value", "content") if key in item), None)
+    if "role" not in item and "from" in item and said:
+        others = {key: value for key, value in item.items() if key not in ("from", said)}
+        item = {"role": item["from"], "content": item[said], **others}
     if isinstance(item.get("role"), Mapping | list | bytes):
         raise DataError("a name is expected", field=f"messages[{number}].role")
     item = _tagged(_with_invocations(item))
@@ -93,7 +107,7 @@ def parse_message(item: object, number: int) -> list[Turn]:
         return [*system, *(parse_message({**item, "content": spoken}, number) if spoken else ())]
     steps = _steps(item.get("content"))
     if len(steps) > 1:  # what was said, the calls and their results, then what was said to that
-        known = {key: item[key] for key in ("role", "model", *_TIMES) if key in item}
+        known = {key: item[key] for key in ("role", "model", *TIMES) if key in item}
         parts = [{**known, "content": step} for step in steps[:-1]] + [{**item, "content": steps[-1]}]
         return [turn for part in parts for turn in parse_message(part, number)]
     meta = {
@@ -138,8 +152,8 @@ def _tagged(item: Mapping[str, Any]) -> Mapping[str, Any]:
         return {**item, "role": "assistant", "content": None, "tool_calls": text}
     if not isinstance(text, str) or "</" not in text:
         return item
-    if role(kind) == "tool":
-        return {**item, "content": _RETURNED.sub(r"\1", text)}
+    if role(kind) == "tool" or (role(kind) == "user" and _RETURNED.fullmatch(text)):
+        return {**item, "role": "tool", "content": _RETURNED.sub(r"\1", text)}
     thought, calls = _THOUGHT.match(text), [decoded(one) for one in _TAGGED.findall(text)]
     if not all(isinstance(one, Mapping) and {"name", "arguments"} <= one.keys() for one in calls):
         return item  # no call, but something that slipped into a reply
@@ -198,7 +212,7 @@ def _with_invocations(item: Mapping[str, Any]) -> Mapping[str, Any]:
         item.pop("additional_kwargs")
     key = next((one for one in CONTENTS if isinstance(item.get(one), list)), None)
     parts: list[Any] = item[key] if key else []
-    called = item.get("toolInvocations")
+    called = item.get("toolInvocations") or decoded(item.get("usedTools"))  # Flowise
     if isinstance(called, list) and not any("tool" in str(_kind(part)) for part in parts):
         parts = [{"type": "tool-invocation", "toolInvocation": one} for one in called]
         parts += [{"type": "text", "text": item["content"]}] if item.get("content") else []
@@ -207,7 +221,10 @@ def _with_invocations(item: Mapping[str, Any]) -> Mapping[str, Any]:
         if key is None or "content" in item:
             return item
         return {**{k: v for k, v in item.items() if k != key}, "content": item[key]}
-    return {**{k: v for k, v in item.items() if k not in (*CONTENTS, "toolInvocations")}, "content": parts}
+    return {
+        **{k: v for k, v in item.items() if k not in (*CONTENTS, "toolInvocations", "usedTools")},
+        "content": parts,
+    }
 
 
 def _replaced(turn: Turn, **fields: Any) -> Turn:
@@ -315,21 +332,22 @@ class _Parts:
 
     def _take_invocation(self, part: Mapping[str, Any], kind: str) -> None:
         """Take the call of Vercel's AI SDK, which holds its result too."""
-        names = (part.get(key) for key in ("toolName", "tool_name", "name"))
+        names = (part.get(key) for key in ("toolName", "tool_name", "name", "tool"))
         name = next(filter(None, names), kind.removeprefix("tool-"))
         self.calls += tool_calls({**part, "name": name})
         failed = {"is_error": True, "output": part["errorText"]} if part.get("errorText") else {}
-        if failed or any(part.get(key) is not None for key in ("output", "result")):
+        if failed or any(part.get(key) is not None for key in ("output", "result", "toolOutput")):
             self.results.append(_result_turn({**part, **failed, "name": name}))
 
 
 def _result_turn(part: Mapping[str, Any]) -> Turn:
     if isinstance(part.get("origin"), Mapping):  # Haystack: the call that it answers
         part = {**part["origin"], **part}
-    keys = ("content", "response", "result", "output", "tool_result", "server_tool_call_response")
+    keys: tuple[str, ...] = ("content", "response", "result", "output", "tool_result", "result_value")
+    keys = (*keys, "toolOutput", "server_tool_call_response")
     value = next((part[key] for key in keys if part.get(key) is not None), "")
     name = part.get("name") or part.get("toolName") or part.get("tool_name")
-    ids = ("tool_use_id", "toolCallId", "tool_call_id", "toolUseId", "call_id", "id")
+    ids = ("tool_use_id", "toolCallId", "tool_call_id", "toolUseId", "call_id", "request_id", "id")
     key = next((part[key] for key in ids if part.get(key)), None)
     failed = any(part.get(key) for key in ("is_error", "isError", "error")) or part.get("status") == "error"
     if isinstance(value, Mapping) and set(value) == {"type", "value"}:  # Vercel: {"type": "error-text", …}
@@ -360,7 +378,7 @@ def _fields(item: Mapping[str, Any], meta: dict[str, Any]) -> dict[str, Any]:
         "model": item["model"] if isinstance(item.get("model"), str) else None,
         "language": language_code(item.get("language")),
         "finish_reason": next((str(item[key]) for key in FINISHES if item.get(key)), _incomplete(item)),
-        "time": next((when for key in _TIMES if (when := moment(item.get(key)))), None),
+        "time": next((when for key in TIMES if (when := moment(item.get(key)))), None),
         "evidence": evidence_in(item),
         "feedback": ({} if asks else reactions(item.get("reactions"))) | feedback_in(item, meta),
     }

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from dialeval.dialogues.dialogue import Dialogue, instructions_of, is_step, scored_turns
+from dialeval.dialogues.dialogue import Dialogue, instructions_of, is_step, scored_turns, takes_part
 from dialeval.dialogues.formats.opening import public_part, read_public, source_files
 from dialeval.dialogues.formats.reading import numbered, readable
 from dialeval.dialogues.formats.tables import TurnColumns
@@ -73,6 +73,9 @@ class Overview:
         self.with_evidence += passages > 0
         if "note" in made.meta:
             self.note(f"dialogue: {made.meta['note']}", made)
+        people = {turn.speaker for turn in made.turns if takes_part(turn)}
+        if people and people.isdisjoint(("user", "assistant")) and "scored" not in made.meta:
+            self.note("dialogue: no name says who the bot is: every turn but the first is scored", made)
         if not made.turns:
             self.note("dialogue: no message in it", made)
         if self.dialogues <= _LANGUAGES:

@@ -41,6 +41,15 @@ _OTHER_FORMATS = {
     "dataset": "a Hugging Face dataset on disk (a folder of Arrow files)",
 }
 _LINES = (".jsonl", ".ndjson")
+_TEXTS = (".txt", ".md", ".vtt", ".srt")
+_CLOSED = {
+    **dict.fromkeys((".xlsx", ".xls", ".ods"), ("a spreadsheet", "save it as CSV")),
+    **dict.fromkeys((".zip", ".7z", ".tar", ".tgz", ".rar"), ("an archive", "unpack it")),
+    **dict.fromkeys((".yaml", ".yml"), ("YAML", "write it as JSON")),
+    **dict.fromkeys((".eml", ".mbox", ".msg"), ("a mailbox", "save a thread as text, From: above each mail")),
+    **dict.fromkeys((".pdf", ".docx", ".html", ".htm", ".xml"), ("a page", "export JSON, CSV or plain text")),
+    **dict.fromkeys((".db", ".sqlite", ".sqlite3"), ("a data base", "export its table as CSV")),
+}
 _CHUNK = 1 << 16
 _RECENT = 1 << 17  # dialogues of a stream whose names are remembered, at least
 _decode = msgspec.json.Decoder(Dialogue).decode
@@ -175,13 +184,14 @@ def numbered(
     how = tables.TableReading(columns, shape, tell, lenient, took)
     if tables.is_dataset(path) or suffix == ".arrow":
         return tables.read_dataset(path, how)
-    if suffix in (".xlsx", ".xls", ".ods"):
-        raise DataError("a spreadsheet", file=path, fix="save it as CSV")
+    if suffix in _CLOSED:
+        what, fix = _CLOSED[suffix]
+        raise DataError(what, file=path, fix=fix)
     if suffix == ".parquet":
         return tables.read_parquet(path, how)
     if suffix in (".csv", ".tsv") or format == "table":
         return tables.read_csv(path, "\t" if suffix == ".tsv" else ",", how)
-    if suffix in (".txt", ".md") or format == "text":
+    if suffix in _TEXTS or format == "text":
         how.take("text")
         return read_text(path, tell)
     if format == "actdial" or (format is None and suffix == ".json" and actdial.holds_segments(path)):

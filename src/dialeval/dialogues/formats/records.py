@@ -16,7 +16,14 @@ from typing import Any
 from dialeval.dialogues.dialogue import Dialogue, Turn, clean_text
 from dialeval.dialogues.formats.chats import messages_in, plain_message
 from dialeval.dialogues.formats.messages import parse_message
-from dialeval.dialogues.formats.values import decoded, evidence_in, feedback_in, feedback_name, is_evidence
+from dialeval.dialogues.formats.values import (
+    decoded,
+    evidence_in,
+    feedback_in,
+    feedback_name,
+    is_evidence,
+    plain_name,
+)
 from dialeval.dialogues.languages import language_code
 from dialeval.errors import DataError
 
@@ -26,8 +33,10 @@ Lost = Callable[[int, str], None]
 Joined = Iterator[tuple[int, Dialogue]]
 _IDS = (
     *("id", "dialogue_id", "dialog_id", "conversation_id", "conversation_hash", "session_id", "uuid", "idx"),
-    *("prompt_id", "conversationId", "sessionId", "thread_id", "threadId", "chat_id"),
+    *("prompt_id", "conversationId", "sessionId", "thread_id", "threadId", "chat_id", "call_id", "_id"),
 )
+_NAMED = ("ticket", "case", "call", "chat", "session", "conversation", "conv")
+_NUMBERS = frozenset(f"{what}_{name}" for what in _NAMED for name in ("id", "number"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,9 +80,8 @@ def _frozen(value: Any) -> Any:
 
 def parse_messages(items: Iterable[Any]) -> list[Turn]:
     """Return the turns of the messages of one conversation; a result without its call is noted there."""
-    plain = [
-        item if (made := plain_message(item)) is None else made for item in items if not _is_thought(item)
-    ]
+    made = ((item, plain_message(item)) for item in items if not _is_thought(item))
+    plain = [item if one is None else one for item, one in made if not _is_thought(one)]
     if any(_of_proxy(one) and one.get("role") == "assistant" for one in plain):
         plain = [{**one, "role": "user" if _of_proxy(one) else "assistant"} for one in plain]
     return checked_calls([turn for number, item in enumerate(plain) for turn in parse_message(item, number)])
@@ -81,6 +89,8 @@ def parse_messages(items: Iterable[Any]) -> list[Turn]:
 
 def _is_thought(item: object) -> bool:
     kinds = ("reasoning", "ThoughtEvent", "ModelClientStreamingChunkEvent")
+    if isinstance(item, Mapping) and item.get("role") == "assistant" and item.get("channel") == "analysis":
+        return True  # gpt-oss
     return isinstance(item, Mapping) and item.get("type") in kinds and "role" not in item
 
 
@@ -113,6 +123,8 @@ def turns_in(found: object, speaker: str = "user") -> list[Turn]:
 def items_of(record: Record, key: str) -> list[Any]:
     """Return the list under a key, which may be JSON in a text; None counts as empty."""
     items = decoded(record[key])
+    if isinstance(items, Mapping) and isinstance(items.get("data"), list):  # a page of OpenAI's API
+        items = items["data"]
     if items is None:
         return []
     if not isinstance(items, list | tuple):
@@ -202,6 +214,9 @@ def assemble(record: Record, turns_key: str, turns: list[Turn], **fields: Any) -
         fields: Fields of the dialogue that are known better.
     """
     id_key = next((key for key in _IDS if record.get(key) not in (None, "")), None)
+    if id_key is None:
+        names = (key for key, one in record.items() if isinstance(one, str | int) and one != "")
+        id_key = next((key for key in names if plain_name(str(key)) in _NUMBERS), None)
     if id_key and isinstance(record[id_key], Mapping | list | bool | bytes):
         raise DataError("text or a number is expected", field=id_key)
     named = str(record[id_key]) if id_key else ""
@@ -228,7 +243,7 @@ def assemble(record: Record, turns_key: str, turns: list[Turn], **fields: Any) -
     return Dialogue(**(found | fields))
 
 
-_FIELDS = ("instructions", "system_prompt", "preamble", "evidence", "feedback", "language")
+_FIELDS = ("instructions", "system_prompt", "systemPrompt", "preamble", "evidence", "feedback", "language")
 
 
 def _is_lifted(key: str, value: object) -> bool:
@@ -244,7 +259,7 @@ def system_of(record: Mapping[str, Any]) -> tuple[object, str | None]:
     blocks, or reads as one.
     """
     system, prompt = record.get("system", record.get("model")), None
-    for key in ("system", "instructions", "system_prompt", "preamble"):
+    for key in ("system", "instructions", "system_prompt", "systemPrompt", "preamble"):
         given = record.get(key)
         if given and (key != "system" or is_prompt(given)):
             prompt = "\n".join(turn.text for turn in parse_message({"role": "system", "content": given}, 0))

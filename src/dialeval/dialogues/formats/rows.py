@@ -12,7 +12,14 @@ from typing import Any
 import msgspec
 
 from dialeval.dialogues.dialogue import Dialogue, Turn
-from dialeval.dialogues.formats.chats import is_chunk, messages_in, plain_message
+from dialeval.dialogues.formats.applications import template_messages
+from dialeval.dialogues.formats.chats import (
+    is_chunk,
+    is_internal,
+    is_messages,
+    messages_in,
+    plain_message,
+)
 from dialeval.dialogues.formats.exchanges import NO_INPUT, SESSIONS, TIMES, session_key
 from dialeval.dialogues.formats.records import (
     Joined,
@@ -24,11 +31,11 @@ from dialeval.dialogues.formats.records import (
     first_of,
     kept_of,
     parse_messages,
+    plain_text,
 )
 from dialeval.dialogues.formats.texts import spoken
 from dialeval.dialogues.formats.values import as_text, instant, moment, named_column, plain_name
 
-_SHOWN = ("public", "private", "type")
 _TIMES = (*TIMES, "create_time", "created", "received", "ts")
 
 
@@ -63,14 +70,6 @@ def join_rows(records: Iterable[tuple[int, Record]], lost: Lost, key: str | None
         model = next((m["model"] for m in messages if isinstance(m.get("model"), str)), None)
         turns = parse_messages(messages)
         yield first, assemble({"id": name, "model": model, **_as_bots(turns)}, "", checked_calls(turns))
-
-
-def is_internal(row: Mapping[str, Any]) -> bool:
-    """Whether a row is a note that the customer never saw."""
-    names = {plain_name(str(key)).removeprefix("is_"): key for key in row}
-    plain = {name: str(row[names[name]]).strip().lower() for name in _SHOWN if name in names}
-    shown, hidden, kind = map(plain.get, _SHOWN)
-    return shown in ("false", "0", "no") or hidden in ("true", "1", "yes") or kind == "note"
 
 
 def in_order(messages: list[Record]) -> list[Record]:
@@ -204,10 +203,13 @@ _LINES = ("session_meta", "turn_context", "response_item", "event_msg", "compact
 
 
 def _spoken_in(record: Record) -> tuple[str, list[Turn]] | None:
-    """Return the key of a transcript with both sides in it, and its turns; a message is none."""
-    for key, value in record.items() if plain_message(record) is None else ():
+    """Return the key of a transcript with both sides in it, and its turns; beside messages it is none."""
+    beside = plain_message(record) is not None or any(map(is_messages, record.values()))
+    for key, value in () if beside else record.items():
         if isinstance(value, str) and _TRANSCRIPT.fullmatch(plain_name(str(key))):
-            turns = spoken(value.strip().splitlines())
+            marked = template_messages(value)
+            told = spoken(_SAYS.sub(r"\n\1:", _live_agent(value)).strip(" ;\n").splitlines())
+            turns = parse_messages(marked) if marked else told
             if {turn.speaker for turn in turns} >= {"user", "assistant"}:
                 return key, turns
     return None
@@ -219,8 +221,23 @@ def _from_transcript(record: Record) -> Dialogue:
 
 
 _TRANSCRIPT = re.compile(
-    r"((full|chat|call|conversation)_)?(transcript|conversation|dialogue|dialog|chat|text)(_text)?"
+    r"((full|chat|call|conversation)_)?(transcript|conversation|dialogue|dialog|chat|text)(_text)?|body"
 )
+_AFTER = re.compile(r"^\( (?:\d+[hms] ?)+\) ([^:\n]+): ", re.MULTILINE)
+
+
+_SAYS = re.compile(r"(?:^|;)\s*(User|Bot|Agent) says:")  # Copilot Studio's table of sessions
+
+
+def _live_agent(text: str) -> str:
+    """Return a transcript of Salesforce's Live Agent (`( 11s ) Ann: …`) with roles in place of names."""
+    plain = plain_text(text) or ""
+    if (first := _AFTER.search(plain)) is None:
+        return text
+    agents, said = re.findall(r"^Agent (.+)$", plain, re.MULTILINE), plain[first.start() :]
+    return _AFTER.sub(lambda one: f"{'Agent' if one[1] in agents else 'Customer'}: ", said)
+
+
 SHAPES = (
     RecordShape(
         "claude-code",

@@ -8,11 +8,12 @@ import difflib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
-from itertools import chain
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
 
 from dialeval.dialogues.dialogue import Dialogue, storable
 from dialeval.dialogues.formats import (
+    agents,
     apis,
     corpora,
     evaluations,
@@ -24,7 +25,7 @@ from dialeval.dialogues.formats import (
     transcripts,
 )
 from dialeval.dialogues.formats.chats import is_messages, messages_in, oldest_first, plain_message
-from dialeval.dialogues.formats.records import Record, RecordShape
+from dialeval.dialogues.formats.records import Record, RecordShape, at, kept_of
 from dialeval.dialogues.formats.values import decoded
 from dialeval.errors import DataError
 from dialeval.plugins import load_plugin, plugins
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 
 _BY_NAME = {
     shape.name: shape
-    for family in (evaluations, traces, spans, exchanges, apis, transcripts, support, corpora, rows)
+    for family in (evaluations, agents, traces, spans, exchanges, apis, transcripts, support, corpora, rows)
     for shape in family.SHAPES
 }
 _LAST = (
@@ -45,6 +46,7 @@ _ENVELOPES = (
     *("data", "items", "results", "records", "rows", "conversations", "tickets", "traces", "runs", "spans"),
     *("observations", "activities", "logs", "samples", "examples", "events", "chats", "dialogues"),
     *("store", "chat_store", "content", "response", "result", "export", "testRunData"),
+    *("_embedded", "_results", "hits", "issues", "payload", "conversationHistoryRecords"),
 )
 Numbered = Iterator[tuple[int, Dialogue]]
 Tell = Callable[[str], None]
@@ -121,7 +123,7 @@ _CHATS = (
 
 def _exchanges(found: object) -> list[Any] | None:
     """Return the messages of a list of pairs: of texts, or of a question and its answer in an object."""
-    if not isinstance(found, list) or not found:
+    if not isinstance(found, list) or not found or is_messages(found):
         return None
     if all(isinstance(one, Mapping) for one in found):
         keys = [plain_message(one) is None and exchanges.pair_keys(dict(one)) for one in found]
@@ -134,6 +136,7 @@ def _exchanges(found: object) -> list[Any] | None:
 def as_record(found: object) -> object:
     """Return a record as an object: a list of messages is a conversation, and so is one of texts."""
     if isinstance(found, Mapping):
+        found = _unboxed(found)
         if any(str(key).startswith("inputs.") for key in found):  # evaluations of Azure
             found = {str(key).removeprefix("inputs."): value for key, value in found.items()}
         key, said = next(((key, said) for key in _CHATS if (said := _exchanges(found.get(key)))), ("", None))
@@ -147,6 +150,36 @@ def as_record(found: object) -> object:
     if isinstance(found, list) and len(found) > 1 and all(isinstance(one, str) for one in found):
         return {"data": found, "note": "roles guessed: every second text is a reply"}
     return dict(found) if isinstance(found, Mapping) and not isinstance(found, dict) else found
+
+
+_BOXES = ("$oid", "$date", "$uuid", "$numberLong", "$numberInt", "$numberDouble", "$numberDecimal")
+_ATTRIBUTES = ("S", "N", "BOOL", "M", "L", "SS", "NS")
+
+
+def _unboxed(found: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a record without what databases write around it: Elasticsearch, MongoDB, DynamoDB.
+
+    >>> _unboxed({"_id": {"$oid": "65a1"}, "at": {"$date": {"$numberLong": "17"}}})
+    {'_id': '65a1', 'at': '17'}
+    """
+    if isinstance(found.get("_source"), Mapping):
+        return {"_id": found.get("_id"), **found["_source"]}
+    if isinstance(logged := decoded(found.get("@message")), Mapping):  # CloudWatch
+        return {"timestamp": found.get("@timestamp"), **logged}
+    if set(found) == {"Item"} and isinstance(found["Item"], Mapping):
+        return {key: _opened(value, _ATTRIBUTES) for key, value in found["Item"].items()}
+    boxed = any(isinstance(one, Mapping) and len(one) == 1 and {*_BOXES} & {*one} for one in found.values())
+    return {key: _opened(value, _BOXES) for key, value in found.items()} if boxed else found
+
+
+def _opened(found: Any, boxes: tuple[str, ...]) -> Any:
+    if isinstance(found, list):
+        return [_opened(one, boxes) for one in found]
+    if not isinstance(found, Mapping):
+        return found
+    if len(found) == 1 and (key := next(iter(found))) in boxes:
+        return _opened(found[key], boxes)
+    return {key: _opened(value, boxes) for key, value in found.items()}
 
 
 def unwrapped(record: object) -> list[Any] | None:
@@ -172,7 +205,8 @@ def unwrapped(record: object) -> list[Any] | None:
         if key in _ENVELOPES and items and is_messages(items) and not _fit(items, ("rows", "slack")):
             held = oldest_first(items) if record.get("object") == "list" else items
             return [{**{name: value for name, value in record.items() if name != key}, "messages": held}]
-        if _fit(items) and (key in _ENVELOPES or not is_messages(items)):
+        below = isinstance(items, list) and bool(items) and nested(items[0]) is not None
+        if below or (_fit(items) and (key in _ENVELOPES or not is_messages(items))):
             beside = {"users": record["users"]} if key == "tickets" and "users" in record else {}
             return [{**beside, **one} if isinstance(one, dict) else one for one in items or ()]
         if key in _ENVELOPES and isinstance(items, dict):
@@ -202,19 +236,28 @@ def _fit(items: Any, names: tuple[str, ...] = ()) -> bool:
 def nested(record: object, depth: int = 4) -> tuple[str, dict[str, Any]] | None:
     """Return where the only list of messages below a record stands, and a record with it under `messages`.
 
+    Of several the longest, where it holds what the others hold.
+
     >>> nested({"id": 7, "state": {"values": {"chat": [{"role": "user", "content": "Hi!"}]}}})
     ('state.values.chat', {'id': 7, 'messages': [{'role': 'user', 'content': 'Hi!'}]})
     """
     if not isinstance(record, Mapping):
         return None
     places = [(path, items) for path, items in _lists_below(record, "", depth) if is_messages(items)]
-    if len(places) != 1:
+    places.sort(key=lambda place: len(place[1]), reverse=True)
+    said = [[_said(one) for one in items] for _, items in places]
+    if not places or not all(one in said[0] for some in said[1:] for one in some):
         return None
-    top = places[0][0].partition(".")[0]
-    return places[0][0], {
-        **{key: value for key, value in record.items() if key != top},
-        "messages": places[0][1],
-    }
+    path, items = places[0]
+    top, holder = path.partition(".")[0], at(record, path.rpartition(".")[0]) if "." in path else None
+    about = holder if isinstance(holder, Mapping) else {}
+    beside = kept_of({"instructions": about.get("system"), **about}, "instructions", "model")
+    return path, {**beside, **{key: one for key, one in record.items() if key != top}, "messages": items}
+
+
+def _said(item: object) -> tuple[object, object]:
+    plain = plain_message(item) or {}
+    return plain.get("role"), plain.get("content")
 
 
 def _lists_below(record: Mapping[str, Any], prefix: str, depth: int) -> Iterator[tuple[str, Any]]:
@@ -269,7 +312,7 @@ def dialogues_of(
         took: Told the name of the shape that was taken.
     """
     lost = Losses(path, tell)
-    stream = iter(records)
+    stream = iter(records) if shape else _without_head(iter(records), lost)
     read_any = False
     for number, record in stream:
         if isinstance(record, Dialogue):
@@ -306,6 +349,23 @@ def dialogues_of(
     lost.say()
 
 
+def _without_head(records: Iterator[tuple[int, Any]], lost: Losses) -> Iterator[tuple[int, Any]]:
+    """Leave out a first record that tells of the file and is no dialogue, where the second one is some."""
+    first = list(islice(records, 1))
+    if first and _is_strange(first[0][1]):
+        second = list(islice(records, 1))
+        if second and isinstance(second[0][1], dict) and not _is_strange(second[0][1]):
+            lost(first[0][0], "a record about the file, no dialogue")
+            first = []
+        first += second
+    return chain(first, records)
+
+
+def _is_strange(record: object) -> bool:
+    record = as_record(record)
+    return isinstance(record, dict) and not fitting(record) and nested(record) is None
+
+
 def _chosen(record: object, path: object, number: int, tell: Tell | None) -> RecordShape:
     found = fitting(record)
     narrow = [shape for shape in found if not shape.general]
@@ -332,7 +392,7 @@ def _joined(
         for number, record in records:
             if isinstance(record, dict):
                 read_any = True
-                yield number, record
+                yield number, as_record(record)  # type: ignore[misc]  # an object stays one
             elif lenient and read_any:
                 lost(number, str(record).removeprefix(f"{path}:{number}: "))
             elif isinstance(record, DataError):

@@ -35,14 +35,18 @@ _SESSIONS = (
 )
 _TRACES = (
     *("traceId", "traceID", "trace_id", "TraceId", "context.trace_id", "context.traceId"),
-    "mlflow.traceRequestId",
+    *("mlflow.traceRequestId", "operation_Id", "OperationId"),
 )
 _STARTS = (
     *("startTimeUnixNano", "start_time_unix_nano", "start_time_ns", "startTime", "start_time", "Timestamp"),
-    *("start", "timeUnixNano"),
+    *("start", "timeUnixNano", "timestamp", "timestamp [UTC]", "TimeGenerated"),
 )
-_PARENTS = ("parentSpanId", "parent_span_id", "parent_id", "ParentSpanId")
-_ATTRIBUTES = ("attributes", "Attributes", "SpanAttributes", "tags", "fields")
+_PARENTS = ("parentSpanId", "parent_span_id", "parent_id", "ParentSpanId", "operation_ParentId")
+_ATTRIBUTES = (
+    *("attributes", "Attributes", "SpanAttributes", "tags", "fields"),
+    *("customDimensions", "customdimensions", "Properties"),  # Azure's Application Insights
+)
+_GROUPS = ("resourceSpans", "resource_spans", "resourceLogs", "batches")  # the last of Grafana's Tempo
 _KINDS = ("openinference.span.kind", "mlflow.spanType")
 _GIVEN = (
     *("input.value", "gen_ai.tool.call.arguments", "traceloop.entity.input", "tool.parameters"),
@@ -57,7 +61,7 @@ _FAILED = ("2", "STATUS_CODE_ERROR", "ERROR")
 
 
 def _is_span(record: Record) -> bool:
-    if any(has_list(record, key) for key in ("resourceSpans", "resource_spans", "resourceLogs")):
+    if any(has_list(record, key) for key in _GROUPS[:3]) or has_list(record, "batches", "resource"):
         return True
     spans = record.get("spans")
     if _is_mlflow(record) or (isinstance(spans, list) and any(map(_is_span, spans[:100]))):
@@ -78,7 +82,7 @@ def _spans(record: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     if _is_mlflow(record):
         yield from _mlflow_spans(record)
         return
-    groups = first_of(record, "resourceSpans", "resource_spans", "resourceLogs")
+    groups = first_of(record, *_GROUPS)
     if not isinstance(groups, list):
         held = record.get("spans")
         yield from map(_plain_span, held) if isinstance(held, list) else (record,)
@@ -249,14 +253,15 @@ def _event_messages(span: Mapping[str, Any]) -> tuple[list[dict[str, Any]], list
         plain |= whole if isinstance(whole, Mapping) else {}
         if name == "gen_ai.choice":
             message = decoded(plain.get("message"))
-            spoken = message if isinstance(message, Mapping) else {"content": message or plain.get("content")}
+            said = message or _blocks(plain.get("content"))
+            spoken = message if isinstance(message, Mapping) else {"content": said}
             parts = {key: value for key, value in plain.items() if key.startswith("message.")}
             known = {"role": "assistant", "finish_reason": plain.get("finish_reason")}
             after.append({**known, **spoken, **_stripped(parts, "message.")})
         elif name.startswith("gen_ai.") and name.endswith(".message"):
             speaker = name.removeprefix("gen_ai.").removesuffix(".message")
             calls = decoded(plain.get("tool_calls"))
-            kept = {"content": plain.get("content"), "tool_call_id": plain.get("id")}
+            kept = {"content": _blocks(plain.get("content")), "tool_call_id": plain.get("id")}
             before.append({"role": speaker, **kept, **({"tool_calls": calls} if calls else {})})
         elif name in ("gen_ai.content.prompt", "gen_ai.content.completion"):
             held = decoded(plain.get("gen_ai.prompt") or plain.get("gen_ai.completion"))
@@ -265,6 +270,12 @@ def _event_messages(span: Mapping[str, Any]) -> tuple[list[dict[str, Any]], list
             before += decoded(plain.get("gen_ai.input.messages")) or []
             after += decoded(plain.get("gen_ai.output.messages")) or []
     return before, after
+
+
+def _blocks(content: object) -> object:
+    """Return a content that is a list of blocks as JSON (Strands) as that list."""
+    held = decoded(content)
+    return held if isinstance(held, list) and all(isinstance(one, Mapping) for one in held) else content
 
 
 def _messages(span: Mapping[str, Any], found: dict[str, Any]) -> tuple[list[Any], list[Any]]:
@@ -318,8 +329,13 @@ def _span_call(span: Mapping[str, Any], number: int, lost: Lost) -> TraceCall:
     if len(after) > 1 and all(map(_is_choice, after)):  # answers to choose from, each with its reason to end
         lost(number, "choices after the first")
         after = after[:1]
+    if operation == "execute_tool" and (before or after):  # what went in and came out, as messages
+        call.given = decoded(before[0].get("content")) if before else call.given
+        call.returned = turns_in(after, "tool")[-1].text if after else call.returned
+        before, after = [], []
     if before or after:
         call.kind, call.before, call.after = "model", turns_in(before, "user"), turns_in(after, "assistant")
+        call.kind = "root" if operation == "invoke_agent" and not first_of(span, *_PARENTS) else "model"
         _end(call, found)
     elif documents or kind == "RETRIEVER" or operation == "retrieval":
         call.kind, call.passages = "retriever", documents or retrieved(call.returned)

@@ -206,11 +206,13 @@ def _is_sunshine(record: Record) -> bool:
 # Slack
 
 
+_SENDERS = {"user", "bot_id", "username"}
+
+
 def _is_slack(record: Record) -> bool:
-    return has_items(record, "messages", "ts", "text") or (
-        "ts" in record
-        and "text" in record
-        and ("user" in record or "bot_id" in record or "username" in record)
+    said = record.get("messages") if has_items(record, "messages", "ts", "text") else ()
+    return any(isinstance(one, Mapping) and _SENDERS & {*one} for one in said or ()) or (
+        "ts" in record and "text" in record and bool(_SENDERS & {*record})
     )
 
 

@@ -3,6 +3,7 @@
 import csv
 import json
 import math
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields
@@ -12,15 +13,17 @@ from typing import Any, BinaryIO
 
 from dialeval import files
 from dialeval.dialogues.dialogue import Dialogue
+from dialeval.dialogues.formats.chats import is_internal, side
 from dialeval.dialogues.formats.messages import is_lifted, role
-from dialeval.dialogues.formats.records import RecordShape
-from dialeval.dialogues.formats.rows import in_order, is_internal
+from dialeval.dialogues.formats.records import RecordShape, plain_text
+from dialeval.dialogues.formats.rows import in_order
 from dialeval.dialogues.formats.shapes import (
     Numbered,
     Tell,
     column_names,
     dialogues_of,
     fitting,
+    nested,
     parse_record,
     shape_named,
 )
@@ -225,14 +228,20 @@ def read_rows(
 
 def _row_shape(header: list[str], row: dict[str, Any]) -> RecordShape | None:
     """Return the shape of rows that are more than a turn; None for a table of turns."""
-    if holds_dialogues(header, None):
+    if holds_dialogues(header, None) and not all(map(_is_short, map(row.get, column_names() & {*header}))):
         return fitting(row)[0] if fitting(row) else shape_named("messages")
     turns = all(named_column(header, key) for key in ("id", "speaker", "text"))
-    names = map(plain_name, header)
-    whole = any(isinstance(cell, dict) for cell in row.values()) or "is_bot" in names  # a message in a cell
+    whole = any(isinstance(cell, dict) for cell in row.values())  # a message in a cell
     found = [shape for shape in fitting(row) if shape.name not in ("bare", "predictions")]
     found = [shape for shape in found if shape.name != "rows" or (whole and not turns)]
+    if not found and not turns and nested(row):
+        return shape_named("messages")
     return found[0] if found and not (turns and found[0].general) else None
+
+
+def _is_short(cell: object) -> bool:
+    """Whether a cell can be the name of a dialogue, rather than hold one."""
+    return isinstance(cell, int) or (isinstance(cell, str) and 0 < len(cell) < 100)
 
 
 def _cells(row: dict[str, Any]) -> dict[str, Any]:
@@ -313,6 +322,9 @@ def _together(
     ahead = list(islice(stream, _AHEAD))
     ids = [str(row.get(name)) for _, row in ahead]
     changes = sum(one != other for one, other in pairwise(ids)) + 1
+    if how.columns is None and plain_name(name) == "id" and len(set(ids)) == len(ids) > 1:
+        fix = "name the column of the dialogue: --columns id=COLUMN"
+        raise DataError("each row has an id of its own", file=path, line=2, field=name, fix=fix)
     if changes <= len(set(ids)):
         return chain(ahead, stream)
     if how.tell:
@@ -360,8 +372,12 @@ def _turns(
     hidden, rows = len(rows) - len(shown), shown
     first, record = rows[0], dict[str, Any](references={}, meta={})
     record["meta"] |= {"note": "internal notes left out"} if hidden else {}
-    record["id"], record["system"] = first[names["id"]], first.get(names.get("system", "")) or None
-    record["messages"] = [{"role": row[names["speaker"]], "content": row[names["text"]]} for row in rows]
+    record["id"], record["system"] = (
+        first[names["id"]],
+        first.get(names["system"]) if "system" in names else None,
+    )
+    who, text = names["speaker"], names["text"]
+    record["messages"] = [{"role": side(who, row[who]), "content": _said(row[text])} for row in rows]
     for message, row in zip(record["messages"], rows, strict=True):
         message.update({"time": row[names["time"]]} if "time" in names and row[names["time"]] else {})
     if ours:
@@ -379,13 +395,21 @@ def _turns(
             lifted = {key: value for key, value in cells.items() if is_lifted(key)}
             message["meta"] = {key: value for key, value in cells.items() if key not in lifted}
             message |= {key: decoded(value) for key, value in lifted.items()}
-        if not any(role(row[names["speaker"]]) == "assistant" for row in rows):
+        if not any(role(message["role"]) == "assistant" for message in record["messages"]):
             for message in record[
                 "messages"
             ]:  # two columns of speakers, user and system: the system is the bot
                 if str(message["role"]).strip().lower() == "system":
                     message["role"] = "assistant"
     return parse_record(record, shape_named("messages"), path, line)[0][0]
+
+
+_MARKED = re.compile(r"\s*<(p|div|span|html|body|br)\b[^>]*>.*>\s*", re.DOTALL)
+
+
+def _said(cell: Any) -> Any:
+    """Return the text of a cell; a body in HTML, which help desks export, becomes text."""
+    return plain_text(cell) if isinstance(cell, str) and _MARKED.fullmatch(cell) else cell
 
 
 def _about_all(rows: list[dict[str, Any]]) -> dict[str, Any]:

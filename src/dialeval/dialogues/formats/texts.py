@@ -8,6 +8,7 @@ are apart by a blank line, unless blank lines stand between all turns.
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from itertools import dropwhile, takewhile
 from pathlib import Path
 
 import msgspec
@@ -15,13 +16,14 @@ import msgspec
 from dialeval import files
 from dialeval.dialogues.dialogue import Dialogue, Turn, clean_turn
 from dialeval.dialogues.formats.messages import role
+from dialeval.dialogues.formats.values import instant
 from dialeval.errors import DataError
 
 Numbered = Iterator[tuple[int, Dialogue]]
 Tell = Callable[[str], None]
 _SPEAKER = re.compile(  # a time may stand before it
-    r"\s{0,3}(?:\d{1,2}:\d{2}(?::\d{2})?\s+)?(?:\*\*)?"
-    r"([^\W\d_][\w .'()-]{0,30}?)(?:\*\*)?\s?:(?:\*\*)?(?:\s|$)"
+    r"\s{0,3}(?P<mark>[-*•]\s+|\d+[.)]\s+)?(?:\d{1,2}:\d{2}(?::\d{2})?\s+)?(?:\*\*)?"
+    r"(?P<who>[^\W\d_][\w .'()-]{0,30}?)(?:\*\*)?\s?:(?:\*\*)?(?:\s|$)"
 )
 _NO_NAMES = frozenset(
     (
@@ -47,7 +49,7 @@ _DATE = (  # 31/01/2026 à 22:15, 2026. 1. 31. 오후 10:15, [31/1/26, 10:15:02 
     r"\d{1,4}[./-]\s?\d{1,2}[./-]\s?\d{1,4}\.?[,،]?\s(?:[^\W\d]{1,3}\s|[上下]午\s?)?" + _TIME
 )
 _DATED = re.compile(
-    rf"\u200e?(?:\[(?P<a>{_DATE}|{_TIME})\]|(?P<b>{_DATE})(?: [-\u2013]|,)?)"
+    rf"\u200e?(?:[\[(](?P<a>{_DATE}|{_TIME})[\])]|(?P<b>{_DATE})(?: [-\u2013]|,)?)"
     r" (?:(?P<who>[^:]{1,60}?)\s?: )?(?P<text>.*)"
 )
 _TAKEN_BACK = (
@@ -63,9 +65,11 @@ _TAKEN_BACK = (
 _PLACEHOLDER = re.compile(  # image omitted, <Media omitted>, in any language; what was taken back
     rf"\u200e.*|<[^<>]+>|({'|'.join(_TAKEN_BACK)})[.。]?", re.IGNORECASE
 )
+_TITLE = re.compile(r"\s*|-{3,}|={3,}|# (?!.*:$).*")
+_APART = re.compile(r"#{1,3}\s+(conversation|chat|dialogue|dialog|session|transcript)\b.*", re.IGNORECASE)
 _HEADING = re.compile(r"(?:<\|im_start\|>|#{1,4}\s+|\*\*)(?P<who>[A-Za-z]+):?(?:\*\*)?:?\s*")
 _SLACK = re.compile(
-    r"(?P<who>[^\[\]:]{1,40}?)(?P<app>\s?APP)?\s{1,2}\[?(?P<when>\d{1,2}:\d{2}(?:\s?[AP]M)?)\]?$"
+    r"(?P<who>[^\[\]:]{1,40}?)(?P<app>\s?APP)?\s{1,2}\[?(?P<when>\d{1,2}:\d{2}(?:\s?[AP]M)?)\]?\s*$"
 )
 
 
@@ -74,21 +78,39 @@ def read_text(path: str | Path, tell: Tell | None = None) -> Numbered:
 
     Here `System:` is the bot. An empty turn is written as a speaker with nothing behind the colon.
     """
-    lines = _lines(path)
+    lines = dropwhile(lambda one: _TITLE.fullmatch(one[1]) and not _is_heading(one[1]), _lines(path))
     head: list[tuple[int, str]] = []
     for one in lines:
         head.append(one)
         if one[1].strip() and len(head) > 4:
             break
     said = [line for _, line in head if line.strip()]
-    if said and _DATED.fullmatch(said[0]):
+    if said and (said[0].startswith("WEBVTT") or any(_CUE.match(line) for line in said[:2])):
+        turns = _checked(path, 1, spoken(list(_captions(_chained(head, lines)))))
+        yield 1, Dialogue("", tuple(turns))
+    elif said and _MAIL.match(said[0]) and any(_MAIL.match(line) for line in said[1:3]):
+        yield from _whole(_mails(head, lines), path, tell, "mail")
+    elif said and _DATED.fullmatch(said[0]):
         yield from _whole(_dated(head, lines), path, tell, "WhatsApp")
-    elif said and (first := _HEADING.fullmatch(said[0])) and _known(first["who"]):
-        yield from _whole(_headed(head, lines), path, tell, "Markdown")
+    elif any(map(_is_heading, said)) and not any(
+        map(_speaks, takewhile(lambda one: not _is_heading(one), said))
+    ):
+        for said_there in _headed(head, lines):
+            yield from _whole(said_there, path, tell, "Markdown")
     elif said and _SLACK.fullmatch(said[0]) and not _SPEAKER.match(said[0]):
         yield from _whole(_slack(head, lines), path, tell, "Slack")
     else:
         yield from _transcripts(path, _chained(head, lines), tell)
+
+
+def _is_heading(line: str) -> bool:
+    match = _HEADING.fullmatch(line)
+    return match is not None and _known(match["who"])
+
+
+def _speaks(line: str) -> bool:
+    match = _SPEAKER.match(line)
+    return match is not None and _known(match["who"])
 
 
 def _chained(head: list[tuple[int, str]], rest: Iterator[tuple[int, str]]) -> Iterator[tuple[int, str]]:
@@ -176,24 +198,41 @@ def _checked(path: str | Path, line: int, turns: list[Turn]) -> list[Turn]:
 
 
 def spoken(block: list[str], doubtful: Counter[str] | None = None) -> list[Turn]:
-    """Split a block of lines into turns; what comes before the first speaker has the speaker ""."""
+    """Split a block of lines into turns; what comes before the first speaker has the speaker "".
+
+    Where only those who ask go by a role, one name that comes again is who answers.
+    """
     found = [_SPEAKER.match(line) for line in block]
-    known = any(match and _known(match[1]) for match in found)
+    names = [_KINDS.sub("", match["who"].strip()) if match else "" for match in found]
+    sides = {role(_plain(name)) for name in names if _known(name)}
+    plain = [name for name, match in zip(names, found, strict=True) if match and not match["mark"]]
+    others = Counter(name for name in plain if _named(name))
+    people = {who for who, count in others.items() if count > 1 and len(others) == 1 and sides == {"user"}}
     turns: list[tuple[str, list[str]]] = []
-    for line, match in zip(block, found, strict=True):
-        speaks = match is not None and (
-            _known(match[1]) if known else match[1].strip().lower() not in _NO_NAMES and "(" not in match[1]
-        )
+    for line, match, who in zip(block, found, names, strict=True):
+        known = _known(who) or who in people
+        speaks = known if sides or (match and match["mark"]) else bool(match) and _named(who)
         if match and speaks:
-            name = match[1].strip()
+            name = re.sub(r"^From (.+) to .+$", r"\1", who)
             turns.append((_speaker(name), [line[match.end() :]]))
         elif turns:
             turns[-1][1].append(line)
         else:
             turns.append(("", [line]))
-        if match and not speaks and doubtful is not None:
-            doubtful[match[1]] += 1
+        if match and not (speaks or match["mark"]) and doubtful is not None:
+            doubtful[who] += 1
     return [clean_turn(who, "\n".join(lines)) for who, lines in turns]
+
+
+def _named(name: str) -> bool:
+    """Whether what stands before a colon can be a name, where no role does."""
+    return name.strip().lower() not in _NO_NAMES and "(" not in name and not _known(name)
+
+
+# What may stand before the name of a role: Support Agent, Human Agent
+_KINDS = re.compile(
+    r"^(?:[A-Z][\w-]* ){1,2}(?=(?:[Aa]gent|[Aa]ssistant|[Bb]ot|[Cc]hatbot|[Cc]ustomer|[Uu]ser)$)"
+)
 
 
 def _plain(name: str) -> str:
@@ -234,8 +273,9 @@ def _whole(
         name = who if who in others else None
         made = msgspec.structs.replace(clean_turn(sides[who], text), time=when or None, name=name)
         turns += [made] if text is not None else []
-    if turns:
-        yield 1, Dialogue("", tuple(turns))
+    if not turns:
+        raise DataError(f"{what} text in which no line says who spoke", file=path, fix="User: … or System: …")
+    yield 1, Dialogue("", tuple(turns))
 
 
 def _speaker(name: str) -> str:
@@ -253,22 +293,101 @@ def _dated(head: list[tuple[int, str]], rest: Iterator[tuple[int, str]]) -> list
         if match and match["who"] and not notice:
             held = None if _PLACEHOLDER.fullmatch(match["text"]) else match["text"]
             said.append((match["who"].strip("\u200e "), match["a"] or match["b"], held))
+        elif match and match["a"] and _NAME.fullmatch(match["text"]):  # Teams: the text stands below
+            said.append((match["text"], match["a"], ""))
         elif not match and said:
             who, when, text = said[-1]
-            said[-1] = who, when, line if text is None else f"{text}\n{line}"
+            said[-1] = who, when, f"{text}\n{line}" if text else line
+    said = [one for one in said if one[2] != ""]
     return said  # a line with a date and no speaker tells of encryption, or who joined
 
 
-def _headed(head: list[tuple[int, str]], rest: Iterator[tuple[int, str]]) -> list[tuple[str, str, str]]:
+_NAME = re.compile(r"[^\W\d_][\w.'-]*(?: [\w.'()-]+){0,3}")
+
+
+def _headed(head: list[tuple[int, str]], rest: Iterator[tuple[int, str]]) -> list[list[tuple[str, str, str]]]:
     """Read turns below headings (`## User`, `<|im_start|>user`); a blank line is part of a turn."""
-    said: list[tuple[str, str, list[str]]] = []
+    chats: list[list[tuple[str, str, list[str]]]] = [[]]
     for _, line in _chained(head, rest):
         match = _HEADING.fullmatch(line)
-        if match and _known(match["who"]):
-            said.append((match["who"], "", []))
+        if match and _is_heading(line):
+            chats[-1].append((match["who"], "", []))
+        elif _APART.fullmatch(line):
+            chats += [[]] if chats[-1] else []
+        elif chats[-1]:
+            chats[-1][-1][2].append(line.removesuffix("<|im_end|>"))
+    texts = ([(who, when, _ruled("\n".join(lines))) for who, when, lines in said] for said in chats if said)
+    return list(texts)
+
+
+def _ruled(text: str) -> str:
+    """Return a text without the rule below it."""
+    return re.sub(r"\n+-{3,}$", "", text.rstrip()).strip()
+
+
+_CUE = re.compile(r"(\d+:)?\d\d:\d\d[.,]\d{3} --> ")
+_VOICE = re.compile(r"<v(?:\.[^ >]*)? ([^>]+)>(.*?)(?:</v>)?$")
+
+
+def _captions(lines: Iterator[tuple[int, str]]) -> Iterator[str]:
+    """Yield the lines of captions (SRT, WebVTT) without numbers and times, `<v Ann>` as `Ann:`.
+
+    A cue of the speaker before it goes on with that turn.
+    """
+    inside, last = False, ""
+    for _, line in lines:
+        if _CUE.match(line):
+            inside = True
+        elif not line.strip():
+            inside = False
+        elif inside:
+            voice = _VOICE.match(line)
+            who, text = (voice[1], voice[2]) if voice else ("", line)
+            yield f"{who}: {text}" if who and who != last else text
+            last = who or last
+
+
+_MAIL = re.compile(
+    r"(?:>\s?)*\*{0,2}(From|Von|De|Sent|Gesendet|Envoyé|Date|Datum|To|An|À|Subject|Betreff|Objet|Cc):"
+)
+_WROTE = re.compile(
+    r"(?:On|Am|Le|El) (?P<when>.*\d.*?)(?:,| schrieb)\s(?P<who>[^<,]+?)\s*<[^>]*>,?"
+    r"\s*(?:wrote|a écrit|escribió)?\s?:$"
+)
+_HEAD = re.compile(r"(?P<key>[^:*]+):\*{0,2}\s*(?P<value>.*)")
+
+
+def _mails(head: list[tuple[int, str]], rest: Iterator[tuple[int, str]]) -> list[tuple[str, str, str]]:
+    """Read mails below their heads, as a thread is copied or forwarded; the newest may stand first."""
+    said: list[tuple[str, str, list[str]]] = []
+    above = False
+    for _, line in _chained(head, rest):
+        plain = line.lstrip("> *")
+        match = _HEAD.match(plain) if _MAIL.match(line) else None
+        if match and match["key"] in ("From", "Von", "De"):
+            who = re.sub(r"\s*[<\[(].*", "", match["value"]).strip(' "*')
+            said.append((who or match["value"], "", []))
+            above = True
+        elif match and above:
+            if match["key"] in ("Sent", "Gesendet", "Envoyé", "Date", "Datum"):
+                said[-1] = said[-1][0], match["value"], said[-1][2]
+        elif said and (quoted := _WROTE.match(plain)):
+            said.append((quoted["who"].strip(), quoted["when"], []))
         elif said:
-            said[-1][2].append(line.removesuffix("<|im_end|>"))
-    return [(who, when, "\n".join(lines).strip()) for who, when, lines in said]
+            above = above and not plain.strip()
+            line = re.sub(r"^(>\s?)+", "", line)  # noqa: PLW2901
+            if not re.match(r"-{2,}\s*(Original|Urspr|Forwarded)|_{8,}|On .* wrote:|Am .* schrieb", plain):
+                said[-1][2].append(line)
+    turns = [(who, when, "\n".join(lines).strip()) for who, when, lines in said]
+    times = [instant(re.sub(r"^\w+, (?=\w+ \d)", "", when))[0] for _, when, _ in turns]
+    newest_first = all(times) and times[0] > times[-1]
+    answered = not all(times) and re.match(r"(?i)(re|aw|sv|tr|antw)\b", _subject(head))
+    return turns[::-1] if newest_first or answered else turns
+
+
+def _subject(head: list[tuple[int, str]]) -> str:
+    held = (one[1].partition(":")[2].strip() for one in head if re.match("(Subject|Betreff|Objet):", one[1]))
+    return next(held, "")
 
 
 def _slack(head: list[tuple[int, str]], rest: Iterator[tuple[int, str]]) -> list[tuple[str, str, str]]:

@@ -161,21 +161,38 @@ def _with_tools(chain: list[Turn], calls: list[TraceCall]) -> list[Turn]:
     """Put tool spans before the last reply as steps, where the messages hold no tool calls."""
     spans = [call for call in calls if call.kind == "tool"]
     if not spans or any(turn.tool_calls or turn.speaker == "tool" for turn in chain):
-        return chain
+        return _with_results(chain, spans)
     steps: list[Turn] = []
     for number, call in enumerate(spans):
         name, key = call.name or "tool", f"{call.trace}-{number}"
         made = tool_calls(
             {"name": name, "arguments": call.given if call.given is not None else {}, "id": key}
         )
-        steps.append(Turn("assistant", "", tool_calls=made))
-        result = call.returned if isinstance(call.returned, str) else _json(call.returned)
-        meta = {"is_error": True} if call.failed else {}
-        steps.append(msgspec.structs.replace(clean_turn("tool", result, meta), tool_call_id=key, name=name))
+        steps += [Turn("assistant", "", tool_calls=made), _result(call, key, name)]
     at = next(
         (place for place in reversed(range(len(chain))) if chain[place].speaker == "assistant"), len(chain)
     )
     return [*chain[:at], *steps, *chain[at:]]
+
+
+def _with_results(chain: list[Turn], spans: list[TraceCall]) -> list[Turn]:
+    """Put what tools returned behind their calls, where no message says it and a span of that name does."""
+    answered, left, made = {turn.tool_call_id for turn in chain}, list(spans), list[Turn]()
+    for turn in chain:
+        made.append(turn)
+        for call in turn.tool_calls:
+            span = next((one for one in left if one.name == call.name), None)
+            if span is not None:
+                left.remove(span)
+            if span is not None and call.id and call.id not in answered:
+                made.append(_result(span, call.id, call.name))
+    return made
+
+
+def _result(call: TraceCall, key: str, name: str) -> Turn:
+    text = call.returned if isinstance(call.returned, str) else _json(call.returned)
+    made = clean_turn("tool", text, {"is_error": True} if call.failed else {})
+    return msgspec.structs.replace(made, tool_call_id=key, name=name)
 
 
 def _json(value: object) -> str:
@@ -356,16 +373,16 @@ _ABOUT = ("extra.metadata", "metadata")
 _CALLED = ("span_data.name", "name", "op_name", "attributes.name")
 _STARTED = (
     *("startTime", "start_time", "started_at", "timestamp", "createdAt", "created_at", "dotted_order"),
-    *("start_ns", "attributes.start_ns"),
+    *("start_ns", "attributes.start_ns", "timestamps.started_at"),
 )
 _WENT_IN = (
-    *("input", "inputs", "span_data.input", "meta.input.value", "attributes.input.value"),
+    *("input.value", "input", "inputs", "span_data.input", "meta.input.value", "attributes.input.value"),
     *("meta.input", "attributes.input"),
     *("properties.$ai_input", "properties.$ai_input_state"),
 )
 _CAME_OUT = (
-    *("output", "outputs", "span_data.output", "meta.output.value", "attributes.output.value"),
-    *("meta.output", "attributes.output"),
+    *("output.value", "output", "outputs", "span_data.output", "meta.output.value"),
+    *("attributes.output.value", "meta.output", "attributes.output"),
     *("properties.$ai_output_choices", "properties.$ai_output", "properties.$ai_output_state"),
 )
 _MODELS = (
@@ -380,6 +397,7 @@ _MODELS = (
         "attributes.model_name",
         "meta.metadata.model_name",
         "properties.$ai_model",
+        "config.model",
     ),
     *(f"{where}.{key}" for where in _ABOUT for key in ("ls_model_name", "model_name", "model")),
 )

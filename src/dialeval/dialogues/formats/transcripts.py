@@ -34,7 +34,8 @@ Accounts = tuple[dict[str, str], str | None]
 """The role of each account of a conversation, and what had to be guessed."""
 _TIMES = (
     *("created_at", "createdAt", "created_time", "timestamp", "AbsoluteTime", "date_unixtime", "date_sent"),
-    *("date_created", "createdDateTime", "transcriptedTimestamp", "clientTimestamp", "date"),
+    *("date_created", "createdDateTime", "transcriptedTimestamp", "clientTimestamp", "date", "startTimeMs"),
+    *("createdOn", "created", "time", "attributes.sentAt"),
 )
 _NAMES = (
     *("author.name", "author.nickname", "name", "DisplayName", "from.user.displayName", "senderDisplayName"),
@@ -212,6 +213,8 @@ def _tickets(record: Record) -> list[Record]:
     A ticket has audits with events; an incremental export has events of many tickets, each with its children.
     """
     groups = record.get("audits") or record.get("ticket_events")
+    if written := [(key, record[key]) for key in _JOURNALS if isinstance(record.get(key), str)]:
+        return [{**record, "journal": _journal(record, written)}]
     if not isinstance(groups, list):
         return [record]
     tickets: dict[Any, Record] = {}
@@ -237,10 +240,36 @@ def _telegram_accounts(record: Record) -> Accounts:
     return {one: "bot" if one == bot else "user" for one in people}, None
 
 
+_JOURNALS = ("comments", "work_notes", "comments_and_work_notes")
+_ENTRY = re.compile(r"^(\d\d\S+ \d\d:\d\d:\d\d) - (.+?) \((.+?)\)\n", re.MULTILINE)
+
+
+def _journal(record: Record, written: list[tuple[str, str]]) -> list[Record]:
+    """Return the entries of ServiceNow's journals: when, who and what kind stands above each."""
+    asker = str(at(record, "caller_id.display_value") or first_of(record, "caller_id", "opened_by") or "")
+    first = first_of(record, "description", "short_description")
+    opened = {"by": "customer", "text": first, "time": first_of(record, "opened_at", "sys_created_on")}
+    made = [opened] if first and any(_ENTRY.search(text) for _, text in written) else []
+    for key, text in written:
+        pieces = _ENTRY.split(text)[1:]
+        for when, who, kind, said in zip(*(pieces[place::4] for place in range(4)), strict=True):
+            known = {"by": "customer" if who == asker else "agent", "name": who, "time": when}
+            made.append({**known, "text": said.strip(), "internal": "notes" in f"{key} {kind}".lower()})
+    return sorted(made, key=lambda one: str(one["time"] or ""))  # the newest stands first
+
+
+def _jira_accounts(record: Record) -> Accounts:
+    """Return who asked; all others answer."""
+    people = [at(record, "fields.reporter"), *(found(record, "fields.comment.comments") or ())]
+    keys = [found(one, "accountId", "name", "author.accountId", "author.name") for one in people if one]
+    return {str(key): "customer" if key == keys[0] else "agent" for key in keys}, None
+
+
 _ROLES = ("author.role", "author_role")
 _ACCOUNTS: dict[str, Callable[[Record], Accounts]] = {
     "zendesk": _zendesk_accounts,
     "telegram": _telegram_accounts,
+    "jira": _jira_accounts,
     "connect": lambda record: _listed(record, "Participants", "ParticipantId", "ParticipantRole"),
     "livechat": lambda record: _listed(record, "users", "id", "type"),
 }

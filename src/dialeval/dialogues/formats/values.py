@@ -3,9 +3,11 @@
 A key is known by its plain name (`plain_name`): `Thumbs Up`, `thumbsUp` and `thumbs-up` are one.
 """
 
+import ast
 import json
 import math
 import re
+import unicodedata
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -17,7 +19,7 @@ from dialeval.dialogues.dialogue import Passage, ToolCall, clean_text
 EVIDENCE = (
     *("evidence", "retrieved_contexts", "retrieval_context", "retrieved_documents", "retrieved_docs"),
     *("documents", "source_documents", "source_nodes", "contexts", "context", "sources", "passages"),
-    *("retrieved_context", "retrieved_passages", "retrieved_chunks"),
+    *("retrieved_context", "retrieved_passages", "retrieved_chunks", "retriever_resources"),
 )
 _THUMBS = frozenset(
     ("feedback", "score", "thumbs", "thumb", "thumbs_up", "thumbsup", "thumbs_down", "like", "liked", "vote")
@@ -39,35 +41,44 @@ _TEXTS = (
     *("text", "page_content", "pageContent", "content", "document.content", "passage", "snippet", "chunk"),
     "document",
 )
-_SOURCES = ("source", "title", "document.id", "file_name", "filename", "doc_uri", "url", "uri", "id", "id_")
+_SOURCES = (
+    *("source", "title", "document.id", "document_name", "file_name", "filename", "doc_uri", "url", "uri"),
+    *("id", "id_"),
+)
 
 
 @lru_cache(4096)
 def plain_name(key: str) -> str:
-    """Return a key in lower case with underscores.
+    """Return a key in lower case with underscores, without accents.
 
-    >>> plain_name("Thumbs Up"), plain_name("thumbsUp"), plain_name("user-rating")
-    ('thumbs_up', 'thumbs_up', 'user_rating')
+    >>> plain_name("Thumbs Up"), plain_name("thumbsUp"), plain_name("Gesprächs-ID")
+    ('thumbs_up', 'thumbs_up', 'gesprachs_id')
     """
-    apart = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", key)
+    plain = unicodedata.normalize("NFKD", key).encode("ascii", "ignore").decode()
+    apart = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", plain)
     return re.sub(r"[^a-z0-9+]+", "_", apart.lower()).strip("_")
 
 
 _NUMBER = "_?(id|uuid|sid|key|no|number|ref)"
 _COLUMNS = {
     "id": (
-        rf"(dialogue|dialog|conversation|conv|session|chat|thread){_NUMBER}|conversation|session|dialogue",
+        rf"(dialogue|dialog|conversation|conv|session|chat|thread){_NUMBER}|conversation|session|dialogue|dialog",
         rf"(ticket|contact|case|interaction){_NUMBER}|ticket",
+        rf"(calls?|gesprachs?|konversations?|sitzungs?|vorgangs?|sesion|conversacion){_NUMBER}|gesprach",
+        "(id|no|num|numero)_(conversation|session|chat|dialogue|conversacion|sesion|ticket)",
         "id",
     ),
     "speaker": (
         "speaker|role",
         "(speaker|sender|author|participant|actor)_(role|type|kind)",
         *("sender", "from", "author", "participant", "direction", "actor|(speaker|sender|author)_name"),
+        "is_bot|from_bot|from_agent|is_agent|(is_)?inbound|incoming|is_user|is_customer|is_from_user",
+        "absender|sprecher|rolle|interlocuteur|intervenant|expediteur|emetteur|auteur|remitente|emisor|rol|autor|mittente|ruolo",
     ),
     "text": (
         *("text", "content", "message", "utterance", "body", "comment", "plain_body"),
         "(message|msg|utterance|comment|turn)_(text|body|content)",
+        "(text|plain|html)_body|nachricht|inhalt|texte|contenu|mensaje|texto|messaggio|testo|mensagem",
     ),
     "turn": (
         "turn|turn_id|index|position|seq|sequence",
@@ -78,6 +89,8 @@ _COLUMNS = {
     "time": (
         "time|timestamp|ts|date|datetime|date_time|time_stamp",
         "(created|sent|received|posted)(_(at|on|time|date))?|(message|event|create|start)_(time|date|timestamp)",
+        "(query|request|question|user|user_message|turn)_(time|timestamp|date)",
+        "zeitstempel|zeit|datum|horodatage|fecha",
     ),
 }
 _PATTERNS = {what: tuple(map(re.compile, some)) for what, some in _COLUMNS.items()}
@@ -105,11 +118,17 @@ def decoded(found: object) -> Any:
 
 
 def _listed(found: str) -> Any:
-    """Return the texts of a list as Python prints it, which is how pandas writes one into a cell of CSV."""
-    texts = re.findall(r"'((?:[^'\\]|\\.)*)'|\"((?:[^\"\\]|\\.)*)\"", found.strip()[1:-1])
-    printed = [repr(one or two) for one, two in texts]
-    same = "[" + ", ".join(printed) + "]" == found.strip()
-    return [one or two for one, two in texts] if texts and same else found
+    """Return the objects or texts of a list as Python prints it, which is how pandas writes one into CSV."""
+    printed = re.sub(r"(?<=[}\]])\s*\n\s*(?=[{\[])", ", ", found.strip())  # numpy prints no commas
+    try:
+        held = ast.literal_eval(printed) if len(found) < _PRINTED else found
+    except (ValueError, SyntaxError, RecursionError, MemoryError):
+        return found
+    plain = isinstance(held, list) and all(isinstance(one, dict) for one in held)
+    return held if plain or (isinstance(held, list) and all(isinstance(one, str) for one in held)) else found
+
+
+_PRINTED = 1 << 20  # characters: what is longer is no cell that somebody printed
 
 
 def moment(found: object) -> str | None:
@@ -165,6 +184,7 @@ def feedback_name(key: str) -> str | None:
     name = re.sub(r"^(is|was|user|human|customer|end_user|feedback|message|chat)_(?=\w)", "", plain_name(key))
     name = re.sub(r"(_\d+(_to)?_\d+)$", "", name)  # CSAT (1-5)
     name = re.sub(r"_(score|value|rating|feedback)$", "", name)
+    name = {"bewertung": "rating", "valoracion": "rating", "zufriedenheit": "satisfaction"}.get(name, name)
     if name in ("feedback", "rating") or name in _RATINGS:
         return name
     return "feedback" if name in _THUMBS and (name != "score" or key.lower() != "score") else None
@@ -198,7 +218,7 @@ def feedback(found: object, name: str = "feedback", meta: dict[str, Any] | None 
     ({'thumbs': 0.0}, {'rating': 4.0}, {'resolved': 1.0})
     """
     if isinstance(found, Mapping):
-        named = {str(key): value for key, value in found.items() if key not in ("reaction", "name", "weight")}
+        named = {str(key): value for key, value in found.items() if not _NO_FEEDBACK.search(str(key))}
         every = [
             feedback(value, name if key in ("score", "value") else key, meta) for key, value in named.items()
         ]
@@ -231,6 +251,7 @@ def _in_words(found: str, name: str, meta: dict[str, Any] | None) -> dict[str, f
     return {}
 
 
+_NO_FEEDBACK = re.compile(r"^(reaction|name|weight)$|(^|_)(time|secs|timestamp|at|id)(_|$)")
 _WORDS = ("comment", "text", "reason", "remark", "note")
 
 
@@ -313,13 +334,14 @@ def _tool_call(one: object) -> ToolCall:
     held = (one[key] for key in ("function", "custom") if isinstance(one.get(key), Mapping))
     inner = next(held, one)
     names = (
-        inner.get(key) for key in ("name", "toolName", "tool_name", "function_name", "function", "action")
+        inner.get(key)
+        for key in ("name", "toolName", "tool_name", "function_name", "function", "action", "tool")
     )
     name = next((found for found in names if isinstance(found, str) and found), "")
     keys = ("arguments", "args", "input", "input_parameters", "inputParameters", "parameters", "kwargs")
-    others = ("tool_kwargs", "server_tool_call")
+    others = ("tool_kwargs", "server_tool_call", "params_as_json", "toolInput")
     given: object = next((inner[key] for key in (*keys, *others) if inner.get(key) is not None), {})
-    ids = ("id", "call_id", "toolCallId", "tool_call_id", "toolUseId")
+    ids = ("id", "call_id", "toolCallId", "tool_call_id", "toolUseId", "request_id")
     key = next((one[key] for key in ids if one.get(key)), None)
     return ToolCall(clean_text(name)[0], _arguments(given), str(key) if key else None)
 
