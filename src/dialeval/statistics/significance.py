@@ -196,8 +196,8 @@ def permute_means(
 
     exact = comb(len(units), len(left)) <= permutations
     observed = float(differences((np.arange(len(units)) < len(left))[None, :].astype(np.float64))[0])
-    total, hand = len(units), len(left)
-    deals = all_deals(total, hand) if exact else random_deals(total, hand, permutations, seed)
+    sizes = len(units), len(left)
+    deals = all_deals(*sizes) if exact else random_deals(*sizes, permutations, seed)
     counts = [(extreme(differences(picks), observed, alternative), len(picks)) for picks in deals]
     return Estimate(observed, n, p=p_value(counts, exact=exact))
 
