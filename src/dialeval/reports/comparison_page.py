@@ -25,7 +25,7 @@ ENDINGS = (".html", ".md", ".json")
 _TONES = {"better": 3, "worse": -3, "not told apart": 0, "more": None, "less": None}
 
 
-def write_comparison(comparison: Comparison, path: str | Path, *, title: str | None = None) -> None:
+def write_comparison(comparison: Comparison, path: str | Path) -> None:
     """Write a comparison as HTML, Markdown or JSON, by the ending of the file name.
 
     Raises:
@@ -36,7 +36,7 @@ def write_comparison(comparison: Comparison, path: str | Path, *, title: str | N
     if suffix == ".json":
         comparison.save(path)
     else:
-        files.write_text(path, (to_html if suffix == ".html" else to_markdown)(comparison, title=title))
+        files.write_text(path, (to_html if suffix == ".html" else to_markdown)(comparison))
 
 
 def refuse_endings(paths: Iterable[Path]) -> None:
@@ -48,10 +48,10 @@ def refuse_endings(paths: Iterable[Path]) -> None:
             )
 
 
-def to_html(comparison: Comparison, *, title: str | None = None) -> str:
+def to_html(comparison: Comparison) -> str:
     """Return the HTML page: verdicts, differences, and the turns to read."""
     context = {
-        "title": title or _title(comparison),
+        "title": _title(comparison),
         "comparison": comparison,
         "tables": compared_tables(comparison),
         "gaps": unscored_table(comparison),
@@ -60,10 +60,10 @@ def to_html(comparison: Comparison, *, title: str | None = None) -> str:
     return render("comparison.html.jinja", context)
 
 
-def to_markdown(comparison: Comparison, *, title: str | None = None) -> str:
+def to_markdown(comparison: Comparison) -> str:
     """Return the tables as Markdown."""
     tables = [*compared_tables(comparison), unscored_table(comparison)]
-    return tables_markdown(title or _title(comparison), [comparison.summary], [t for t in tables if t])
+    return tables_markdown(_title(comparison), [comparison.summary], [t for t in tables if t])
 
 
 def _title(comparison: Comparison) -> str:

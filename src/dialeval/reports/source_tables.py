@@ -223,13 +223,12 @@ def matrix_labels(study: Study) -> list[str]:
     return labels
 
 
-def matrix_table(study: Study, method: str | None = None) -> Table | None:
+def matrix_table(study: Study) -> Table | None:
     """Return the correlation matrix of sources."""
     labels = matrix_labels(study)
     if len(labels) < 2:
         return None
-    method = method or study.method
-    cells = study.matrix.correlations[method]
+    cells = study.matrix.correlations[study.method]
     chosen = _most_telling(cells)
     ns = sorted({cells[a][b].n for a in chosen for b in chosen if a > b})
     span = f"{ns[0]:,}" if len(ns) == 1 else f"{ns[0]:,} to {ns[-1]:,}"
@@ -241,8 +240,8 @@ def matrix_table(study: Study, method: str | None = None) -> Table | None:
         return TableCell("1") if row == index else _matrix_cell(cells[chosen[row]][chosen[index]])
 
     return tabulate(
-        f"matrix-{method}",
-        f"{SYMBOLS[method]} between sources",
+        f"matrix-{study.method}",
+        f"{SYMBOLS[study.method]} between sources",
         range(len(chosen)),
         Field(number("", "").column, lambda row: row + 1),
         named("Source", lambda row: labels[chosen[row]], strong=True),

@@ -256,7 +256,7 @@ def correlation_tone(value: float | None) -> int | None:
     return step if value > 0 else -step
 
 
-def axis_over(values: Sequence[float], *, marker: float | None = None) -> Axis | None:
+def axis_over(values: Sequence[float]) -> Axis | None:
     """Return an axis with round ticks that covers all values.
 
     >>> axis_over([0.13, 0.88]).ticks
@@ -276,7 +276,7 @@ def axis_over(values: Sequence[float], *, marker: float | None = None) -> Axis |
     step = next(power * factor for factor in (1, 2, 2.5, 5, 10) if power * factor >= raw)
     first, last = np.floor(low / step + 1e-9), np.ceil(high / step - 1e-9)
     ticks = tuple(float(f"{number * step:.10g}") for number in np.arange(first, last + 1))
-    return Axis(ticks[0], ticks[-1], ticks, marker)
+    return Axis(ticks[0], ticks[-1], ticks)
 
 
 def ends(estimates: Sequence[Estimate]) -> list[float]:

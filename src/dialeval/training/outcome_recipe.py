@@ -122,10 +122,9 @@ def within_weights(
     outcomes: npt.NDArray[np.float64],
     agents: npt.NDArray[np.intp],
     penalty: float,
-    least: Sequence[float] | None = None,
 ) -> npt.NDArray[np.float64]:
-    """Return the weights of standardised features, none below `least`, beside an intercept for each agent."""
-    bounds = least or [_BRIEF if name == "brief" else 0.0 for name in FEATURES]
+    """Return the weights of standardised features, none below its bound, beside agents' intercepts."""
+    bounds = [_BRIEF if name == "brief" else 0.0 for name in FEATURES]
     owners = np.eye(agents.max() + 1)[agents]
     design = np.hstack([rows, owners])
     shrunk = np.r_[np.full(rows.shape[1], penalty), np.full(owners.shape[1], 1e-3 / len(rows))]

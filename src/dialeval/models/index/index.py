@@ -165,7 +165,6 @@ class Index:
         dialogues: Iterable[Dialogue],
         encoder: Encoder,
         *,
-        exact_up_to: int = EXACT_UP_TO,
         progress: Callable[[int], None] | None = None,
     ) -> "Index":
         """Index a stream of dialogues, with the columns `text` and `words` (see `features`) and their JSON.
@@ -174,11 +173,9 @@ class Index:
             folder: An index to replace, an empty folder, or a new folder.
             dialogues: The dialogues.
             encoder: The encoder of the vectors.
-            exact_up_to: With more dialogues than this, vectors are searched approximately.
             progress: Called with the number of dialogues indexed so far.
         """
-        blocks = dialogue_blocks(dialogues, encoder, progress)
-        return cls.build_from(folder, blocks, encoder=encoder, exact_up_to=exact_up_to)
+        return cls.build_from(folder, dialogue_blocks(dialogues, encoder, progress), encoder=encoder)
 
     def add(
         self, ids: Sequence[str], columns: Mapping[str, Column], *, documents: Sequence[bytes] | None = None
