@@ -86,7 +86,6 @@ def replacing_folder(path: str | Path, *, replace: bool = True) -> Iterator[Path
     """Yield a new folder that replaces `path` only if the block succeeds.
 
     Args:
-        path: The folder.
         replace: Whether it may replace an existing one; if not, one that has appeared meanwhile is an error.
 
     >>> run = Path(tempfile.mkdtemp()) / "run"
@@ -158,7 +157,6 @@ def sweep(folder: Path, name: str = "", *, older: float = 0, below: bool = False
     """Remove unlocked temporary files and folders that a killed process left in a folder.
 
     Args:
-        folder: The folder.
         name: Only temporary files for this name; by default all.
         older: Minimum age in seconds, because a younger one may not be locked yet.
         below: Whether to include subfolders.

@@ -93,12 +93,10 @@ def annotate_acts(
         chats: Whatever `formats.read` takes, each.
         out: `.json` for a list of segments (ActDial), or what `formats.write` takes; None writes nothing.
         format: How to read; `actdial` for a list of segments.
-        columns: Columns of a turn table.
         part: Part of a public set; by default all.
         splitter: How turns are cut that come without segments.
         model: Classifier of segments; by default the shipped one.
         expert: Segments with an expert's acts, to compare with.
-        watch: Called with the number of dialogues done after each block.
     """
     if splitter not in SPLITTERS:
         raise UsageError(f"no splitter {splitter!r}; known: {', '.join(SPLITTERS)}")

@@ -88,9 +88,6 @@ def benchmark(
         dimension: Which ratings; by default the set's gold dimension.
         part: Which part: train, dev or test of the split manifest, a part of the set by name, some buckets of
             one (`test#0-9`), or all. By default test, so that what is for training and tuning is left out.
-        out: A run folder to write.
-        overwrite: Whether an existing run folder may be replaced.
-        watch: Called with the number of dialogues scored.
         say: Called with what a metric will cost, before it starts.
         **settings: Passed on to the study.
     """

@@ -136,7 +136,6 @@ def cover(
         encoder: The encoder of the index; by default the one of the same name, or the shipped one.
         features: Computes the vectors of any other column: a row for each dialogue.
         confidence: Confidence level of the interval (Wilson's).
-        seed: Seed of the sample of a large corpus.
     """
     from dialeval.models.consensus import corpus_folder
 

@@ -58,7 +58,6 @@ def report_run(
     """Report on a run folder and, where its study was made of several, on all of them.
 
     Args:
-        path: A run folder.
         out: The files to write; by default `report.html` in the folder.
         title: The heading; by default it names the input.
         say: Called with notes for the user.

@@ -55,14 +55,11 @@ def respond_to(
     """Let a system answer contexts, and write one dialogue for each reply.
 
     Args:
-        dialogues: The dialogues with the contexts.
-        system: The system under test.
         out: A `.jsonl` file.
         speaker: The speaker that the system plays; by default that of the scored turns.
         retry: Whether to repeat failed replies.
         overwrite: Whether to delete an existing output and journal.
         give_up: Stop after this many failures in a row; replies so far are kept.
-        watch: Called with the number of contexts asked.
 
     Raises:
         DataError: If the output holds something else, or the system failed too often in a row.

@@ -208,7 +208,6 @@ def study_input(paths: Sequence[Path], maps: Iterable[str] = (), *, fresh: bool 
     Args:
         paths: Run folders and tables of scores or ratings. Several folders are several systems' replies to
             the same contexts, or runs over different dialogues; they count as one table.
-        maps: Foreign columns in `--map` notation.
         fresh: Whether to leave out what was joined to the first folder earlier.
     """
     run = next((Run(path) for path in paths if path.is_dir()), None)

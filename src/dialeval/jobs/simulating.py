@@ -41,12 +41,10 @@ def simulate(
 
     Args:
         scenarios: Who the users are.
-        system: The system under test.
         user: Where the users' words come from, see `users.speaker_of`.
         seed: Chooses among templates.
         repeats: Conversations for each scenario; each has its own words.
         turns: Most turns of a user, in place of the file's.
-        watch: Called with the number of conversations that have ended.
         **asked: Fields of an endpoint that speaks for users.
     """
     if repeats < 1:

@@ -382,7 +382,6 @@ def chunks(dialogues: Iterable[Dialogue], first: int | None = None) -> Iterator[
     """Cut a stream into what is scored together: 64 dialogues at most, and no more after 2,048 turns.
 
     Args:
-        dialogues: Any stream.
         first: How many dialogues the first chunk has at most, by default 64; each further one may have twice
             as many as the one before. A run begins with few, so that somebody who watches sees it move.
 

@@ -47,11 +47,9 @@ def write_report(
     """Write a report as HTML, Markdown or LaTeX, or its figure, by the ending of the file name.
 
     Args:
-        study: The study.
         inspection: The inspection of its dialogues (`dialeval.studies.inspect`).
         path: Ends in `.html`, `.md` or `.tex`; in `.pdf`, `.svg` or `.png` it gets the correlations with
             their intervals (`study.plot()`).
-        title: The heading.
         illustrative: Whether to mark all ratings as invented examples.
         why: Explanations of scores (`dialeval.reports.explain`), for the HTML page.
         trust: How far the scores can be trusted (`dialeval.studies.trust`).

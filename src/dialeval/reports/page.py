@@ -41,9 +41,7 @@ def to_html(
     """Return the whole report as HTML.
 
     Args:
-        study: The study.
         inspection: The inspection of its dialogues; without it no dialogue is shown.
-        title: The heading.
         illustrative: Whether to mark all ratings as invented examples.
         why: Explanations of single scores.
         trust: How far the scores can be trusted.

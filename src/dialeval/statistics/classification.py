@@ -79,7 +79,6 @@ def bootstrap_aucs(
         columns: Sources x items, NaN where a source did not score an item.
         upper: 1 (or `True`) for items of the upper classes, 0 for the others; items without it are dropped.
         clusters: Which dialogue each item belongs to.
-        **draws: See `Resampling`.
 
     Returns:
         One estimate per source. `p` is Mann-Whitney's where rows stand alone; with clusters of more than one

@@ -330,7 +330,6 @@ def conformal_intervals(
         scores: The judge's scores.
         clusters: Dialogue of each unit.
         confidence: Share of intervals that contain the rating.
-        seed: Seed of the folds.
 
     Returns:
         Low and high of each unit, and the half-width. Both ends are NaN for units that are labelled, unscored

@@ -85,7 +85,6 @@ def bootstrap_correlations(
         gold: The rating of each item; items without it are dropped.
         clusters: Which dialogue each item belongs to; whole dialogues are resampled.
         methods: Any of `METHODS`; all use the same bootstrap samples.
-        **draws: See `Resampling`.
 
     Returns:
         Per method one estimate per source. `p` is the usual two-sided test where rows stand alone; with

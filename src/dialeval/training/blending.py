@@ -143,11 +143,8 @@ def blend_to(
 
     Args:
         sources: Public sets by name, and rated dialogues of your own; by default `RATED`.
-        out: The artefact's folder.
         without: Sets to leave out, with every set that shares their text.
         reader: What reads the parts; by default the shipped models.
-        licence: Of the artefact, for its card.
-        watch: Called with the number of dialogues read.
     """
     reader = reader or PartReader()
     excluded = {other for name in without for other in (name, *overlap_group(name))}

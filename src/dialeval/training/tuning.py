@@ -119,14 +119,11 @@ def tune(
     Args:
         metric: A metric in command-line notation; the fields it names are fixed.
         dialogues: The dialogues to tune on; those in a public test set on this machine are left out.
-        ratings: Their human ratings.
         tried: For each field the values to try, written as on the command line.
         fixed: Fields with the same value in all combinations.
         of: The dimension of the metric; by default its first.
         level: The level of ratings; by default dialogues if any are rated, else turns.
         dimension: The dimension of ratings; by default as in a study.
-        settings: Statistic, intervals and flatness.
-        watch: Called with the number of dialogues after each combination.
     """
     settings = settings or TuningSettings()
     check_method(settings.method)

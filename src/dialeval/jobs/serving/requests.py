@@ -169,7 +169,6 @@ def openapi_document(sources: Collection[str], limits: Limits, *, token: bool) -
 
     Args:
         sources: The names that may be asked for.
-        limits: What is refused.
         token: Whether everything but `/health` needs the token.
     """
     _, schemas = msgspec.json.schema_components(_STRUCTS, ref_template="#/components/schemas/{name}")

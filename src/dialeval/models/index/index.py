@@ -87,7 +87,6 @@ class Index:
 
         Args:
             folder: The folder; while a writer is active, the old or the new state is opened.
-            encoder: The encoder of the queries, if they are encoded.
             trust: Check sizes only, for an index that is too large to hash.
 
         Raises:
@@ -171,9 +170,6 @@ class Index:
 
         Args:
             folder: An index to replace, an empty folder, or a new folder.
-            dialogues: The dialogues.
-            encoder: The encoder of the vectors.
-            progress: Called with the number of dialogues indexed so far.
         """
         return cls.build_from(folder, dialogue_blocks(dialogues, encoder, progress), encoder=encoder)
 
@@ -330,8 +326,6 @@ class Index:
 
         Args:
             query: For a dense column an array with a vector per row, for a sparse one a list of strings.
-            k: The number of results.
-            column: The column to compare.
             exact: Compare with every dialogue; a k above 100 does so as well.
         """
         if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 1:
