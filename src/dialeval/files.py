@@ -22,7 +22,7 @@ import sys
 import tempfile
 import time
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any, BinaryIO, TextIO, cast
 
@@ -562,6 +562,14 @@ def _sync_folder(folder: Path) -> None:
             os.fsync(handle)
         finally:
             os.close(handle)
+
+
+def check_endings(paths: Iterable[Path], endings: Sequence[str], what: str = "") -> None:
+    """Refuse file names with another ending, before any work is done; `what` is what would be written."""
+    for path in paths:
+        if path.suffix.lower() not in endings:
+            written = f"{what} to {path}" if what else path
+            raise UsageError(f"cannot write {written}: the name must end in {', '.join(endings)}")
 
 
 def is_terminal(stream: IO[str]) -> bool:

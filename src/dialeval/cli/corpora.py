@@ -216,12 +216,9 @@ def coverage(
     Example: dialeval coverage chats.jsonl --corpus my-index/ -o space.svg
     """
     from dialeval import files
-    from dialeval.errors import UsageError
     from dialeval.jobs.coverage import cover
 
-    wrong = [path for path in out or () if path.suffix.lower() not in _ENDINGS]
-    if wrong:
-        raise UsageError(f"cannot write {wrong[0]}: the name must end in {', '.join(_ENDINGS)}")
+    files.check_endings(out or (), _ENDINGS)
     result = cover(
         source.open("test", "all"), corpus, column, encoder=encoder, confidence=confidence, seed=seed
     )

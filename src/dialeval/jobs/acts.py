@@ -2,13 +2,12 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from dialeval.dialogues import Dialogue, Turn, datasets, formats, takes_part
+from dialeval.dialogues import Dialogue, Turn, datasets, formats, in_blocks, takes_part
 from dialeval.dialogues.act_statistics import (
     ActAgreement,
     ActStatistics,
@@ -105,8 +104,7 @@ def annotate_acts(
     sample = _Sample(expert) if expert else None
 
     def stream() -> Iterator[Dialogue]:
-        parts = _read(chats, format, columns, part)
-        while block := list(islice(parts, _BLOCK)):
+        for block in in_blocks(_read(chats, format, columns, part), _BLOCK):
             labelled = labeller.label([dialogue for _, dialogue in block])
             for (name, _), dialogue in zip(block, labelled, strict=True):
                 report.parts[name] = report.parts.get(name, ActStatistics()) + count_acts([dialogue])

@@ -11,13 +11,12 @@ import threading
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from itertools import islice
 from statistics import fmean, pstdev
 from typing import Annotated, Any, ClassVar, Literal
 
 import msgspec
 
-from dialeval.dialogues import Dialogue, scored_turns
+from dialeval.dialogues import Dialogue, in_blocks, scored_turns
 from dialeval.dialogues.dialogue import Passage, evidence_before, instructions_of, takes_part
 from dialeval.errors import DataError, DialevalError, UsageError
 from dialeval.metrics.registry import Better, Rows, metric, unspoken
@@ -262,9 +261,9 @@ class Judge:
             raise UsageError(
                 "judge: runs and at_once must be at least 1, max_calls and material not negative"
             )
-        rows, rubrics, stream = Rows(self), load_rubrics(self.rubrics, self.aspects), iter(dialogues)
+        rows, rubrics = Rows(self), load_rubrics(self.rubrics, self.aspects)
         bench = self._bench()
-        while chunk := list(islice(stream, _AT_ONCE)):
+        for chunk in in_blocks(dialogues, _AT_ONCE):
             units = [(dialogue, turn) for dialogue in chunk for turn in self._turns(dialogue)]
             asked = [(*unit, rubric) for unit in units for rubric in rubrics]
             answers = self._ask_all(bench, asked)

@@ -1,10 +1,8 @@
 """A comparison of versions as a file: an HTML page, Markdown for a pull request, or JSON."""
 
-from collections.abc import Iterable
 from pathlib import Path
 
 from dialeval import files
-from dialeval.errors import UsageError
 from dialeval.reports.documents import tables_markdown
 from dialeval.reports.page import render
 from dialeval.reports.table import (
@@ -31,21 +29,12 @@ def write_comparison(comparison: Comparison, path: str | Path) -> None:
     Raises:
         UsageError: If the name has another ending.
     """
-    refuse_endings([Path(path)])
+    files.check_endings([Path(path)], ENDINGS, "a comparison")
     suffix = Path(path).suffix.lower()
     if suffix == ".json":
         comparison.save(path)
     else:
         files.write_text(path, (to_html if suffix == ".html" else to_markdown)(comparison))
-
-
-def refuse_endings(paths: Iterable[Path]) -> None:
-    """Refuse file names with an unknown ending, before any work is done."""
-    for path in paths:
-        if path.suffix.lower() not in ENDINGS:
-            raise UsageError(
-                f"cannot write a comparison to {path}: the name must end in {', '.join(ENDINGS)}"
-            )
 
 
 def to_html(comparison: Comparison) -> str:

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from dialeval import files
-from dialeval.errors import UsageError
 from dialeval.reports.contents import all_tables
 from dialeval.reports.explanations import Why
 from dialeval.reports.page import TITLE, render, to_html
@@ -57,6 +56,7 @@ def write_report(
     Raises:
         UsageError: If the name has another ending.
     """
+    files.check_endings([Path(path)], ENDINGS, "a report")
     suffix = Path(path).suffix.lower()
     if suffix in _FIGURES:
         with files.replacing(path) as file:
@@ -64,11 +64,9 @@ def write_report(
         return
     if suffix == ".html":
         text = to_html(study, inspection, title=title, illustrative=illustrative, why=why, trust=trust)
-    elif suffix in ENDINGS:
+    else:
         write = to_markdown if suffix == ".md" else to_latex
         text = write(study, inspection, title=title, illustrative=illustrative, trust=trust)
-    else:
-        raise UsageError(f"cannot write a report to {str(path)!r}: the name must end in {', '.join(ENDINGS)}")
     files.write_text(path, text)
 
 

@@ -6,11 +6,10 @@ makes examples, trains, resumes and exports.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
 
-from dialeval.dialogues import Dialogue, scored_turns
+from dialeval.dialogues import Dialogue, in_blocks, scored_turns
 from dialeval.dialogues.splits import DEV_BUCKET, Fingerprints, bucket
 from dialeval.errors import DataError, UsageError
 from dialeval.models.artefact import Artefact
@@ -322,13 +321,6 @@ def _parts(
     return train_set, dev_set, dropped
 
 
-def in_blocks(dialogues: Iterable[Dialogue], size: int = AT_ONCE) -> Iterator[list[Dialogue]]:
-    """Yield dialogues as lists of at most `size`."""
-    stream = iter(dialogues)
-    while block := list(islice(stream, size)):
-        yield block
-
-
 def turn_recipe(
     name: str,
     heads: Sequence[Head],
@@ -360,7 +352,7 @@ def turn_recipe(
     factors = [emphasis.get(name, 1.0) for name in features for _ in range(sizes[name])] if emphasis else []
 
     def examples(dialogues: Iterable[Dialogue]) -> Iterator[VectorExample]:
-        for block in in_blocks(dialogues):
+        for block in in_blocks(dialogues, AT_ONCE):
             pairs = zip(turn_vectors(frozen, block), auxiliary.read(block, speaker), strict=True)
             for vectors, aided in pairs:
                 chat = vectors.dialogue

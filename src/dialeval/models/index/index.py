@@ -33,10 +33,10 @@ from dialeval.models.index.writing import (
     Column,
     dialogue_blocks,
     extend,
-    in_blocks,
     kinds_of,
     prepared,
     read_rows,
+    row_blocks,
 )
 from dialeval.models.token_states import TokenStates
 
@@ -132,7 +132,7 @@ class Index:
         Raises:
             DataError: An id is not unique, a vector is not finite, or the folder holds something else.
         """
-        blocks = in_blocks(ids, columns, documents)
+        blocks = row_blocks(ids, columns, documents)
         return cls.build_from(folder, blocks, encoder=encoder, exact_up_to=exact_up_to)
 
     @classmethod
@@ -183,7 +183,7 @@ class Index:
         Raises:
             DataError: An id exists, or another process is writing; nothing was changed.
         """
-        self.add_from(in_blocks(ids, columns, documents))
+        self.add_from(row_blocks(ids, columns, documents))
 
     def add_dialogues(
         self,
