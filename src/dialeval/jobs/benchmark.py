@@ -48,11 +48,11 @@ class Benchmark:
         Higher is agreement: a metric of which less is better is turned, as the peers' scores are.
         """
         table = self.study.matrix
-        marks = {source: str(mark) for source, mark in self.scores.signatures.items()}
+        marks = self.scores.signatures
         agreements = []
         for row, ours in enumerate(table.labels):
             source, _, dimension = ours.partition("/")
-            named = marks.get(source, "").partition(".v")[0]
+            named = marks[source].name.partition(".v")[0] if source in marks else ""
             sign = -1.0 if better(marks, source, dimension) == "lower" else 1.0
             for column, peer in enumerate(table.labels):
                 if peer.startswith(AUTHORS.get(named, ("\0",))):

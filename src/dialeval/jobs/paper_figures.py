@@ -22,6 +22,7 @@ from dialeval.jobs.contrast import ContrastResult, contrast_systems
 from dialeval.jobs.scoring import Summary, build_all, score_stream
 from dialeval.models import artefact
 from dialeval.scores import Scores
+from dialeval.scores.signature import better
 from dialeval.statistics import Estimate, zscore
 from dialeval.studies.units import Column, Level, align, human_columns, mean_over
 
@@ -246,7 +247,4 @@ def _ratings(fields: Mapping[str, Any]) -> Scores:
 
 def _turned(values: Any, scores: Scores, dimension: str) -> Any:
     """Turn the sign of a dimension of which less is better."""
-    from dialeval.scores.signature import better
-
-    marks = {source: str(mark) for source, mark in scores.signatures.items()}
-    return -values if better(marks, scores.sources[0], dimension) == "lower" else values
+    return -values if better(scores.signatures, scores.sources[0], dimension) == "lower" else values
