@@ -205,6 +205,11 @@ def takes_part(turn: Turn) -> bool:
     return turn.speaker not in ("system", "tool") and not is_step(turn)
 
 
+def says_something(turn: Turn) -> bool:
+    """Return whether a turn is part of the conversation and not blank."""
+    return takes_part(turn) and bool(turn.text.strip())
+
+
 def scored_turns(dialogue: Dialogue, speaker: str | None = None) -> list[int]:
     """Return the numbers of the turns that metrics score.
 

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from dialeval.dialogues import Dialogue, takes_part
+from dialeval.dialogues import Dialogue, says_something
 from dialeval.dialogues.acts import ACTS
 from dialeval.dialogues.contexts import FAILED
 from dialeval.errors import DataError, UsageError
@@ -169,8 +169,4 @@ def user_figures(dialogues: Iterable[Dialogue]) -> list[dict[str, float]]:
 
 
 def _user_texts(dialogue: Dialogue) -> list[str]:
-    return [
-        turn.text
-        for turn in dialogue.turns
-        if turn.speaker == "user" and takes_part(turn) and turn.text.strip()
-    ]
+    return [turn.text for turn in dialogue.turns if turn.speaker == "user" and says_something(turn)]

@@ -38,7 +38,7 @@ from dialeval.models.blend import (
 )
 from dialeval.models.card import Card
 from dialeval.models.kinds import KINDS, Kind
-from dialeval.scores import Scores, is_human
+from dialeval.scores import Scores, is_human, overall_first
 from dialeval.statistics.estimate import Floats
 from dialeval.statistics.regression import blend_weights
 from dialeval.training.fault_examples import held_out_scenarios, marked
@@ -75,8 +75,7 @@ class Rated:
     def of_scores(cls, source: str, dialogues: Iterable[Dialogue], scores: Scores) -> "Rated":
         """Take the human ratings among scores, `overall` or `quality` where there are several dimensions."""
         ratings_table = scores.where(source=is_human)
-        names = ratings_table.dimensions
-        chosen = next((name for name in ("overall", "quality", *names) if name in names), None)
+        chosen = overall_first(ratings_table.dimensions)
         ratings: Ratings = {}
         if chosen is not None:
             ratings = {level: _means(ratings_table.where(dimension=chosen), level) for level in LEVELS}

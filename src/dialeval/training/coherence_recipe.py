@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dialeval.dialogues import Dialogue, takes_part
+from dialeval.dialogues import Dialogue, says_something
 from dialeval.errors import UsageError
 from dialeval.models.coherence import (
     FIGURES,
@@ -118,7 +118,7 @@ class Contrasts:
         """Make the cases of dialogues, true and false by turns."""
         drawn = Negatives(dialogues, self.seed)
         for number, dialogue in enumerate(dialogues):
-            spoken = [takes_part(turn) and bool(turn.text.strip()) for turn in dialogue.turns]
+            spoken = [says_something(turn) for turn in dialogue.turns]
             replies = drawn.replies[number]
             for turn, by_direction in zip(replies, windows(dialogue, spoken, replies), strict=True):
                 for order, kind in enumerate(self.kinds if by_direction else ()):

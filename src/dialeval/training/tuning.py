@@ -23,7 +23,7 @@ from dialeval.dialogues.datasets.publicset import MissingPartError
 from dialeval.dialogues.splits import leave_out, portion, split_of, test_sets
 from dialeval.errors import DataError, UsageError
 from dialeval.metrics.registry import build, metric_class, parse_spec, signature_of
-from dialeval.scores import Scores, is_human
+from dialeval.scores import Scores, is_human, overall_first
 from dialeval.statistics.correlation import check_method
 from dialeval.training.data import read_tests
 from dialeval.training.trials import (
@@ -246,8 +246,7 @@ def _gold(ratings: Scores, ids: set[str], level: Level | None, dimension: str | 
     level = level or ("dialogue" if len(of_dialogues) else "turn")
     usable = [of_turns] if level == "turn" else [of_dialogues, of_turns]
     for part in usable:
-        chosen = dimension or next((name for name in ("overall", "quality") if name in part.dimensions), None)
-        chosen = chosen or next(iter(part.dimensions), None)
+        chosen = dimension or overall_first(part.dimensions)
         if chosen in part.dimensions:
             return part.where(dimension=chosen), level
     names = ", ".join(sorted({name for part in usable for name in part.dimensions})) or "none"
