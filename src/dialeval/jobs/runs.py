@@ -28,6 +28,7 @@ from msgspec.structs import replace
 
 from dialeval import files
 from dialeval.dialogues import Dialogue, formats
+from dialeval.dialogues.formats.opening import is_batch
 from dialeval.errors import DataError
 from dialeval.manifests import check_listed, write_listed
 from dialeval.metrics.explanation import Explanation, read_explanations
@@ -176,11 +177,6 @@ class Run:
 def is_run(path: str | Path) -> bool:
     """Return whether a path is a run folder."""
     return (Path(path) / RUN).is_file() and ((Path(path) / SCORES).is_file() or is_batch(path))
-
-
-def is_batch(path: str | Path) -> bool:
-    """Return whether a path is the folder of a batch, finished or not."""
-    return (Path(path) / RUN).is_file() and (Path(path) / PARTS).is_dir()
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
 
-from dialeval.dialogues.visibility import shown
+from dialeval.dialogues.visibility import templates
 from dialeval.reports import pictures, summary
 from dialeval.reports.contents import study_tables, triage_tables
 from dialeval.reports.explanations import Why
@@ -102,16 +102,7 @@ def _sides(turns: Sequence[ShownTurn]) -> dict[str, str]:
 
 @functools.cache
 def _environment() -> Any:
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-
-    environment = Environment(
-        loader=PackageLoader("dialeval.reports"),
-        autoescape=True,
-        finalize=shown,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+    environment = templates("dialeval.reports")
     environment.globals["dash"] = DASH
     environment.filters |= {
         "figure": figure,
