@@ -9,6 +9,7 @@ from dialeval.reports.table import (
     MARKS_EXPLAINED,
     Axis,
     Field,
+    OfSource,
     Table,
     TableCell,
     axis_over,
@@ -185,11 +186,11 @@ def calibration_table(study: Study) -> Table | None:
     return tabulate(
         "calibration",
         f"Calibration: mean {study.gold_name} in bins of equally many units",
-        [(row.label, bin_) for row in study.calibration for bin_ in row.bins],
-        named("Source", lambda row: row[0]),
-        number("Mean score", lambda row: figure(row[1].x)),
-        number("Mean rating", lambda row: estimate_cell(row[1].y, figure)),
-        number("n", lambda row: row[1].y.n),
+        [OfSource(row.label, bin_) for row in study.calibration for bin_ in row.bins],
+        named("Source", "source"),
+        number("Mean score", lambda row: figure(row.found.x)),
+        number("Mean rating", lambda row: estimate_cell(row.found.y, figure)),
+        number("n", "found.y.n"),
         notes=("Brackets: 95 % interval by Student's t. Equal scores never fall into different bins.",),
         rated=True,
     )
@@ -404,12 +405,14 @@ def class_table(study: Study) -> Table | None:
     return tabulate(
         "classes",
         f"Scores of the units of each label of {study.gold_name}",
-        [(row.label, spread) for row in study.classes for spread in row.distributions],
-        named("Source", lambda row: row[0]),
-        number("Label", lambda row: row[1].name),
-        number("n", lambda row: row[1].n),
-        number("Mean", lambda row: figure(row[1].mean)),
-        number("SD", lambda row: undefined("n < 2") if row[1].sd is None else figure(row[1].sd)),
-        *numbers([f"{100 * q:g} %" for q in QUANTILES], lambda row, index: figure(row[1].quantiles[index])),
+        [OfSource(row.label, spread) for row in study.classes for spread in row.distributions],
+        named("Source", "source"),
+        number("Label", "found.name"),
+        number("n", "found.n"),
+        number("Mean", lambda row: figure(row.found.mean)),
+        number("SD", lambda row: undefined("n < 2") if row.found.sd is None else figure(row.found.sd)),
+        *numbers(
+            [f"{100 * q:g} %" for q in QUANTILES], lambda row, index: figure(row.found.quantiles[index])
+        ),
         rated=True,
     )

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from math import floor
 from operator import attrgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 from dialeval.statistics import Estimate
 from dialeval.studies.excerpts import TurnValue
@@ -110,6 +110,13 @@ class Field:
             return TableCell(f"{value:,}")
         cell = value if isinstance(value, TableCell) else TableCell(DASH if value is None else value)
         return replace(cell, strong=True) if self.strong else cell
+
+
+class OfSource(NamedTuple):
+    """A record of a table: a finding and the source that it is about."""
+
+    source: str
+    found: Any
 
 
 def named(
