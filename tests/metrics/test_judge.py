@@ -1,16 +1,15 @@
 """The judge: strict, bounded, deaf to what dialogues tell it; against a faulty server and a real one."""
 
 import json
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from awkward import CASES
+from commands import here
 from serving import Server, serving
 
-from dialeval.cli import main
 from dialeval.dialogues import dialogue
 from dialeval.errors import DataError, UsageError
 from dialeval.metrics import build, signature_of
@@ -162,9 +161,7 @@ def test_awkward_input_with_a_judge(server: Server, case: str) -> None:
         assert (row.value is None) == (row.note not in (None, "truncated"))
 
 
-def test_estimate_and_audit_from_the_command_line(
-    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_estimate_and_audit_from_the_command_line(server: Server, tmp_path: Path) -> None:
     chats = tmp_path / "chats.jsonl"
     lines = [
         {
@@ -175,17 +172,11 @@ def test_estimate_and_audit_from_the_command_line(
     ]
     chats.write_text("".join(json.dumps(line) + "\n" for line in lines))
     spec = f"judge:address={server.at('sure')},price=3"
-    monkeypatch.setattr(
-        sys, "argv", ["dialeval", "score", str(chats), "-m", spec, "-o", str(tmp_path / "run")]
-    )
-    with pytest.raises(SystemExit) as end:
-        main()
-    said = capsys.readouterr()
-    assert not end.value.code
-    assert "judge: 5 units, 15 calls, about" in said.err
-    assert "at 3 per million tokens" in said.err
+    said = here("score", chats, "-m", spec, "-o", "run", cwd=tmp_path).stderr
+    assert "judge: 5 units, 15 calls, about" in said
+    assert "at 3 per million tokens" in said
     assert server.state()["counts"]["sure"] == 15
-    assert server.root in said.err  # the signature says who was asked
+    assert server.root in said  # the signature says who was asked
 
 
 def test_without_an_address_nothing_is_sent() -> None:
