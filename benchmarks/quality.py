@@ -35,8 +35,15 @@ from dialeval.models.blend import LEVELS, Blend
 from dialeval.scores import Score, Scores
 from dialeval.statistics import spearman
 from dialeval.studies import study
-from dialeval.training.blend_terms import RatedParts, fit_terms
-from dialeval.training.blending import SCENARIOS, chosen_dialogues, rated, rated_parts, rated_sets
+from dialeval.training.blending import (
+    SCENARIOS,
+    RatedParts,
+    chosen_dialogues,
+    fit_terms,
+    rated,
+    rated_parts,
+    rated_sets,
+)
 
 
 class Lab:

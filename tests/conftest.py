@@ -8,13 +8,18 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import hypothesis
 import pytest
 
+if TYPE_CHECKING:
+    from serving import Server
+
 hypothesis.settings.register_profile("any machine", deadline=None)  # a busy one is slow now and then
 hypothesis.settings.load_profile("any machine")
-sys.path[:0] = [str(Path(__file__).parent / name) for name in ("contract", "cli")]  # shared by all folders
+_SHARED = ("annotation", "cli", "contract", "jobs", "models", "reports", "systems")  # have more than tests
+sys.path[:0] = [str(Path(__file__).parent / name) for name in _SHARED]
 
 if "PYTEST_XDIST_WORKER" not in os.environ:  # workers and child processes have it from here
     os.environ["DIALEVAL_HOME"] = tempfile.mkdtemp(prefix="dialeval-home-")
@@ -64,6 +69,15 @@ def data_folder() -> Path:
     if not folder.is_dir():
         pytest.skip("public sets are not there; set DIALEVAL_DATA to their folder")
     return folder
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator["Server"]:
+    """A chat server whose kinds of answers are paths."""
+    from serving import serving
+
+    with serving() as one:
+        yield one
 
 
 @pytest.hookimpl(wrapper=True)

@@ -22,7 +22,7 @@ import sys
 import tempfile
 import time
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any, BinaryIO, TextIO, cast
 
@@ -86,7 +86,6 @@ def replacing_folder(path: str | Path, *, replace: bool = True) -> Iterator[Path
     """Yield a new folder that replaces `path` only if the block succeeds.
 
     Args:
-        path: The folder.
         replace: Whether it may replace an existing one; if not, one that has appeared meanwhile is an error.
 
     >>> run = Path(tempfile.mkdtemp()) / "run"
@@ -158,7 +157,6 @@ def sweep(folder: Path, name: str = "", *, older: float = 0, below: bool = False
     """Remove unlocked temporary files and folders that a killed process left in a folder.
 
     Args:
-        folder: The folder.
         name: Only temporary files for this name; by default all.
         older: Minimum age in seconds, because a younger one may not be locked yet.
         below: Whether to include subfolders.
@@ -564,6 +562,14 @@ def _sync_folder(folder: Path) -> None:
             os.fsync(handle)
         finally:
             os.close(handle)
+
+
+def check_endings(paths: Iterable[Path], endings: Sequence[str], what: str = "") -> None:
+    """Refuse file names with another ending, before any work is done; `what` is what would be written."""
+    for path in paths:
+        if path.suffix.lower() not in endings:
+            written = f"{what} to {path}" if what else path
+            raise UsageError(f"cannot write {written}: the name must end in {', '.join(endings)}")
 
 
 def is_terminal(stream: IO[str]) -> bool:

@@ -13,8 +13,6 @@ from http.cookiejar import CookieJar
 from pathlib import Path
 from urllib.parse import urlencode
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "systems"))
-
 # Notes every address that the process connects to.
 _WATCH = """
 import os, socket
@@ -36,25 +34,18 @@ def chatting(folder: Path, system: str, *more: str, people: str = "ann,bob") -> 
     path = os.pathsep.join([str(watch), *filter(None, [os.environ.get("PYTHONPATH", "")])])
     words = [sys.executable, "-c", "from dialeval.cli import main; main()", "chat", "--system", system]
     words += ["-o", str(folder), "--people", people, "--port", "0", "--json", "--name", "secret-bot", *more]
-    process = subprocess.Popen(
-        words,
-        stdout=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "PYTHONPATH": path, "CONNECTED": str(folder.parent / "connected.txt")},
-    )
-    try:
-        assert process.stdout is not None
-        lines: list[str] = []
-        while not lines or lines[-1].rstrip() != "]":
-            line = process.stdout.readline()
-            assert line, "the server ended"
-            lines.append(line)
-        yield {one["name"]: one["link"] for one in json.loads("".join(lines))}
-    finally:
-        process.kill()
-        process.wait()
-        if process.stdout is not None:
-            process.stdout.close()
+    environment = {**os.environ, "PYTHONPATH": path, "CONNECTED": str(folder.parent / "connected.txt")}
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env=environment) as process:
+        try:
+            assert process.stdout is not None
+            lines: list[str] = []
+            while not lines or lines[-1].rstrip() != "]":
+                line = process.stdout.readline()
+                assert line, "the server ended"
+                lines.append(line)
+            yield {one["name"]: one["link"] for one in json.loads("".join(lines))}
+        finally:
+            process.kill()
 
 
 class Client:

@@ -1,13 +1,12 @@
 """Conversations with a system over HTTP: kept, rated, safe, and connected to one address only."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from annotation_server import together
 from chatting import Client, chatting
-from serving import Server, serving
+from serving import Server
 
 from dialeval.annotation.chat_folder import ChatFolder
 from dialeval.dialogues import formats
@@ -16,12 +15,6 @@ from dialeval.scores import Scores
 from dialeval.studies import study
 
 pytest.importorskip("uvicorn")
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[Server]:
-    with serving() as one:
-        yield one
 
 
 def test_a_conversation_is_held_and_rated(server: Server, tmp_path: Path) -> None:

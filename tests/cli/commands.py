@@ -11,11 +11,13 @@ import pytest
 
 from dialeval.cli import main
 
+DIALEVAL = [sys.executable, "-c", "from dialeval.cli import main; main()"]
+
 
 def run(
     *arguments: object, cwd: Path, stdin: str | None = None, code: int = 0
 ) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-c", "from dialeval.cli import main; main()", *map(str, arguments)]
+    command = [*DIALEVAL, *map(str, arguments)]
     environment = {**os.environ, "PYTHONWARNINGS": "error", "PYTHONUTF8": "1"}
     done = subprocess.run(
         command, cwd=cwd, input=stdin, capture_output=True, text=True, env=environment, check=False

@@ -6,11 +6,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from msgspec.structs import replace
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "annotation"))
 from annotation_server import Server, talks
 from commands import here as run
+from msgspec.structs import replace
 
 from dialeval.dialogues import formats
 from dialeval.dialogues.votes import read_votes

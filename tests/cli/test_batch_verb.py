@@ -9,10 +9,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from commands import here
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "jobs"))
 from batch_cases import command, talks
+from commands import here
 
 from dialeval.dialogues.formats import write
 

@@ -3,13 +3,12 @@
 import json
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 import typer
-from commands import here
+from commands import DIALEVAL, here
 
 from dialeval.cli.app import app
 from dialeval.cli.places import WRITES, check_places, kind_of
@@ -203,8 +202,7 @@ def test_ratings_are_found_behind_the_scores_of_a_metric(place: Path, ending: st
 
 
 def test_the_file_behind_standard_input_is_read_too(place: Path) -> None:
-    command = [sys.executable, "-c", "from dialeval.cli import main; main()"]
-    command += ["convert", "-", "-o", "chats.jsonl"]
+    command = [*DIALEVAL, "convert", "-", "-o", "chats.jsonl"]
     before = contents(place)
     with (place / "chats.jsonl").open("rb") as file:
         done = subprocess.run(command, cwd=place, stdin=file, capture_output=True, text=True, check=False)

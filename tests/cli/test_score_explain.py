@@ -8,8 +8,6 @@ import sys
 from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "reports"))
 from payloads import PAYLOADS
 from report_cases import talks
 

@@ -1,15 +1,11 @@
 """Annotation as raters meet it: Chromium, keys only, one with script off; hostile text; a phone; axe."""
 
-import sys
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 import msgspec
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "reports"))
-sys.path.insert(0, str(Path(__file__).parents[1] / "annotation"))
 from annotation_server import LocalServer, Server, make_study, talks
 from browsing import SCREENS, Visit
 from payloads import PAYLOADS

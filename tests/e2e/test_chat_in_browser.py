@@ -1,19 +1,14 @@
 """A conversation held and rated in Chromium: by keyboard, and once more with script off on a phone."""
 
 import json
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "annotation"))
-sys.path.insert(0, str(Path(__file__).parents[1] / "reports"))
 from browsing import Visit
 from chatting import chatting
 from payloads import PAYLOADS
-from serving import Server, serving
+from serving import Server
 
 from dialeval.dialogues import formats
 from dialeval.dialogues.dialogue import clean_text
@@ -24,12 +19,6 @@ pytestmark = pytest.mark.browser
 pytest.importorskip("uvicorn")
 
 HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(2)> \u202e\x00 'quote\" {{7*7}}"
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[Server]:
-    with serving() as one:
-        yield one
 
 
 def ready(visit: Visit) -> None:

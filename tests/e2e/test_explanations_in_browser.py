@@ -1,12 +1,9 @@
 """The section "Why this score" in Chromium: legible, accessible, inside the screen, and text stays text."""
 
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "reports"))
 from browsing import SCREENS, Visit
 from explaining_metric import explanation
 from payloads import PAYLOADS

@@ -1,14 +1,11 @@
 """The report as a reader meets it: opened from disk in Chromium, on a desk and on a phone, light and dark."""
 
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
-from msgspec.structs import replace
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "reports"))
 from browsing import SCREENS, Visit
+from msgspec.structs import replace
 from payloads import PAYLOADS
 from report_cases import QUICK, hostile, ordinary, talks
 

@@ -6,16 +6,12 @@ replies; `score`, `study` and `report` do the rest. What they find is computed o
 """
 
 import json
-import sys
 from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "annotation"))
-sys.path.insert(0, str(Path(__file__).parents[1] / "cli"))
 from annotation_server import Server
 from commands import here as run
 

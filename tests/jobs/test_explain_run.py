@@ -1,13 +1,10 @@
 """Explanations of a run: streamed beside the scores, there when all is there, in the dialogues' order."""
 
 import json
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "reports"))
 from explaining_metric import explanation, registered
 from report_cases import talk, talks
 

@@ -3,10 +3,10 @@
 import json
 import re
 import shutil
-import sys
 from pathlib import Path
 
 import pytest
+from commands import here
 
 from dialeval.dialogues import Dialogue, Turn
 from dialeval.dialogues.formats import write
@@ -17,9 +17,6 @@ from dialeval.jobs.scoring import score_to
 from dialeval.manifests import write_listed
 from dialeval.scores import Score, Scores
 from dialeval.studies import Study
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "cli"))
-from commands import here
 
 QUICK = ("--resamples", 100, "--level", "dialogue")
 REPLIES = {

@@ -4,13 +4,10 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "systems"))
-from serving import Server, serving
+from serving import Server
 
 from dialeval import files
 from dialeval.dialogues import Dialogue, dialogue, formats, scored_turns
@@ -21,12 +18,6 @@ from dialeval.jobs.responding import respond_to
 from dialeval.metrics import build as metric
 from dialeval.systems import build
 from dialeval.systems.external import Function
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[Server]:
-    with serving() as one:
-        yield one
 
 
 def talks(count: int = 3) -> list[Dialogue]:

@@ -14,9 +14,7 @@ import pytest
 
 pytest.importorskip("uvicorn")
 
-import sys
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "reports"))
 from payloads import PAYLOADS
 from prometheus_client import CONTENT_TYPE_LATEST
 from prometheus_client.parser import text_string_to_metric_families

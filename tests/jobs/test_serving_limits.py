@@ -17,9 +17,7 @@ import pytest
 
 pytest.importorskip("uvicorn")
 
-import sys
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "cli"))
 from commands import run
 from scoring_service import JSON, ScoringService, chat
 

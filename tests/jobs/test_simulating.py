@@ -1,11 +1,12 @@
 """Simulated users: their moves, their words, and a regression that they bring to light."""
 
-import sys
 from pathlib import Path
 from typing import Any
 
+import booking_bot
 import numpy as np
 import pytest
+import shop_bot
 
 import dialeval
 from dialeval.dialogues import Turn, dialogue, formats
@@ -13,10 +14,6 @@ from dialeval.errors import DataError, UsageError
 from dialeval.jobs.simulating import likeness, simulate
 from dialeval.systems.external import Function
 from dialeval.systems.users import Scenario, ScenarioFile, SimulatedUser, read_scenarios
-
-sys.path.insert(0, str(Path(__file__).parent))
-import booking_bot
-import shop_bot
 
 MOODS = ("neutral", "friendly", "impatient", "terse", "chatty")
 
@@ -150,7 +147,6 @@ def test_words_of_a_log(users: ScenarioFile, tmp_path: Path) -> None:
 
 
 def test_words_of_a_model(users: ScenarioFile) -> None:
-    sys.path.insert(0, str(Path(__file__).parents[1] / "systems"))
     from serving import serving
 
     with serving() as server:

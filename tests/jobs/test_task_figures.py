@@ -5,9 +5,9 @@ import shutil
 from pathlib import Path
 
 import pytest
+from commands import here
 from sacrebleu.metrics.bleu import BLEU
 
-from dialeval.cli import main
 from dialeval.dialogues.tasks import SHIPPED
 from dialeval.errors import UsageError
 from dialeval.jobs.task_figures import GOLD, task_table
@@ -62,28 +62,15 @@ def test_only_multiwoz_has_such_figures() -> None:
         task_table("length")
 
 
-def run(monkeypatch: pytest.MonkeyPatch, *words: str) -> int:
-    monkeypatch.setattr("sys.argv", ["dialeval", *words])
-    try:
-        main()
-    except SystemExit as end:
-        return int(end.code or 0)
-    return 0
-
-
-def test_the_command_prints_tables_and_json(
-    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_prints_tables_and_json(tmp_path: Path) -> None:
     words = ("benchmark", "multiwoz", "-m", SPEC, "--predictions", f"bot={EXAMPLE / 'predictions.json'}")
-    assert run(monkeypatch, *words) == 0
-    out, err = capfd.readouterr()
-    assert "bot\t-\t9\t1\t1\t88.9\t66.7" in out
-    assert "# Inform / Success by domain" in out
-    assert "bot: no prediction: 1 dialogue, ex09" in err
-    assert "tok:13a" in err
-    assert "booked:slots" in err
-    assert run(monkeypatch, *words, "--json") == 0
-    found = json.loads(capfd.readouterr().out)
+    done = here(*words, cwd=tmp_path)
+    assert "bot\t-\t9\t1\t1\t88.9\t66.7" in done.stdout
+    assert "# Inform / Success by domain" in done.stdout
+    assert "bot: no prediction: 1 dialogue, ex09" in done.stderr
+    assert "tok:13a" in done.stderr
+    assert "booked:slots" in done.stderr
+    found = json.loads(here(*words, "--json", cwd=tmp_path).stdout)
     assert [row["system"] for row in found["systems"]] == [GOLD, "bot"]
     assert found["systems"][1]["inform"]["value"] == pytest.approx(800 / 9)
 
@@ -98,10 +85,8 @@ def test_the_command_prints_tables_and_json(
         ("multiwoz", "-m", "length"),
     ],
 )
-def test_what_does_not_go_together_is_refused(
-    monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
-) -> None:
-    assert run(monkeypatch, "benchmark", *words) == 2
+def test_what_does_not_go_together_is_refused(words: tuple[str, ...], tmp_path: Path) -> None:
+    here("benchmark", *words, cwd=tmp_path, code=2)
 
 
 def test_the_ceiling_and_missing_dialogues_of_multiwoz(

@@ -2,11 +2,11 @@
 
 import json
 import math
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from awkward import CASES
 
 from dialeval.dialogues import Dialogue, ToolCall, Turn, dialogue
 from dialeval.errors import DataError
@@ -14,9 +14,6 @@ from dialeval.metrics import build
 from dialeval.metrics.agent import Agent, GoalSuccess, plain
 from dialeval.metrics.agent_calls import calls_of, is_yes, kind_of
 from dialeval.metrics.outcome import FEATURES, Outcome, features
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "contract"))
-from awkward import CASES
 
 CANCEL = ToolCall("cancel_order", {"order": "A17", "items": ["b", "a"]}, "c1")
 

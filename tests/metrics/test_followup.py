@@ -1,11 +1,11 @@
 """The metrics `followup` and `fed`, on a language model small enough for tests."""
 
 import math
-import sys
 from pathlib import Path
 
 import msgspec
 import pytest
+import tiny_language_model as tiny
 from awkward import CASES
 
 from dialeval.dialogues import dialogue, scored_turns
@@ -14,9 +14,6 @@ from dialeval.metrics import build, signature_of
 from dialeval.metrics.followup import DIALOGUE, TURN, load_sets, sets_mark
 from dialeval.models.language_model import open_model
 from dialeval.models.likelihood import Position, templates
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "models"))
-import tiny_language_model as tiny
 
 PULLED = Path("~/.cache/dialeval/models/smollm2-135m-instruct").expanduser()
 CHAT = dialogue([("user", "Hi"), ("assistant", "the loo is there"), ("user", "no"), ("assistant", "Hi")], "d")

@@ -1,13 +1,12 @@
 """A language model behind an address gives what it gives here; one that cannot say it is refused."""
 
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 import tiny_language_model as tiny
+from serving import serving
 
 from dialeval.dialogues import dialogue
 from dialeval.errors import DataError
@@ -22,15 +21,8 @@ SAID = ["Hi there", "loo"]
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, int]]:
     pytest.importorskip("transformers")
     _, file = tiny.save_both(tmp_path_factory.mktemp("echo"))
-    script = Path(__file__).with_name("echo_server.py")
-    process = subprocess.Popen([sys.executable, str(script), str(file)], stdout=subprocess.PIPE, text=True)
-    assert process.stdout is not None
-    try:
-        yield file, int(process.stdout.readline())
-    finally:
-        process.kill()
-        process.wait()
-        process.stdout.close()
+    with serving(Path(__file__).with_name("echo_server.py"), str(file)) as server:
+        yield file, server.port
 
 
 def test_an_address_equals_the_file(served: tuple[Path, int]) -> None:

@@ -23,6 +23,20 @@ def talk(name: str, system: str | None, turns: int = 6) -> Dialogue:
     return Dialogue(name, tuple(said), system)
 
 
+def chat(name: str, *texts: str, system: str | None = "bot") -> Dialogue:
+    turns = [Turn("assistant" if place % 2 else "user", text) for place, text in enumerate(texts)]
+    return Dialogue(name, tuple(turns), system)
+
+
+def quality(values: dict[tuple[str, int], float | None], system: str | None = "bot") -> Scores:
+    """Scores of turns, in the one dimension that triage prefers."""
+    rows = [
+        Score(name, turn, system, "mine", "quality", value, None if value is not None else "empty")
+        for (name, turn), value in values.items()
+    ]
+    return Scores.of(rows, {"mine": Signature("mine.v1")})
+
+
 def ordinary(n: int, *, sources: int = 3, raters: int = 3, systems: int = 2, seed: int = 0) -> Scores:
     """Ratings of dialogues, and sources that follow them more or less closely; turn scores for the first."""
     random = np.random.default_rng(seed)

@@ -5,7 +5,6 @@ import json
 import random
 import resource
 import sqlite3
-import sys
 import threading
 import time
 from pathlib import Path
@@ -13,8 +12,6 @@ from typing import Any
 
 import msgspec
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "annotation"))
 from annotation_server import Server, make_study, talks
 
 from dialeval.annotation import read_scheme

@@ -17,8 +17,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "jobs"))
 from batch_cases import command, package, parts, run, talks
 
 from dialeval.dialogues.formats import write

@@ -6,7 +6,6 @@ import os
 import random
 import signal
 import socket
-import sys
 import threading
 import time
 from pathlib import Path
@@ -15,7 +14,6 @@ from typing import Any
 import pytest
 
 pytest.importorskip("uvicorn")
-sys.path.insert(0, str(Path(__file__).parents[1] / "jobs"))
 from scoring_service import JSON, ScoringService, chat
 
 pytestmark = pytest.mark.soak

@@ -37,6 +37,13 @@ def share(one, count):
         return float(np.mean(list(pool.map(one, generators(count)))))
 
 
+def check_level(name, rejected):
+    """A test at .05 rejects a true null about as often."""
+    rate = share(rejected, NULLS)
+    report(f"{name}, rejection at .05", rate, NULLS)
+    assert 0.037 <= rate <= 0.064
+
+
 def report(name, figure, count):
     print(f"\n{name}: {figure:.4f} (seed {SEED}, {count} data sets)")
 
@@ -57,9 +64,7 @@ def test_permute_difference_rejects_a_true_null_at_its_level(method):
             <= 0.05
         )
 
-    rate = share(rejected, NULLS)
-    report(f"permute_difference {method}, n = 80, 499 permutations, rejection at .05", rate, NULLS)
-    assert 0.037 <= rate <= 0.064
+    check_level(f"permute_difference {method}, n = 80, 499 permutations", rejected)
 
 
 def test_permute_difference_with_clusters_rejects_at_its_level():
@@ -72,9 +77,7 @@ def test_permute_difference_with_clusters_rejects_at_its_level():
         draw = {"clusters": clusters, "seed": int(rng.integers(2**31))}
         return permute_differences([x, z], gold, [(0, 1)], "spearman", 499, **draw)[0].p <= 0.05
 
-    rate = share(rejected, NULLS)
-    report("permute_difference spearman, 40 clusters of 6, rejection at .05", rate, NULLS)
-    assert 0.037 <= rate <= 0.064
+    check_level("permute_difference spearman, 40 clusters of 6", rejected)
 
 
 def skewed(rng, n):
@@ -87,9 +90,7 @@ def test_paired_randomisation_rejects_at_its_level():
         a, b = base + skewed(rng, 40), base + skewed(rng, 40)
         return paired_randomisation(a, b, permutations=999, seed=int(rng.integers(2**31))).p <= 0.05
 
-    rate = share(rejected, NULLS)
-    report("paired_randomisation, n = 40, rejection at .05", rate, NULLS)
-    assert 0.037 <= rate <= 0.064
+    check_level("paired_randomisation, n = 40", rejected)
 
 
 def test_permute_means_rejects_at_its_level():
@@ -99,9 +100,7 @@ def test_permute_means_rejects_at_its_level():
             <= 0.05
         )
 
-    rate = share(rejected, NULLS)
-    report("permute_means, n = 30 and 45, rejection at .05", rate, NULLS)
-    assert 0.037 <= rate <= 0.064
+    check_level("permute_means, n = 30 and 45", rejected)
 
 
 def test_paired_bootstrap_rejects_at_its_level():
@@ -109,9 +108,7 @@ def test_paired_bootstrap_rejects_at_its_level():
         a, b = rng.normal(size=(2, 100))
         return paired_bootstrap(a, b, resamples=999, seed=int(rng.integers(2**31))).p <= 0.05
 
-    rate = share(rejected, NULLS)
-    report("paired_bootstrap, n = 100, rejection at .05", rate, NULLS)
-    assert 0.037 <= rate <= 0.064
+    check_level("paired_bootstrap, n = 100", rejected)
 
 
 def population(rho):

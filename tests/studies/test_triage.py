@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from report_cases import chat, quality
 
 from dialeval import statistics
 from dialeval.dialogues import Dialogue, Turn
@@ -22,21 +23,8 @@ from dialeval.studies.turn_scores import choose_score, clustered_difference, clu
 RULES = Rules().score
 
 
-def quality(values: dict[tuple[str, int], float | None], system: str | None = "bot") -> Scores:
-    rows = [
-        Score(name, turn, system, "mine", "quality", value, None if value is not None else "empty")
-        for (name, turn), value in values.items()
-    ]
-    return Scores.of(rows, {"mine": Signature("mine.v1")})
-
-
 def value(bad: Excerpt) -> float | None:
     return bad.reply.score.value if bad.reply.score else None
-
-
-def chat(name: str, *texts: str, system: str | None = "bot") -> Dialogue:
-    turns = [Turn("assistant" if place % 2 else "user", text) for place, text in enumerate(texts)]
-    return Dialogue(name, tuple(turns), system)
 
 
 def test_the_score_is_quality_if_there_is_one_else_the_first_with_a_direction() -> None:

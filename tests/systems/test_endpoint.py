@@ -2,21 +2,14 @@
 
 import json
 import socket
-from collections.abc import Iterator
 
 import pytest
-from serving import Server, serving
+from serving import Server
 
 from dialeval.errors import UsageError
 from dialeval.models.endpoint import Endpoint, EndpointError
 
 HELLO = [{"role": "user", "content": "Hello"}]
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[Server]:
-    with serving() as one:
-        yield one
 
 
 def quick(server: Server, way: str, **fields: object) -> Endpoint:

@@ -67,7 +67,6 @@ def assign(
         taken: By item, the raters who have or had it.
         load: The number of items of each rater.
         cap: The maximum number of items per rater.
-        seed: Seed of the assignment.
 
     Returns:
         Pairs of item and rater; fewer than needed if there are not enough raters.

@@ -145,8 +145,9 @@ class ChatFolder:
         )
 
     def rated(self, person: str | None = None) -> list[ChatRecord]:
-        """Return the conversations that were rated, of all or of one person."""
+        """Return the conversations that were rated, of all or of one person, in the order they began."""
         rated = [record for record in self._records.values() if record.answers is not None]
+        rated.sort(key=lambda record: (record.begun, record.name))
         return [record for record in rated if person in (None, record.person)]
 
     def begin(self, person: str, system: str, by: str) -> ChatRecord:
@@ -168,8 +169,7 @@ class ChatFolder:
     def export(self) -> None:
         """Write all rated conversations as dialogues and ratings."""
         with self._writing:
-            finished = sorted(self.rated(), key=lambda record: (record.begun, record.name))
-            formats.write((record.dialogue() for record in finished), self.folder / DIALOGUES)
+            formats.write((record.dialogue() for record in self.rated()), self.folder / DIALOGUES)
             self.scores().write(self.folder / RATINGS)
 
     def scores(self) -> Scores:
@@ -184,7 +184,7 @@ class ChatFolder:
     ) -> Scores:
         rows = [
             Score(record.name, turn, record.system, PARTICIPANT, dimension, value, note)
-            for record in sorted(self.rated(), key=lambda record: (record.begun, record.name))
+            for record in self.rated()
             for turn, answers in answers_of(record)
             for question in scheme.questions
             if question.name in answers

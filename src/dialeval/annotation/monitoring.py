@@ -7,7 +7,7 @@ marks it is the overlap (Jaccard) of two wizards' sets, not kappa.
 import itertools
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -122,7 +122,7 @@ def gold_accuracy(seen: Snapshot) -> dict[str, Estimate]:
         gold = seen.items[answer.item].gold
         if gold is not None:
             hits_of[answer.rater].append(is_accepted(gold, answer.answers))
-    return {name: share(sum(hits), len(hits)) for name, hits in hits_of.items()}
+    return _shares(hits_of)
 
 
 def expert_accuracy(seen: Snapshot) -> dict[str, Estimate]:
@@ -136,7 +136,11 @@ def expert_accuracy(seen: Snapshot) -> dict[str, Estimate]:
             decided = majority_answer(seen, answers)
             if decided is not None:
                 hits_of["majority"].append(decided == str(right.answers.get(scheme.questions[0].name)))
-    return {name: share(sum(hits), len(hits)) for name, hits in hits_of.items()} if expert else {}
+    return _shares(hits_of) if expert else {}
+
+
+def _shares(hits_of: Mapping[str, Sequence[bool]]) -> dict[str, Estimate]:
+    return {name: share(sum(hits), len(hits)) for name, hits in hits_of.items()}
 
 
 def majority_answer(seen: Snapshot, answers: Sequence[RaterAnswer]) -> str | None:

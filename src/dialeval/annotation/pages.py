@@ -11,7 +11,7 @@ from dialeval.annotation.answers import NONE, answer_text
 from dialeval.annotation.project import RaterAnswer
 from dialeval.annotation.scheme import Scheme, SchemeQuestion
 from dialeval.annotation.web import Refusal, Visit
-from dialeval.dialogues.visibility import shown
+from dialeval.dialogues.visibility import templates
 
 if TYPE_CHECKING:
     from dialeval.statistics import Estimate
@@ -163,17 +163,7 @@ def kept(text: str) -> Any:
 @functools.cache
 def environment() -> Any:
     """Return the Jinja environment: escaping is on, an undefined name is an error."""
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-
-    jinja = Environment(
-        loader=PackageLoader("dialeval.annotation"),
-        autoescape=True,
-        finalize=shown,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        auto_reload=False,
-    )
+    jinja = templates("dialeval.annotation")
     jinja.filters["figure"] = figure
     jinja.filters["kept"] = kept
     return jinja

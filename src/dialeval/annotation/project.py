@@ -230,15 +230,10 @@ def create(
     """Create a project; the folder appears when it is complete.
 
     Args:
-        folder: The new folder.
-        scheme: The scheme.
-        dialogues: The dialogues to judge.
-        raters: Names of raters.
         experts: Names of experts, whose daily samples the raters are compared with.
         candidates: The utterances that wizards choose from; by default all distinct replies.
         source: The fingerprint of the input, to detect a different one later.
         text: The scheme as TOML.
-        seed: Seed of sample, assignment and order.
     """
     if not raters:
         raise UsageError("name the raters: --raters ann,bob")

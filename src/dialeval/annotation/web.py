@@ -225,7 +225,6 @@ class RequestGuard:
     """An application behind checks of every request.
 
     Args:
-        app: The application.
         show: Renders a refusal.
         hosts: Names of the server, besides the local ones.
         limit: Maximum size of a body in bytes.
@@ -310,11 +309,9 @@ def guarded_app(
     """Return an application of routes, in which refusals and failures are rendered by `show`.
 
     Args:
-        routes: The routes.
         show: Renders a refusal.
         hosts: Names of the server, besides the local ones.
         titles: Titles for Starlette's own errors (404, 405), by status.
-        lifespan: See Starlette.
         **checks: Other fields of a `RequestGuard`.
     """
 

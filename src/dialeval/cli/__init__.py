@@ -35,13 +35,11 @@ def _run() -> None:
     except DialevalError as error:
         output.say(f"dialeval: {error}")
         sys.exit(error.exit_code)
-    except BrokenPipeError:  # the reader of our output has gone; nobody is left to be told
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(1)
     except OSError as error:
-        if not files.is_full(error):
-            raise
-        output.say(f"dialeval: standard output or a file of this program: {error.strerror}")
+        if not isinstance(error, BrokenPipeError):  # else the reader of our output has gone: nobody to tell
+            if not files.is_full(error):
+                raise
+            output.say(f"dialeval: standard output or a file of this program: {error.strerror}")
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
     except MemoryError:

@@ -43,7 +43,7 @@ def convert(
     from dialeval.dialogues import datasets, formats
     from dialeval.errors import UsageError
 
-    chosen = formats.public_part(source.chats[0]) if len(source.chats) == 1 else None
+    chosen = source.public
     if ratings and not chosen:
         raise UsageError("--ratings needs a public set")
     count = formats.write(source.open(), out)
@@ -81,12 +81,11 @@ def index(
 
     Example: dialeval index corpus.jsonl -o my-index/
     """
-    from dialeval.dialogues import formats
     from dialeval.errors import UsageError
     from dialeval.jobs.indexing import index_to
     from dialeval.models.consensus import corpus_folder
 
-    public = formats.public_part(source.chats[0]) if len(source.chats) == 1 else None
+    public = source.public
     if out is None and not public:
         raise UsageError("an index needs a folder: -o my-index/")
     with output.progress("dialogues indexed") as watch:
@@ -216,12 +215,9 @@ def coverage(
     Example: dialeval coverage chats.jsonl --corpus my-index/ -o space.svg
     """
     from dialeval import files
-    from dialeval.errors import UsageError
     from dialeval.jobs.coverage import cover
 
-    wrong = [path for path in out or () if path.suffix.lower() not in _ENDINGS]
-    if wrong:
-        raise UsageError(f"cannot write {wrong[0]}: the name must end in {', '.join(_ENDINGS)}")
+    files.check_endings(out or (), _ENDINGS)
     result = cover(
         source.open("test", "all"), corpus, column, encoder=encoder, confidence=confidence, seed=seed
     )

@@ -175,6 +175,13 @@ class ChatSource:
         """The source as text, for the record."""
         return ", ".join(self.chats)
 
+    @property
+    def public(self) -> tuple[str, str | None] | None:
+        """The name and part of the public set, if there is nothing else to read."""
+        from dialeval.dialogues.formats import public_part
+
+        return public_part(self.chats[0]) if len(self.chats) == 1 else None
+
     def open(self, *preferred: str, notes: list[str] | None = None) -> "Iterator[Dialogue]":
         """Open the dialogues; of a public set without --part, the first of these parts, or all.
 

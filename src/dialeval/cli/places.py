@@ -69,10 +69,6 @@ class Verb(TyperCommand):
 def check_places(verb: str, arguments: dict[str, Any]) -> None:
     """Refuse to write over what is read, or over anything of another kind.
 
-    Args:
-        verb: Its name.
-        arguments: All its arguments by name.
-
     Raises:
         UsageError: Names the place.
     """

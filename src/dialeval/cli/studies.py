@@ -206,13 +206,14 @@ def compare(
 
     Example: dialeval compare old.jsonl new.jsonl -o report.html
     """
+    from dialeval import files
     from dialeval.jobs.comparing import compare as compare_versions
     from dialeval.jobs.comparing import is_table
     from dialeval.jobs.scoring import count_dialogues
     from dialeval.reports import write_comparison
-    from dialeval.reports.comparison_page import refuse_endings
+    from dialeval.reports.comparison_page import ENDINGS
 
-    refuse_endings(out or ())
+    files.check_endings(out or (), ENDINGS, "a comparison")
     named = [("", "", text) if Path(text).exists() else text.rpartition("=") for text in versions]
     places = [place for _, _, place in named]
     known = output.is_watched() and not any(map(is_table, places))

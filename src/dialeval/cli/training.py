@@ -185,8 +185,7 @@ def tune(
     from dialeval.training import tuning
     from dialeval.training.trials import TuningSettings
 
-    if out and out.suffix.lower() != ".json":
-        raise UsageError(f"cannot write the record to {out}: the name must end in .json")
+    files.check_endings([out] if out else (), [".json"], "the record")
     tries = tuning.parse_fields(tried or (), "--try")
     fixes = _single(tuning.parse_fields(fixed or (), "--fix"))
     chats, ratings, at, gold = _rated_dialogues(data, map or (), format, columns, level, dimension)

@@ -20,7 +20,7 @@ import msgspec
 
 from dialeval.dialogues import formats
 from dialeval.dialogues.datasets.task_oriented import canonical_id
-from dialeval.dialogues.dialogue import Dialogue, Turn, clean_turn, context_of, scored_turns, takes_part
+from dialeval.dialogues.dialogue import Dialogue, Turn, clean_turn, context_of, says_something, scored_turns
 
 FAILED = "failed"
 _NAME = re.compile(r"(?P<dialogue>.*)@turn-(?P<turn>\d{1,9})", re.DOTALL)
@@ -45,7 +45,7 @@ class Context:
     @property
     def said(self) -> tuple[Turn, ...]:
         """The turns of those who take part, without blank ones."""
-        return tuple(turn for turn in self.turns if takes_part(turn) and turn.text.strip())
+        return tuple(turn for turn in self.turns if says_something(turn))
 
     @property
     def name(self) -> str:

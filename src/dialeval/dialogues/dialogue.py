@@ -2,12 +2,14 @@
 
 import hashlib
 import unicodedata
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
+from typing import Any, TypeVar
 
 import msgspec
 
 Meta = Mapping[str, Any]
+T = TypeVar("T")
 
 
 class ToolCall(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True, gc=False):
@@ -203,6 +205,11 @@ def takes_part(turn: Turn) -> bool:
     return turn.speaker not in ("system", "tool") and not is_step(turn)
 
 
+def says_something(turn: Turn) -> bool:
+    """Return whether a turn is part of the conversation and not blank."""
+    return takes_part(turn) and bool(turn.text.strip())
+
+
 def scored_turns(dialogue: Dialogue, speaker: str | None = None) -> list[int]:
     """Return the numbers of the turns that metrics score.
 
@@ -297,3 +304,14 @@ def _reply_before(dialogue: Dialogue, turn: int) -> int:
     """Return the number of the reply before a turn, steps aside; -1 if there is none."""
     replies = [number for number in range(turn) if dialogue.turns[number].speaker == "assistant"]
     return next((number for number in reversed(replies) if not is_step(dialogue.turns[number])), -1)
+
+
+def in_blocks(items: Iterable[T], size: int) -> Iterator[list[T]]:
+    """Yield a stream, of dialogues for example, as lists of at most `size`.
+
+    >>> list(in_blocks("abcde", 2))
+    [['a', 'b'], ['c', 'd'], ['e']]
+    """
+    stream = iter(items)
+    while block := list(islice(stream, size)):
+        yield block

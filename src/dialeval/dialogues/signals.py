@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from dialeval.dialogues.dialogue import Dialogue, Turn, takes_part
+from dialeval.dialogues.dialogue import Dialogue, Turn, says_something
 
 ENDED = ("ended", "end", "stop", "stopped", "hung_up")
 """Fields of a user turn's meta by which a log marks the end of the dialogue."""
@@ -53,7 +53,7 @@ def next_turns(dialogue: Dialogue) -> list[Next]:
         same = following is not None and dialogue.turns[following].speaker == turn.speaker
         answer = following_other if same else following
         nexts.append(Next(answer, answer is not None and goes_on[answer]))
-        if takes_part(turn) and turn.text.strip():
+        if says_something(turn):
             goes_on[number] = speaks_again.get(turn.speaker, False) and not ends_here(turn)
             speaks_again[turn.speaker] = True
             following, following_other = number, answer

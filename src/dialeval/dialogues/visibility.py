@@ -1,6 +1,9 @@
 """Text for HTML pages: control characters are made visible and markup is escaped; nothing is stripped."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
 
 _INVISIBLE = {code: 0x2400 + code for code in range(0x20) if chr(code) not in "\t\n\r"}
 _INVISIBLE |= {0x7F: 0x2421}
@@ -28,3 +31,18 @@ def shown(value: Any) -> Any:
     text = visible(str(value))
     # A parser would turn a bare carriage return into a line feed.
     return Markup(str(escape(text)).replace("\r", "&#13;")) if "\r" in text else text  # noqa: S704
+
+
+def templates(package: str) -> "Environment":
+    """Return the Jinja environment of a package's templates: texts are escaped, unknown names errors."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    return Environment(
+        loader=PackageLoader(package),
+        autoescape=True,
+        finalize=shown,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        auto_reload=False,
+    )

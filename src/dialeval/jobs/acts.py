@@ -2,13 +2,12 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from dialeval.dialogues import Dialogue, Turn, datasets, formats, takes_part
+from dialeval.dialogues import Dialogue, Turn, datasets, formats, in_blocks, takes_part
 from dialeval.dialogues.act_statistics import (
     ActAgreement,
     ActStatistics,
@@ -93,12 +92,10 @@ def annotate_acts(
         chats: Whatever `formats.read` takes, each.
         out: `.json` for a list of segments (ActDial), or what `formats.write` takes; None writes nothing.
         format: How to read; `actdial` for a list of segments.
-        columns: Columns of a turn table.
         part: Part of a public set; by default all.
         splitter: How turns are cut that come without segments.
         model: Classifier of segments; by default the shipped one.
         expert: Segments with an expert's acts, to compare with.
-        watch: Called with the number of dialogues done after each block.
     """
     if splitter not in SPLITTERS:
         raise UsageError(f"no splitter {splitter!r}; known: {', '.join(SPLITTERS)}")
@@ -107,8 +104,7 @@ def annotate_acts(
     sample = _Sample(expert) if expert else None
 
     def stream() -> Iterator[Dialogue]:
-        parts = _read(chats, format, columns, part)
-        while block := list(islice(parts, _BLOCK)):
+        for block in in_blocks(_read(chats, format, columns, part), _BLOCK):
             labelled = labeller.label([dialogue for _, dialogue in block])
             for (name, _), dialogue in zip(block, labelled, strict=True):
                 report.parts[name] = report.parts.get(name, ActStatistics()) + count_acts([dialogue])

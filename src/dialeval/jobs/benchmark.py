@@ -48,11 +48,11 @@ class Benchmark:
         Higher is agreement: a metric of which less is better is turned, as the peers' scores are.
         """
         table = self.study.matrix
-        marks = {source: str(mark) for source, mark in self.scores.signatures.items()}
+        marks = self.scores.signatures
         agreements = []
         for row, ours in enumerate(table.labels):
             source, _, dimension = ours.partition("/")
-            named = marks.get(source, "").partition(".v")[0]
+            named = marks[source].name.partition(".v")[0] if source in marks else ""
             sign = -1.0 if better(marks, source, dimension) == "lower" else 1.0
             for column, peer in enumerate(table.labels):
                 if peer.startswith(AUTHORS.get(named, ("\0",))):
@@ -88,9 +88,6 @@ def benchmark(
         dimension: Which ratings; by default the set's gold dimension.
         part: Which part: train, dev or test of the split manifest, a part of the set by name, some buckets of
             one (`test#0-9`), or all. By default test, so that what is for training and tuning is left out.
-        out: A run folder to write.
-        overwrite: Whether an existing run folder may be replaced.
-        watch: Called with the number of dialogues scored.
         say: Called with what a metric will cost, before it starts.
         **settings: Passed on to the study.
     """

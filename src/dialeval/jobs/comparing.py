@@ -18,7 +18,6 @@ from dialeval.metrics import DEFAULT_METRICS, metric_names
 from dialeval.scores import FAULT_SOURCES, SCHEMA, Scores
 from dialeval.studies import Comparison, check, rereading
 from dialeval.studies import compare as compare_scores
-from dialeval.studies.comparison import ComparedColumn
 
 Watch = Callable[[int], None]
 
@@ -263,7 +262,7 @@ def describe(verdict: Comparison) -> list[str]:
     return [
         f"{'DROP' if column.verdict == 'worse' else 'ok':4} {column.label}: {_figure(column.old.value)} → "
         f"{_figure(column.new.value)}, difference {_figure(column.difference.value)}, "
-        f"p={_figure(column.p_holm)} ({_sample(column)}, {verdict.level} level)"
+        f"p={_figure(column.p_holm)} ({column.pairing}, n={column.counts}, {verdict.level} level)"
         for column in verdict.columns
     ] + describe_unscored(verdict)
 
@@ -272,16 +271,10 @@ def describe_unscored(verdict: Comparison) -> list[str]:
     """Return a line for each column whose share of unscored rows rose significantly."""
     return [
         f"WARN {column.label}: unscored rows {column.old.value:.1%} → {column.new.value:.1%}, "
-        f"p={_figure(column.p_holm)} ({_sample(column)} rows)"
+        f"p={_figure(column.p_holm)} ({column.pairing}, n={column.counts} rows)"
         for column in verdict.unscored
         if column.verdict == "worse"
     ]
-
-
-def _sample(column: ComparedColumn) -> str:
-    """Return whether items are paired, and how many there are on each side."""
-    n = f"n={column.new.n}" if column.new.n == column.old.n else f"n={column.old.n} and {column.new.n}"
-    return f"{'paired' if column.paired else 'unpaired'}, {n}"
 
 
 def _figure(value: float | None) -> str:

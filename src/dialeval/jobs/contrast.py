@@ -53,10 +53,8 @@ def contrast_negatives(
 
     Args:
         dialogues: What replies and negatives are taken from.
-        specs: Metrics in command-line notation.
         kinds: Of negatives, see `training.negatives`.
         sample: How many replies, chosen by a hash; None: all.
-        watch: Called with the number of dialogues scored.
         **draws: Of the intervals; negatives have the same seed.
     """
     if not specs:
@@ -163,11 +161,7 @@ def contrast_systems(
     Args:
         logged: Dialogues with the true replies.
         systems: Files of predictions, see `dialogues.system_replies`.
-        specs: Metrics in command-line notation.
         out: A run folder to write, with the systems' dialogues, for a study with ratings.
-        overwrite: Whether an existing run folder may be replaced.
-        watch: Called with the number of dialogues scored.
-        **draws: Of the intervals.
     """
     if not specs:
         raise UsageError("name a metric: -m dialoguescore:delexicalise=true")

@@ -10,7 +10,6 @@ Distances are 1 - cosine in all dimensions; the picture shows two principal comp
 import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -18,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dialeval import __version__
-from dialeval.dialogues import Dialogue
+from dialeval.dialogues import Dialogue, in_blocks
 from dialeval.dialogues.splits import fingerprint
 from dialeval.errors import DataError, UsageError
 from dialeval.models.index import Index
@@ -136,7 +135,6 @@ def cover(
         encoder: The encoder of the index; by default the one of the same name, or the shipped one.
         features: Computes the vectors of any other column: a row for each dialogue.
         confidence: Confidence level of the interval (Wilson's).
-        seed: Seed of the sample of a large corpus.
     """
     from dialeval.models.consensus import corpus_folder
 
@@ -206,9 +204,9 @@ def _placed(
     dialogues: Iterable[Dialogue], make: Features, column: str, width: int
 ) -> tuple[list[str], set[str], Floats]:
     """Return ids, text fingerprints and vectors of test dialogues; vectors have length 1 or 0."""
-    stream, ids, parts = iter(dialogues), [], [np.empty((0, width))]
+    ids, parts = list[str](), [np.empty((0, width))]
     fingerprints: set[str] = set()
-    while chunk := list(islice(stream, _DIALOGUES)):
+    for chunk in in_blocks(dialogues, _DIALOGUES):
         ids += [dialogue.id for dialogue in chunk]
         fingerprints |= {fingerprint(dialogue) for dialogue in chunk}
         parts.append(unit(make(chunk), width, column))

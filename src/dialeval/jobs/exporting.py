@@ -55,7 +55,6 @@ def export(folder: str | Path, to: str, name: str | None = None) -> str:
     """Send the scores of a run folder to another tool, and return where they are.
 
     Args:
-        folder: A run folder.
         to: One of `exporter_names()`.
         name: Experiment (MLflow), project (Weights & Biases), service (OpenTelemetry) or repository (the
             Hub); by default `dialeval`.

@@ -40,8 +40,6 @@ def index_to(
         splitter: How turns are cut into segments: `punkt`, `punkt+comma` or a segmenter; by default the way
             that metrics ask for.
         add: Whether to add to the index that is there, which must have been made with the same encoder.
-        overwrite: Whether an index that is there may be replaced.
-        watch: Called with the number of dialogues after each block.
     """
     out = Path(out)
     if (out / "config.json").exists() and not (add or overwrite):  # without one: a build that was killed

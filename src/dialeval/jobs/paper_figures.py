@@ -22,18 +22,20 @@ from dialeval.jobs.contrast import ContrastResult, contrast_systems
 from dialeval.jobs.scoring import Summary, build_all, score_stream
 from dialeval.models import artefact
 from dialeval.scores import Scores
+from dialeval.scores.signature import better
 from dialeval.statistics import Estimate, zscore
 from dialeval.studies.units import Column, Level, align, human_columns, mean_over
 
 Figure = tuple[Estimate, str]
 _SAMPLE = 300  # dialogues of MultiWOZ whose systems are compared
+_RESAMPLES = 2000
 
 
 class PaperFigures:
     """Computes rows, and keeps the scores it has computed in a folder."""
 
-    def __init__(self, folder: Path, sample: int = _SAMPLE, resamples: int = 2000) -> None:
-        self.folder, self.sample, self.resamples = folder, sample, resamples
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
         self._contrasts: dict[str, ContrastResult] = {}
         self._tables: dict[str, Any] = {}
 
@@ -53,7 +55,7 @@ class PaperFigures:
         predictor = data[0] if len(data) == 1 else np.mean([zscore(column) for column in data], axis=0)
         target = columns[-1] if other_source else gold
         correlations = statistics.bootstrap_correlations(
-            [predictor], target, clusters, methods=[fields["method"]], resamples=self.resamples
+            [predictor], target, clusters, methods=[fields["method"]], resamples=_RESAMPLES
         )
         return correlations[fields["method"]][0], signature
 
@@ -129,7 +131,7 @@ class PaperFigures:
         values, clusters = zip(*rated, strict=True)
         shares = fields.get("equals")
         numbers = np.array(values, float) if shares is None else np.array(values, float) == shares
-        mean = statistics.bootstrap_means(numbers, np.array(clusters), resamples=self.resamples)
+        mean = statistics.bootstrap_means(numbers, np.array(clusters), resamples=_RESAMPLES)
         return mean, f"ratings of {fields['set']}"
 
     def turn_ratings(self, fields: Mapping[str, Any]) -> Figure:
@@ -144,7 +146,7 @@ class PaperFigures:
         both = sorted(of_turns.keys() & of_dialogues.keys())
         pair = [[float(np.mean(ratings[name])) for name in both] for ratings in (of_turns, of_dialogues)]
         correlations = statistics.bootstrap_correlations(
-            [pair[0]], pair[1], methods=[fields["method"]], resamples=self.resamples
+            [pair[0]], pair[1], methods=[fields["method"]], resamples=_RESAMPLES
         )
         return correlations[fields["method"]][0], f"ratings of {fields['set']}"
 
@@ -188,10 +190,10 @@ class PaperFigures:
             logged = sorted(
                 portion("multiwoz", "test"),
                 key=lambda dialogue: hashlib.sha256(dialogue.id.encode()).digest(),
-            )[: self.sample]
+            )[:_SAMPLE]
             folder = data_folder() / "multiwoz" / "predictions"
             paths = [path for path in sorted(folder.iterdir()) if path.name.partition(".")[0] in _SYSTEMS]
-            self._contrasts[spec] = contrast_systems(logged, paths, [spec], resamples=self.resamples)
+            self._contrasts[spec] = contrast_systems(logged, paths, [spec], resamples=_RESAMPLES)
         contrast = self._contrasts[spec]
         for row in contrast.rows:
             if (row["system"], row["dimension"]) == (fields["system"], fields["dimension"]):
@@ -218,7 +220,7 @@ class PaperFigures:
         from dialeval.jobs.wizard_study import wizard_study
 
         if "wizards" not in self._tables:
-            self._tables["wizards"] = wizard_study(self.folder.parent / "wizard-study", self.resamples)
+            self._tables["wizards"] = wizard_study(self.folder.parent / "wizard-study", _RESAMPLES)
         ask = getattr(self._tables["wizards"], fields["figure"])
         return ask(*fields["of"]), "scripted wizards and judges on bundled dialogues"
 
@@ -245,7 +247,4 @@ def _ratings(fields: Mapping[str, Any]) -> Scores:
 
 def _turned(values: Any, scores: Scores, dimension: str) -> Any:
     """Turn the sign of a dimension of which less is better."""
-    from dialeval.scores.signature import better
-
-    marks = {source: str(mark) for source, mark in scores.signatures.items()}
-    return -values if better(marks, scores.sources[0], dimension) == "lower" else values
+    return -values if better(scores.signatures, scores.sources[0], dimension) == "lower" else values

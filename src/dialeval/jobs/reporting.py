@@ -6,9 +6,8 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from dialeval import reports
+from dialeval import files, reports
 from dialeval.dialogues import Dialogue
-from dialeval.errors import UsageError
 from dialeval.jobs import runs
 from dialeval.metrics.explanation import Explanation
 from dialeval.metrics.rules import Rules
@@ -42,7 +41,7 @@ def write_report(
     Raises:
         UsageError: If the name has another ending.
     """
-    _refuse_endings([Path(path)])
+    files.check_endings([Path(path)], reports.ENDINGS, "a report")
     inspection = inspect(study, scores, dialogues, Rules().score)
     explained = reports.explain(explanations, scores)
     reports.write_report(study, inspection, path, title=title, illustrative=illustrative, why=explained)
@@ -58,7 +57,6 @@ def report_run(
     """Report on a run folder and, where its study was made of several, on all of them.
 
     Args:
-        path: A run folder.
         out: The files to write; by default `report.html` in the folder.
         title: The heading; by default it names the input.
         say: Called with notes for the user.
@@ -66,7 +64,7 @@ def report_run(
     Returns:
         The files that were written.
     """
-    _refuse_endings(out)
+    files.check_endings(out, reports.ENDINGS, "a report")
     run = runs.Run(path)
     written = list(out) or [run.path / runs.REPORT]
     scores = run.scores()
@@ -91,10 +89,3 @@ def report_run(
             trust=run.trust(),
         )
     return written
-
-
-def _refuse_endings(paths: Iterable[Path]) -> None:
-    endings = reports.ENDINGS
-    wrong = [path for path in paths if path.suffix.lower() not in endings]
-    if wrong:
-        raise UsageError(f"cannot write a report to {wrong[0]}: the name must end in {', '.join(endings)}")

@@ -19,7 +19,7 @@ from dialeval.dialogues import Dialogue, formats
 from dialeval.dialogues.contexts import Context, answered, contexts, failure_of
 from dialeval.dialogues.formats.shapes import parse_record
 from dialeval.dialogues.formats.writing import to_json
-from dialeval.errors import DataError, UsageError
+from dialeval.errors import DataError
 from dialeval.systems import System
 from dialeval.systems.system import reason
 
@@ -55,21 +55,17 @@ def respond_to(
     """Let a system answer contexts, and write one dialogue for each reply.
 
     Args:
-        dialogues: The dialogues with the contexts.
-        system: The system under test.
         out: A `.jsonl` file.
         speaker: The speaker that the system plays; by default that of the scored turns.
         retry: Whether to repeat failed replies.
         overwrite: Whether to delete an existing output and journal.
         give_up: Stop after this many failures in a row; replies so far are kept.
-        watch: Called with the number of contexts asked.
 
     Raises:
         DataError: If the output holds something else, or the system failed too often in a row.
     """
     target, journal = Path(out), Path(f"{out}.part")
-    if target.suffix.lower() != ".jsonl":
-        raise UsageError(f"cannot write {out}: the name must end in .jsonl")
+    files.check_endings([target], [".jsonl"])
     all_contexts = list(contexts(dialogues, speaker))
     knows = getattr(system, "knows", lambda _: True)  # wizards' votes exist for some contexts only
     asked = [context for context in all_contexts if knows(context)]

@@ -28,6 +28,7 @@ from msgspec.structs import replace
 
 from dialeval import files
 from dialeval.dialogues import Dialogue, formats
+from dialeval.dialogues.formats.opening import is_batch
 from dialeval.errors import DataError
 from dialeval.manifests import check_listed, write_listed
 from dialeval.metrics.explanation import Explanation, read_explanations
@@ -178,11 +179,6 @@ def is_run(path: str | Path) -> bool:
     return (Path(path) / RUN).is_file() and ((Path(path) / SCORES).is_file() or is_batch(path))
 
 
-def is_batch(path: str | Path) -> bool:
-    """Return whether a path is the folder of a batch, finished or not."""
-    return (Path(path) / RUN).is_file() and (Path(path) / PARTS).is_dir()
-
-
 @dataclass(frozen=True, slots=True)
 class StudyInput:
     """The input of a study: run folders, tables, and what was joined to the first run folder earlier.
@@ -208,7 +204,6 @@ def study_input(paths: Sequence[Path], maps: Iterable[str] = (), *, fresh: bool 
     Args:
         paths: Run folders and tables of scores or ratings. Several folders are several systems' replies to
             the same contexts, or runs over different dialogues; they count as one table.
-        maps: Foreign columns in `--map` notation.
         fresh: Whether to leave out what was joined to the first folder earlier.
     """
     run = next((Run(path) for path in paths if path.is_dir()), None)

@@ -248,12 +248,9 @@ def score_to(
     Whatever is written appears when all of it is there; on standard output, when it is scored.
 
     Args:
-        dialogues: Any stream of dialogues.
         specs: Metrics in command-line notation, or built (`build_all`).
         out: Where to write; None for the summary alone, `-` for JSONL on standard output.
         name: Where the dialogues came from, for the record.
-        overwrite: Whether an existing run folder may be replaced.
-        watch: Called with the number of dialogues after each chunk.
         explain: Whether to explain scores: in a run folder for every dialogue, else in the summary.
         most: How many dialogues, the first ones, to explain in the summary; None for all.
         live: Whether the stream may have no end: then Ctrl-C ends it and what was scored is written, and with

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from dialeval.dialogues import Dialogue, takes_part
+from dialeval.dialogues import Dialogue, says_something
 from dialeval.dialogues.acts import ACTS
 from dialeval.dialogues.contexts import FAILED
 from dialeval.errors import DataError, UsageError
@@ -41,12 +41,10 @@ def simulate(
 
     Args:
         scenarios: Who the users are.
-        system: The system under test.
         user: Where the users' words come from, see `users.speaker_of`.
         seed: Chooses among templates.
         repeats: Conversations for each scenario; each has its own words.
         turns: Most turns of a user, in place of the file's.
-        watch: Called with the number of conversations that have ended.
         **asked: Fields of an endpoint that speaks for users.
     """
     if repeats < 1:
@@ -171,8 +169,4 @@ def user_figures(dialogues: Iterable[Dialogue]) -> list[dict[str, float]]:
 
 
 def _user_texts(dialogue: Dialogue) -> list[str]:
-    return [
-        turn.text
-        for turn in dialogue.turns
-        if turn.speaker == "user" and takes_part(turn) and turn.text.strip()
-    ]
+    return [turn.text for turn in dialogue.turns if turn.speaker == "user" and says_something(turn)]

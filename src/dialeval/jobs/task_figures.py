@@ -81,7 +81,6 @@ def task_table(
     Args:
         spec: The metric `multiwoz` in command-line notation, with its fields.
         predictions: Files to judge, `[name=]path`. For MultiWOZ they come above the ten systems at hand.
-        watch: Called with the number of dialogues of each file.
     """
     metric = build(spec)
     if not isinstance(metric, MultiWoz):

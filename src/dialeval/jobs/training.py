@@ -47,7 +47,6 @@ def train_to(
         encoder: In place of the recipe's own.
         settings: Fields of `TrainingSettings` as text, in place of the recipe's.
         share: Of the training dialogues, by a hash of their ids; a smaller one is part of a larger one.
-        storage: How the artefact keeps its weights.
         device: A name that torch knows; None: a GPU if there is one.
         fresh: Whether to forget a run that was begun; else the same call goes on with it.
         licence: Of the artefact, for its card; None: whoever passes it on must look at its data.

@@ -40,14 +40,12 @@ def trust_run(
 
     Args:
         paths: Run folders and tables of scores or ratings.
-        maps: Foreign columns in `--map` notation.
         kind: A field of the dialogues' meta that names their kind.
         against: An older run or table of the same dialogues: drift.
         repeats: Sources that are runs of one judge.
         stress: Metrics to score changed copies with.
         most: Dialogues that are changed, at most.
         intervals: Where to write a predicted rating with its interval for every unlabelled unit.
-        watch: Called with the number of dialogues scored.
         **options: Those of `dialeval.studies.trust.trust`.
     """
     inputs = study_input(paths, maps)
@@ -165,8 +163,6 @@ def repeated_runs(
     """Estimate pass@k and pass^k of every system.
 
     Args:
-        paths: Run folders and tables.
-        maps: Foreign columns in `--map` notation.
         ks: Numbers of runs.
         source: Whose scores.
         dimension: Which of them.

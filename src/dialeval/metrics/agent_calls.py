@@ -14,7 +14,7 @@ from fnmatch import fnmatchcase
 from importlib.resources import files as resources
 from typing import Any, Literal
 
-from dialeval.dialogues import Dialogue, Turn, takes_part
+from dialeval.dialogues import Dialogue, Turn, says_something
 from dialeval.metrics.patterns import AnyOf
 from dialeval.metrics.rules import HAND_OVER_TOOL, call_text, is_error, is_transient
 
@@ -130,7 +130,7 @@ def calls_of(
     agreed, asked = False, ""
     for number, turn in enumerate(dialogue.turns):
         if turn.speaker != speaker:
-            if takes_part(turn) and turn.text.strip():
+            if says_something(turn):
                 agreed = is_yes(turn.text) or is_choice(asked, turn.text)
             continue
         asked = turn.text if turn.text.strip() else asked

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from dialeval.dialogues import Dialogue, scored_turns, takes_part
+from dialeval.dialogues import Dialogue, says_something, scored_turns
 from dialeval.dialogues.delexicalisation import delexicalised
 from dialeval.errors import DataError
 from dialeval.metrics.registry import (
@@ -23,7 +23,6 @@ from dialeval.metrics.registry import (
     Language,
     OpensModels,
     Rows,
-    aggregate,
     encoded_chunks,
     known_language,
     metric,
@@ -84,7 +83,7 @@ class PairCoherence:
 
     def _dialogue(self, dialogue: Dialogue, turns: list[int], requested: set[str]) -> list[Coherence]:
         texts = [turn.text for turn in dialogue.turns]
-        spoken = [takes_part(turn) and bool(turn.text.strip()) for turn in dialogue.turns]
+        spoken = [says_something(turn) for turn in dialogue.turns]
         asked = windows(dialogue, spoken, turns)
         values: list[dict[Direction, dict[int, float]]] = [
             {direction: {} for direction in by_direction} for by_direction in asked
@@ -147,18 +146,15 @@ class _JudgesFit(OpensModels):
     def _add(
         self, rows: Rows, dialogue: Dialogue, replies: list[Coherence], figures: tuple[str, ...]
     ) -> None:
-        values_by_name: dict[str, list[tuple[float, int]]] = {name: [] for name in self.dimensions}
+        by_name: dict[str, dict[int, float]] = {name: {} for name in self.dimensions}
         for reply in replies:
-            words = len(dialogue.turns[reply.turn].text.split())
             for name, value, note in _figures(dialogue, reply, figures):
-                if name in values_by_name:
+                if name in by_name:
                     rows.add(dialogue, reply.turn, name, value, note)
-                    values_by_name[name] += [] if value is None else [(value, words)]
-        for name, scored in values_by_name.items():
-            values, words_of = [value for value, _ in scored], [words for _, words in scored]
-            figure = aggregate(values, words_of, self.aggregate) if scored else None
-            missing = None if scored else _absent(name, figures) or "no reply to score"
-            rows.add(dialogue, None, name, figure, missing)
+                    by_name[name] |= {} if value is None else {reply.turn: value}
+        for name, values in by_name.items():
+            missing = _absent(name, figures) or "no reply to score"
+            rows.add_dialogue(dialogue, name, values, self.aggregate, missing)
 
 
 @metric("dialoguescore.v1")

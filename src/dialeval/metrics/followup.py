@@ -17,9 +17,9 @@ from typing import Annotated, Any, ClassVar, Literal
 
 import msgspec
 
-from dialeval.dialogues import Dialogue, scored_turns
+from dialeval.dialogues import Dialogue
 from dialeval.errors import DataError, DialevalError, UsageError
-from dialeval.metrics.registry import Language, Rows, known_language, metric, unspoken
+from dialeval.metrics.registry import Language, Rows, asked_turns, known_language, metric, unspoken
 from dialeval.models.language_model import DEFAULT, MISSING, is_here, mark, open_model
 from dialeval.models.likelihood import LanguageModel, Position, spoken, templates
 from dialeval.models.needs import Need
@@ -140,8 +140,7 @@ class _AsksModel:
     def _add(self, rows: Rows, dialogue: Dialogue, model: LanguageModel | None) -> None:
         """Add one row per dimension for every scored turn, and for the dialogue."""
         sets = load_sets(self.sets)
-        turns: list[int | None] = [] if self.level == "dialogue" else [*scored_turns(dialogue, self.speaker)]
-        turns += [] if self.level == "turn" else [None]
+        turns = asked_turns(dialogue, self.speaker, self.level)
         missing = MISSING if model is None else None
         reasons = {turn: unspoken(dialogue, turn) or missing or _unasked(sets, turn) for turn in turns}
         asked = [turn for turn in turns if reasons[turn] is None]

@@ -11,16 +11,15 @@ import threading
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from itertools import islice
 from statistics import fmean, pstdev
 from typing import Annotated, Any, ClassVar, Literal
 
 import msgspec
 
-from dialeval.dialogues import Dialogue, scored_turns
+from dialeval.dialogues import Dialogue, in_blocks
 from dialeval.dialogues.dialogue import Passage, evidence_before, instructions_of, takes_part
 from dialeval.errors import DataError, DialevalError, UsageError
-from dialeval.metrics.registry import Better, Rows, metric, unspoken
+from dialeval.metrics.registry import Better, Rows, asked_turns, metric, unspoken
 from dialeval.models.endpoint import (
     Answered,
     AnswerStore,
@@ -262,10 +261,14 @@ class Judge:
             raise UsageError(
                 "judge: runs and at_once must be at least 1, max_calls and material not negative"
             )
-        rows, rubrics, stream = Rows(self), load_rubrics(self.rubrics, self.aspects), iter(dialogues)
+        rows, rubrics = Rows(self), load_rubrics(self.rubrics, self.aspects)
         bench = self._bench()
-        while chunk := list(islice(stream, _AT_ONCE)):
-            units = [(dialogue, turn) for dialogue in chunk for turn in self._turns(dialogue)]
+        for chunk in in_blocks(dialogues, _AT_ONCE):
+            units = [
+                (dialogue, turn)
+                for dialogue in chunk
+                for turn in asked_turns(dialogue, self.speaker, self.level)
+            ]
             asked = [(*unit, rubric) for unit in units for rubric in rubrics]
             answers = self._ask_all(bench, asked)
             for (dialogue, turn, rubric), (value, spread, note) in zip(asked, answers, strict=True):
@@ -283,7 +286,7 @@ class Judge:
         rubrics = load_rubrics(self.rubrics, self.aspects)
         units = calls = letters = 0
         for dialogue in dialogues:
-            for turn in self._turns(dialogue):
+            for turn in asked_turns(dialogue, self.speaker, self.level):
                 units += 1
                 for rubric in rubrics if unspoken(dialogue, turn) is None else ():
                     messages, _ = rubric.messages(dialogue, turn, self.answer, self.material)
@@ -308,10 +311,6 @@ class Judge:
             bench = Bench(endpoint, self.answer, self.weighted, self.max_calls, store, self.material)
             object.__setattr__(self, "_kept", bench)
         return bench
-
-    def _turns(self, dialogue: Dialogue) -> list[int | None]:
-        turns: list[int | None] = [] if self.level == "dialogue" else [*scored_turns(dialogue, self.speaker)]
-        return turns + ([] if self.level == "turn" else [None])
 
     def _ask_all(
         self, bench: "Bench | None", asked: Sequence[tuple[Dialogue, int | None, Rubric]]

@@ -18,7 +18,6 @@ from dialeval.metrics.registry import (
     Better,
     OpensModels,
     Rows,
-    aggregate,
     encoded_chunks,
     metric,
     model_field,
@@ -68,15 +67,11 @@ class _ByReply(_Learned):
 
     def _add(self, rows: Rows, encoded: TurnVectors, dimension: str, values: dict[int, float]) -> None:
         """Add a row for each scored turn and one for the dialogue."""
-        dialogue, words = encoded.dialogue, list[int]()
-        for turn in scored_turns(dialogue, self.speaker):
-            if turn in values:
-                rows.add(dialogue, turn, dimension, values[turn], _note(encoded, turn))
-                words.append(len(dialogue.turns[turn].text.split()))
-            else:
-                rows.add(dialogue, turn, dimension, None, _NOTHING if encoded.spoken[turn] else _EMPTY)
-        whole = aggregate(list(values.values()), words, self.aggregate) if values else None
-        rows.add(dialogue, None, dimension, whole, None if values else "no reply to score")
+        for turn in scored_turns(encoded.dialogue, self.speaker):
+            missing = _NOTHING if encoded.spoken[turn] else _EMPTY
+            note = _note(encoded, turn) if turn in values else missing
+            rows.add(encoded.dialogue, turn, dimension, values.get(turn), note)
+        rows.add_dialogue(encoded.dialogue, dimension, values, self.aggregate, "no reply to score")
 
 
 @metric("ruber.v1")

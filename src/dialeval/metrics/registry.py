@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeVar, runtime_checkable
 
 from dialeval import __version__
-from dialeval.dialogues import Dialogue, takes_part
+from dialeval.dialogues import Dialogue, says_something, scored_turns, takes_part
 from dialeval.dialogues.languages import unknown_language
 from dialeval.errors import DialevalError, UsageError
 from dialeval.plugins import load_plugin, plugins
@@ -318,6 +318,19 @@ class Rows:
         number = None if value is None else float(value)
         self._rows.append(Score(dialogue.id, turn, dialogue.system, self.source, dimension, number, note))
 
+    def add_dialogue(
+        self,
+        dialogue: Dialogue,
+        dimension: str,
+        values: Mapping[int, float],
+        method: "Aggregate",
+        missing: str,
+    ) -> None:
+        """Add the row of a whole dialogue, from the values of its turns; `missing` is why there are none."""
+        lengths = [len(dialogue.turns[turn].text.split()) for turn in values]
+        figure = aggregate(list(values.values()), lengths, method) if values else None
+        self.add(dialogue, None, dimension, figure, None if values else missing)
+
     def scores(self) -> Scores:
         """Return the table."""
         return Scores.of(self._rows, {self.source: self.signature})
@@ -382,7 +395,6 @@ def chunks(dialogues: Iterable[Dialogue], first: int | None = None) -> Iterator[
     """Cut a stream into what is scored together: 64 dialogues at most, and no more after 2,048 turns.
 
     Args:
-        dialogues: Any stream.
         first: How many dialogues the first chunk has at most, by default 64; each further one may have twice
             as many as the one before. A run begins with few, so that somebody who watches sees it move.
 
@@ -422,10 +434,18 @@ def encoded_chunks(metric: Any, dialogues: Iterable[Dialogue]) -> Iterator[list[
         yield chunk
 
 
+def asked_turns(
+    dialogue: Dialogue, speaker: str | None, level: Literal["both", "turn", "dialogue"]
+) -> list[int | None]:
+    """Return what is asked about at a level: the scored turns, the dialogue (None), or both."""
+    turns: list[int | None] = [] if level == "dialogue" else [*scored_turns(dialogue, speaker)]
+    return turns if level == "turn" else [*turns, None]
+
+
 def unspoken(dialogue: Dialogue, turn: int | None) -> str | None:
     """Return why nothing can be asked about a turn, or about a whole dialogue; None where something can."""
     if turn is None:
-        spoken = any(takes_part(message) and message.text.strip() for message in dialogue.turns)
+        spoken = any(map(says_something, dialogue.turns))
         return None if spoken else "nobody says anything"
     if not dialogue.turns[turn].text.strip():
         return "empty reply"

@@ -5,14 +5,13 @@ references, word by word.
 """
 
 import contextlib
-import itertools
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
-from dialeval.dialogues import Dialogue, scored_turns
+from dialeval.dialogues import Dialogue, in_blocks, scored_turns
 from dialeval.errors import DataError
 from dialeval.files import sha256
 from dialeval.metrics.overlap import with_references
@@ -125,8 +124,7 @@ class BertScore(OpensModels):
     def score(self, dialogues: Iterable[Dialogue]) -> Scores:
         """Compare each scored turn with its references."""
         matcher, rows = self._matcher(), Rows(self)
-        turns = with_references(dialogues, self.speaker)
-        while block := list(itertools.islice(turns, _AT_ONCE)):
+        for block in in_blocks(with_references(dialogues, self.speaker), _AT_ONCE):
             scores = matcher.score(
                 [text for _, _, text, _ in block], [references for *_, references in block]
             )

@@ -20,7 +20,6 @@ from dialeval.metrics.registry import (
     Language,
     OpensModels,
     Rows,
-    aggregate,
     encoded_chunks,
     known_language,
     metric,
@@ -98,19 +97,17 @@ class _ScoresReplies(OpensModels):
 
 
 def _add(rows: Rows, scored: TurnScores, method: Aggregate | None) -> None:
-    dialogue, values, lengths = scored.dialogue, list[float](), list[int]()
+    dialogue, values = scored.dialogue, dict[int, float]()
     for turn, value, cut in zip(scored.turns, scored.values[QUALITY], scored.cut, strict=True):
-        text = dialogue.turns[turn].text
-        if not text.strip():
+        if not dialogue.turns[turn].text.strip():
             rows.add(dialogue, turn, QUALITY, None, "empty reply")
             continue
         rows.add(dialogue, turn, QUALITY, float(value), "truncated" if cut else None)
-        values.append(float(value))
-        lengths.append(len(text.split()))
-    figure = aggregate(values, lengths, method or "mean") if values else None
+        values[turn] = float(value)
     if values and method is None and scored.end:
-        figure = scored.end[QUALITY]
-    rows.add(dialogue, None, QUALITY, figure, None if values else "no reply to score")
+        rows.add(dialogue, None, QUALITY, scored.end[QUALITY])
+    else:
+        rows.add_dialogue(dialogue, QUALITY, values, method or "mean", "no reply to score")
 
 
 @metric("turn-quality.v1")

@@ -12,7 +12,6 @@ from dialeval.metrics.registry import (
     Language,
     OpensModels,
     Rows,
-    aggregate,
     encoded_chunks,
     known_language,
     metric,
@@ -96,19 +95,15 @@ class UserReaction(OpensModels):
         return logged
 
     def _add(self, rows: Rows, dialogue: Dialogue, signals: dict[int, tuple[float | None, bool]]) -> None:
-        values: dict[str, list[tuple[float, int]]] = {name: [] for name in self.dimensions}
+        by_name: dict[str, dict[int, float]] = {name: {} for name in self.dimensions}
         for turn, (sentiment, goes_on) in signals.items():
             figures = {
                 QUALITY: None if sentiment is None else sentiment + goes_on,
                 SENTIMENT: sentiment,
                 CONTINUE: float(goes_on),
             }
-            words = len(dialogue.turns[turn].text.split())
             for name, value in figures.items():
                 rows.add(dialogue, turn, name, value, "no user turn after it" if value is None else None)
-                if value is not None:
-                    values[name].append((value, words))
-        for name, pairs in values.items():
-            scored, words_of = [value for value, _ in pairs], [count for _, count in pairs]
-            figure = aggregate(scored, words_of, self.aggregate) if pairs else None
-            rows.add(dialogue, None, name, figure, None if pairs else "no reply with a user turn after it")
+                by_name[name] |= {} if value is None else {turn: value}
+        for name, values in by_name.items():
+            rows.add_dialogue(dialogue, name, values, self.aggregate, "no reply with a user turn after it")

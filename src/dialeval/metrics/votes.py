@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from itertools import groupby, islice
 from typing import ClassVar, Literal
 
-from dialeval.dialogues import Dialogue, Turn, scored_turns
+from dialeval.dialogues import Dialogue, Turn, in_blocks, scored_turns
 from dialeval.dialogues.acts import ACTS as SEGMENT_ACTS
 from dialeval.dialogues.acts import folded
 from dialeval.dialogues.contexts import failure_of, place_of
@@ -176,8 +176,7 @@ class _CountsVotes:
         cast = None if self.votes is None else _by_place(load_votes(self.votes))
         if self.match != "act" and cast is not None and any(acts for _, acts in cast.values()):
             raise UsageError(f"{self.votes}: wizards chose acts here, not utterances: match=act")
-        stream = iter(dialogues)
-        while chunk := list(islice(stream, _AT_ONCE)):
+        for chunk in in_blocks(dialogues, _AT_ONCE):
             places = [(dialogue, turn) for dialogue in chunk for turn in scored_turns(dialogue, self.speaker)]
             cases = [_question(dialogue, turn, cast) for dialogue, turn in places]
             counts = iter(self._chosen([case for case in cases if isinstance(case, ReplyChoices)]))

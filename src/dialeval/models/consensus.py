@@ -29,7 +29,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dialeval import __version__, files
-from dialeval.dialogues import Dialogue
+from dialeval.dialogues import Dialogue, in_blocks
 from dialeval.dialogues.segments import SPLITTERS
 from dialeval.dialogues.splits import Fingerprints, normalise
 from dialeval.errors import DataError, UsageError
@@ -122,9 +122,9 @@ def corpus_blocks(
     """
     from dialeval.dialogues.formats.writing import to_json  # brings pyarrow with it
 
-    done, stream, names, model = 0, iter(dialogues), description.names, Encoder.load(description.encoder)
+    done, names, model = 0, description.names, Encoder.load(description.encoder)
     needs = [*description.needs(), Need(model, spoken_texts, (model.reading(),))]
-    while block := list(islice(stream, _DIALOGUES)):
+    for block in in_blocks(dialogues, _DIALOGUES):
         encode_ahead(block, needs)
         described = description.describe(block)
         columns: dict[str, Column] = {

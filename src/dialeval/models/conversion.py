@@ -4,9 +4,10 @@ Families differ in names and details: RoBERTa counts positions from 2, DistilBER
 names for query, key and value.
 """
 
+import contextlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from dialeval.errors import DataError
 from dialeval.manifests import SUMS
 from dialeval.models.artefact import Artefact, save, verify
 from dialeval.models.card import Card
-from dialeval.models.shape import Activation, EncoderShape, read_weights
+from dialeval.models.shape import Activation, EncoderShape, check_sizes, read_weights
 from dialeval.models.tensors import Storage, read_tensors, shrink, write_tensors
 from dialeval.models.untrusted import parse_object, read_small
 
@@ -97,10 +98,7 @@ def canonical(
                     [weights.pop(name) for name in names]
                 )
     expected = shape.weights()
-    for name, sizes in expected.items():
-        if name not in weights or weights[name].shape != sizes:
-            has = f"has the sizes {weights[name].shape}" if name in weights else "is missing"
-            raise DataError(f"{name} {has}, expected {sizes}", file=file)
+    check_sizes(weights, expected, file)
     return shape, {name: weights[name] for name in expected}
 
 
@@ -257,3 +255,24 @@ def _pooling(source: Path) -> dict[str, Any]:
     modules = source / "modules.json"
     unit = modules.is_file() and b"models.Normalize" in modules.read_bytes()
     return {"pooling": pooling, "unit": unit}
+
+
+@contextlib.contextmanager
+def reading_by_transformers(name: str, model: str, of_hub: str) -> Iterator[None]:
+    """Turn off its progress bars and reports, and turn its errors into ours: `name` is not a `model`."""
+    from transformers.utils import logging as theirs
+
+    logging: Any = theirs
+    loud, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        yield
+    except (OSError, ValueError) as error:
+        first = str(error).strip().partition("\n")[0]
+        fix = f"name a folder with config.json, *.safetensors and tokenizer.json, or {of_hub} of the Hub"
+        raise DataError(f"not {model}: {first}", file=name, fix=fix) from None
+    finally:
+        logging.set_verbosity(loud)
+        if bars:
+            logging.enable_progress_bar()

@@ -7,6 +7,8 @@ rows of features. A reply is scored by what precedes it only.
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from operator import attrgetter
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -15,7 +17,7 @@ import numpy.typing as npt
 from dialeval.dialogues import Dialogue, scored_turns
 from dialeval.errors import DataError, UsageError
 from dialeval.models.artefact import Artefact, Model
-from dialeval.models.auxiliary_features import AuxiliaryFeatures, AuxiliaryModels, flow_features
+from dialeval.models.auxiliary_features import FLOW, AuxiliaryFeatures, AuxiliaryModels, flow_features
 from dialeval.models.encoder import recorded_encoder
 from dialeval.models.heads import VectorHead
 from dialeval.models.needs import Need
@@ -110,23 +112,19 @@ class _ScoredTurns:
     def flow(self) -> dict[str, Floats]:
         return flow_features(self.auxiliary.dialogue, self.turns)
 
+    def flow_block(self, name: str) -> Floats:
+        return self.flow[name]
+
 
 FEATURES: Mapping[str, Callable[[_ScoredTurns], Floats]] = {
-    "reply": lambda turns: turns.reply,
-    "user": lambda turns: turns.user,
-    "context": lambda turns: turns.context,
-    "own": lambda turns: turns.own,
-    "owns": lambda turns: turns.owns,
-    "others": lambda turns: turns.others,
+    **{name: attrgetter(name) for name in ("reply", "user", "context", "own", "owns", "others")},
     "reply*user": lambda turns: turns.reply * turns.user,
     "reply*context": lambda turns: turns.reply * turns.context,
     "reply*own": lambda turns: turns.reply * turns.own,
     "similarities": _ScoredTurns.similarities,
     "lengths": _ScoredTurns.lengths,
     "place": _ScoredTurns.place,
-    "acts": lambda turns: turns.flow["acts"],
-    "transitions": lambda turns: turns.flow["transitions"],
-    "sizes": lambda turns: turns.flow["sizes"],
+    **{name: partial(_ScoredTurns.flow_block, name=name) for name in FLOW},
     "fit": lambda turns: turns.auxiliary.fit(turns.turns),
     "moods": lambda turns: turns.auxiliary.moods(turns.turns),
 }

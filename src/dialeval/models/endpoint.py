@@ -325,9 +325,9 @@ class _StoredAnswer(msgspec.Struct):
 class AnswerStore:
     """Stored answers in a folder, one file each, named by the hash of endpoint and request."""
 
-    def __init__(self, folder: Path | None = None) -> None:
+    def __init__(self) -> None:
         chosen = os.environ.get("DIALEVAL_CACHE")
-        self.folder = folder or (Path(chosen) if chosen else home()) / "answers"
+        self.folder = (Path(chosen) if chosen else home()) / "answers"
 
     def fetch(self, name: str) -> Answered | None:
         """Return a stored answer; None if it is missing or damaged."""

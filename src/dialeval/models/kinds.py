@@ -14,7 +14,7 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from dialeval.dialogues import Dialogue, takes_part
+from dialeval.dialogues import Dialogue, says_something
 from dialeval.models.encoder import DEFAULT, Encoder
 from dialeval.models.needs import Need, spoken_turns
 from dialeval.models.network import Floats, multiply
@@ -57,7 +57,7 @@ def kind_needs() -> list[Need]:
 
 def _user_turns(dialogue: Dialogue) -> list[str]:
     """Return the first user turns; of all speakers if none is called user."""
-    spoken = [turn for turn in dialogue.turns if takes_part(turn) and turn.text.strip()]
+    spoken = list(filter(says_something, dialogue.turns))
     users = [turn.text for turn in spoken if turn.speaker == "user"]
     return (users or [turn.text for turn in spoken])[:_TURNS]
 

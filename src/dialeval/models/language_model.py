@@ -6,12 +6,11 @@ A chat address cannot be used, because it returns no likelihood of given words. 
 the Hub or from a folder, need the extra `[train]`.
 """
 
-import contextlib
 import functools
 import hashlib
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +23,7 @@ from dialeval.dialogues import Dialogue
 from dialeval.errors import DataError, DialevalError, UsageError
 from dialeval.models.artefact import load, names
 from dialeval.models.cache import Cache, DiskCache
+from dialeval.models.conversion import reading_by_transformers
 from dialeval.models.endpoint import Endpoint
 from dialeval.models.gguf import BytePairs, Floats, Gguf
 from dialeval.models.likelihood import (
@@ -138,7 +138,7 @@ def open_causal(name: str, cache: Cache) -> TokenModel:
         raise UsageError(f"hub:{name} needs torch and transformers: pip install 'dialeval[train]'") from None
     place, _, revision = (name, "", "") if Path(name).is_dir() else name.partition("@")
     which: dict[str, Any] = {"trust_remote_code": False} | ({"revision": revision} if revision else {})
-    with _readable(name):
+    with reading_by_transformers(name, "a language model", "a causal model"):
         model: Any = AutoModelForCausalLM.from_pretrained(
             place, dtype=torch.float32, use_safetensors=True, **which
         )
@@ -242,26 +242,6 @@ def _up_to(past: Any, place: int, copies: int) -> Any:
         )
         cache.update(keys, values, number)
     return cache
-
-
-@contextlib.contextmanager
-def _readable(name: str) -> Iterator[None]:
-    from transformers.utils import logging as theirs
-
-    logging: Any = theirs
-    loud, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
-    logging.set_verbosity_error()
-    logging.disable_progress_bar()
-    try:
-        yield
-    except (OSError, ValueError) as error:
-        first = str(error).strip().partition("\n")[0]
-        fix = "name a folder with config.json, *.safetensors and tokenizer.json, or a causal model of the Hub"
-        raise DataError(f"not a language model: {first}", file=name, fix=fix) from None
-    finally:
-        logging.set_verbosity(loud)
-        if bars:
-            logging.enable_progress_bar()
 
 
 DEFAULT = "smollm2-135m-instruct"

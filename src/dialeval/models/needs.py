@@ -11,7 +11,7 @@ import functools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from dialeval.dialogues import Dialogue, takes_part
+from dialeval.dialogues import Dialogue, says_something
 from dialeval.dialogues.segments import segments_of
 from dialeval.models.encoder import Encoder, Reading
 from dialeval.models.token_states import plain
@@ -52,7 +52,7 @@ def spoken_turns(dialogue: Dialogue) -> Iterator[str]:
 
 def plain_turns(dialogue: Dialogue) -> Iterator[str]:
     """Return what was said as token states are made of it, see `states.plain`."""
-    return (plain(turn.text) for turn in dialogue.turns if takes_part(turn) and turn.text.strip())
+    return (plain(turn.text) for turn in dialogue.turns if says_something(turn))
 
 
 @functools.cache

@@ -12,7 +12,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from dialeval.dialogues import Dialogue, takes_part
+from dialeval.dialogues import Dialogue, says_something
 from dialeval.dialogues.signals import next_turns
 from dialeval.models.artefact import Artefact
 from dialeval.models.cache import Cache
@@ -101,7 +101,7 @@ def exchanges(dialogue: Dialogue, turns: Sequence[int]) -> dict[int, Exchange]:
     before, last = list[str](), dict[str, str]()
     for turn in dialogue.turns:
         before.append(next((text for speaker, text in last.items() if speaker != turn.speaker), ""))
-        if takes_part(turn) and turn.text.strip():
+        if says_something(turn):
             last.pop(turn.speaker, None)
             last = {turn.speaker: turn.text, **last}
     for number in turns:

@@ -17,7 +17,7 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from dialeval.dialogues import Dialogue, takes_part
+from dialeval.dialogues import Dialogue, says_something, takes_part
 from dialeval.dialogues.acts import ACTS, annotations
 from dialeval.dialogues.segments import DEFAULT_SPLITTER, SPLITTERS, Segment, segments_of, with_acts
 from dialeval.errors import DataError
@@ -224,7 +224,7 @@ class Segmenter(EncoderHead):
             turn.text
             for dialogue in dialogues
             for turn in dialogue.turns
-            if takes_part(turn) and turn.text.strip() and annotations(turn) is None
+            if says_something(turn) and annotations(turn) is None
         )
         pieces = dict(zip(parts, self.cut(list(parts)), strict=True))
         results = []

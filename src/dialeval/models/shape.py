@@ -114,8 +114,15 @@ def _expanded(path: Path, shape: EncoderShape, layers: int | None) -> dict[str, 
     stored = read_tensors(path)
     part = {name: value for name, value in stored.items() if name.partition("::")[0] in expected}
     weights = expand(part, file=path)
+    check_sizes(weights, expected, path)
+    return weights
+
+
+def check_sizes(
+    weights: Mapping[str, Floats], expected: Mapping[str, tuple[int, ...]], file: str | Path
+) -> None:
+    """Raise if a weight is missing or has other sizes."""
     for name, sizes in expected.items():
         if name not in weights or weights[name].shape != sizes:
             has = f"has the sizes {weights[name].shape}" if name in weights else "is missing"
-            raise DataError(f"{name} {has}, expected {sizes}", file=path)
-    return weights
+            raise DataError(f"{name} {has}, expected {sizes}", file=file)

@@ -152,7 +152,6 @@ def expand(tensors: Mapping[str, Array], *, file: object = None) -> dict[str, Ar
     """Return stored weights as fp32, the inverse of `shrink`; integers are unchanged.
 
     Args:
-        tensors: The stored tensors.
         file: Their file, for errors.
 
     Raises:

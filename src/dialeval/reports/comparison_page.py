@@ -1,10 +1,8 @@
 """A comparison of versions as a file: an HTML page, Markdown for a pull request, or JSON."""
 
-from collections.abc import Iterable
 from pathlib import Path
 
 from dialeval import files
-from dialeval.errors import UsageError
 from dialeval.reports.documents import tables_markdown
 from dialeval.reports.page import render
 from dialeval.reports.table import (
@@ -25,33 +23,24 @@ ENDINGS = (".html", ".md", ".json")
 _TONES = {"better": 3, "worse": -3, "not told apart": 0, "more": None, "less": None}
 
 
-def write_comparison(comparison: Comparison, path: str | Path, *, title: str | None = None) -> None:
+def write_comparison(comparison: Comparison, path: str | Path) -> None:
     """Write a comparison as HTML, Markdown or JSON, by the ending of the file name.
 
     Raises:
         UsageError: If the name has another ending.
     """
-    refuse_endings([Path(path)])
+    files.check_endings([Path(path)], ENDINGS, "a comparison")
     suffix = Path(path).suffix.lower()
     if suffix == ".json":
         comparison.save(path)
     else:
-        files.write_text(path, (to_html if suffix == ".html" else to_markdown)(comparison, title=title))
+        files.write_text(path, (to_html if suffix == ".html" else to_markdown)(comparison))
 
 
-def refuse_endings(paths: Iterable[Path]) -> None:
-    """Refuse file names with an unknown ending, before any work is done."""
-    for path in paths:
-        if path.suffix.lower() not in ENDINGS:
-            raise UsageError(
-                f"cannot write a comparison to {path}: the name must end in {', '.join(ENDINGS)}"
-            )
-
-
-def to_html(comparison: Comparison, *, title: str | None = None) -> str:
+def to_html(comparison: Comparison) -> str:
     """Return the HTML page: verdicts, differences, and the turns to read."""
     context = {
-        "title": title or _title(comparison),
+        "title": _title(comparison),
         "comparison": comparison,
         "tables": compared_tables(comparison),
         "gaps": unscored_table(comparison),
@@ -60,10 +49,10 @@ def to_html(comparison: Comparison, *, title: str | None = None) -> str:
     return render("comparison.html.jinja", context)
 
 
-def to_markdown(comparison: Comparison, *, title: str | None = None) -> str:
+def to_markdown(comparison: Comparison) -> str:
     """Return the tables as Markdown."""
     tables = [*compared_tables(comparison), unscored_table(comparison)]
-    return tables_markdown(title or _title(comparison), [comparison.summary], [t for t in tables if t])
+    return tables_markdown(_title(comparison), [comparison.summary], [t for t in tables if t])
 
 
 def _title(comparison: Comparison) -> str:

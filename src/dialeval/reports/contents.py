@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from dialeval.reports import class_tables, record_tables, source_tables, summary, system_tables
+from dialeval.reports import record_tables, source_tables, summary, system_tables
 from dialeval.reports.table import Table
 from dialeval.reports.trust_tables import trust_tables
 from dialeval.studies import Inspection, Study
@@ -22,10 +22,10 @@ def study_tables(study: Study) -> dict[str, Table]:
             "correlations": source_tables.correlation_table(study),
             "differences": source_tables.difference_table(study),
             "subsets": source_tables.subset_table(study),
-            "labels": class_tables.label_table(study),
-            "auc": class_tables.auc_table(study),
-            "thresholds": class_tables.threshold_table(study),
-            "classes": class_tables.class_table(study),
+            "labels": source_tables.label_table(study),
+            "auc": source_tables.auc_table(study),
+            "thresholds": source_tables.threshold_table(study),
+            "classes": source_tables.class_table(study),
             "matrix": source_tables.matrix_table(study),
             "pairs": source_tables.pair_table(study),
             "calibration": source_tables.calibration_table(study),

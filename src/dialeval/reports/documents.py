@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from dialeval import files
-from dialeval.errors import UsageError
 from dialeval.reports.contents import all_tables
 from dialeval.reports.explanations import Why
 from dialeval.reports.page import TITLE, render, to_html
@@ -47,11 +46,9 @@ def write_report(
     """Write a report as HTML, Markdown or LaTeX, or its figure, by the ending of the file name.
 
     Args:
-        study: The study.
         inspection: The inspection of its dialogues (`dialeval.studies.inspect`).
         path: Ends in `.html`, `.md` or `.tex`; in `.pdf`, `.svg` or `.png` it gets the correlations with
             their intervals (`study.plot()`).
-        title: The heading.
         illustrative: Whether to mark all ratings as invented examples.
         why: Explanations of scores (`dialeval.reports.explain`), for the HTML page.
         trust: How far the scores can be trusted (`dialeval.studies.trust`).
@@ -59,6 +56,7 @@ def write_report(
     Raises:
         UsageError: If the name has another ending.
     """
+    files.check_endings([Path(path)], ENDINGS, "a report")
     suffix = Path(path).suffix.lower()
     if suffix in _FIGURES:
         with files.replacing(path) as file:
@@ -66,11 +64,9 @@ def write_report(
         return
     if suffix == ".html":
         text = to_html(study, inspection, title=title, illustrative=illustrative, why=why, trust=trust)
-    elif suffix in ENDINGS:
+    else:
         write = to_markdown if suffix == ".md" else to_latex
         text = write(study, inspection, title=title, illustrative=illustrative, trust=trust)
-    else:
-        raise UsageError(f"cannot write a report to {str(path)!r}: the name must end in {', '.join(ENDINGS)}")
     files.write_text(path, text)
 
 

@@ -137,8 +137,6 @@ def angles(
         names: People, first source, second source.
         degrees: First source to people, second to people, first to second. If the last is large, the sources
             are drawn on either side of people, otherwise on the same.
-        prefix: Makes ids unique on the page.
-        label: The text alternative of the picture.
     """
     first, second, between = degrees
     same_side = drawn_apart(degrees) != first + second

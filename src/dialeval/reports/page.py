@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
 
-from dialeval.dialogues.visibility import shown
+from dialeval.dialogues.visibility import templates
 from dialeval.reports import pictures, summary
 from dialeval.reports.contents import study_tables, triage_tables
 from dialeval.reports.explanations import Why
@@ -41,9 +41,7 @@ def to_html(
     """Return the whole report as HTML.
 
     Args:
-        study: The study.
         inspection: The inspection of its dialogues; without it no dialogue is shown.
-        title: The heading.
         illustrative: Whether to mark all ratings as invented examples.
         why: Explanations of single scores.
         trust: How far the scores can be trusted.
@@ -104,16 +102,7 @@ def _sides(turns: Sequence[ShownTurn]) -> dict[str, str]:
 
 @functools.cache
 def _environment() -> Any:
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-
-    environment = Environment(
-        loader=PackageLoader("dialeval.reports"),
-        autoescape=True,
-        finalize=shown,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+    environment = templates("dialeval.reports")
     environment.globals["dash"] = DASH
     environment.filters |= {
         "figure": figure,

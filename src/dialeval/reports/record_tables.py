@@ -139,7 +139,6 @@ def fault_table(triage: Triage, order: Sequence[str] = ()) -> Table | None:
     """Return the table of the percentage of each system's replies with each common fault.
 
     Args:
-        triage: The triage.
         order: The systems in the order of another table.
     """
 

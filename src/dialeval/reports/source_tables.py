@@ -1,13 +1,15 @@
-"""Tables about sources: correlations with the gold, their differences, correlations with each other."""
+"""Tables about sources: correlations with the gold and with each other, differences, classes of the gold."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
 from dialeval.reports.table import (
+    DASH,
     MARKS_EXPLAINED,
     Axis,
     Field,
+    OfSource,
     Table,
     TableCell,
     axis_over,
@@ -27,9 +29,9 @@ from dialeval.reports.table import (
     undefined,
 )
 from dialeval.scores.signature import better
-from dialeval.statistics import METHODS, Estimate
+from dialeval.statistics import METHODS, QUANTILES, Estimate
 from dialeval.studies import Study
-from dialeval.studies.findings import Correlation
+from dialeval.studies.findings import ClassThreshold, Correlation
 
 SYMBOLS = {
     "pearson": "Pearson r",
@@ -184,11 +186,11 @@ def calibration_table(study: Study) -> Table | None:
     return tabulate(
         "calibration",
         f"Calibration: mean {study.gold_name} in bins of equally many units",
-        [(row.label, bin_) for row in study.calibration for bin_ in row.bins],
-        named("Source", lambda row: row[0]),
-        number("Mean score", lambda row: figure(row[1].x)),
-        number("Mean rating", lambda row: estimate_cell(row[1].y, figure)),
-        number("n", lambda row: row[1].y.n),
+        [OfSource(row.label, bin_) for row in study.calibration for bin_ in row.bins],
+        named("Source", "source"),
+        number("Mean score", lambda row: figure(row.found.x)),
+        number("Mean rating", lambda row: estimate_cell(row.found.y, figure)),
+        number("n", "found.y.n"),
         notes=("Brackets: 95 % interval by Student's t. Equal scores never fall into different bins.",),
         rated=True,
     )
@@ -223,13 +225,12 @@ def matrix_labels(study: Study) -> list[str]:
     return labels
 
 
-def matrix_table(study: Study, method: str | None = None) -> Table | None:
+def matrix_table(study: Study) -> Table | None:
     """Return the correlation matrix of sources."""
     labels = matrix_labels(study)
     if len(labels) < 2:
         return None
-    method = method or study.method
-    cells = study.matrix.correlations[method]
+    cells = study.matrix.correlations[study.method]
     chosen = _most_telling(cells)
     ns = sorted({cells[a][b].n for a in chosen for b in chosen if a > b})
     span = f"{ns[0]:,}" if len(ns) == 1 else f"{ns[0]:,} to {ns[-1]:,}"
@@ -241,8 +242,8 @@ def matrix_table(study: Study, method: str | None = None) -> Table | None:
         return TableCell("1") if row == index else _matrix_cell(cells[chosen[row]][chosen[index]])
 
     return tabulate(
-        f"matrix-{method}",
-        f"{SYMBOLS[method]} between sources",
+        f"matrix-{study.method}",
+        f"{SYMBOLS[study.method]} between sources",
         range(len(chosen)),
         Field(number("", "").column, lambda row: row + 1),
         named("Source", lambda row: labels[chosen[row]], strong=True),
@@ -307,3 +308,111 @@ def _pairs(study: Study, labels: list[str]) -> Iterator[tuple[int, int]]:
         yield from ((index, last) for index in range(last))
     stop = last if study.gold is not None else last + 1
     yield from ((a, b) for a in range(stop) for b in range(a + 1, stop))
+
+
+# --- classes of the gold: sizes, AUC, thresholds, and scores per class --------------------------------------
+
+
+def _side(study: Study, cut: float) -> str:
+    """Return the name of the classes at or above a cut."""
+    return "upper half" if study.labels.rule == "halves" else f"≥ {cut:g}"
+
+
+def label_table(study: Study) -> Table | None:
+    """Return the table of classes and their sizes."""
+    sides = {True: "upper", False: "lower", None: None}
+    return tabulate(
+        "labels",
+        f"Classes of {study.gold_name}",
+        study.labels.classes,
+        named("Class", "name", strong=True),
+        number("n", "n"),
+        number("Share in %", lambda row: estimate_cell(row.share, lambda value: f"{100 * value:.1f}")),
+        named("Side", lambda row: sides[row.upper]),
+        notes=_rule(study),
+        rated=True,
+    )
+
+
+def _rule(study: Study) -> tuple[str, ...]:
+    """Return the note on how classes and the upper ones are defined."""
+    labels = study.labels
+    if labels.rule == "halves":
+        rule = f"The ratings take many values, so they are split at their median, {figure(labels.median)}."
+    else:
+        rule = "A class is a value that the raters gave; of several raters the majority decides."
+        rule += " Upper: at or above the middle of the range." if labels.cut is not None else ""
+    left = f" {labels.n_unlabelled:,} rated units have no majority." if labels.n_unlabelled else ""
+    return (f"{rule}{left} Brackets: {percent(study)} interval, bootstrap over dialogues.",)
+
+
+def auc_table(study: Study) -> Table | None:
+    """Return the table of AUCs of each source at each cut."""
+    cuts = [cut.at for cut in study.classes[0].cuts] if study.classes else []
+    scored = {row.label: sum(spread.n for spread in row.distributions) for row in study.classes}
+    rated = study.gold.n if study.gold else 0
+    return tabulate(
+        "auc",
+        f"AUC: how well a score separates labels of {study.gold_name}",
+        study.classes,
+        named("Source", "label", strong=True),
+        *numbers([_side(study, cut) for cut in cuts], lambda row, index: row.at(cuts[index])),
+        number("n", lambda row: scored[row.label]),
+        number("Unscored", lambda row: max(0, rated - scored[row.label])),
+        notes=(
+            "The chance that a unit at or above the cut scores higher than one below it; 0.5 is guessing. "
+            "Of a source for which lower is better it should be below.",
+        ),
+        rated=True,
+    )
+
+
+def threshold_table(study: Study) -> Table | None:
+    """Return the table of the best threshold of each source, with its held-out accuracy."""
+    if study.labels.cut is None:
+        return None
+    return tabulate(
+        "thresholds",
+        f"Where to draw the line: {study.gold_name}, {_side(study, study.labels.cut)}",
+        study.classes,
+        named("Source", "label", strong=True),
+        number("Threshold", lambda row: _threshold_cell(row.threshold)),
+        number("Balanced accuracy, held out", "threshold.accuracy"),
+        number("On all", lambda row: decimal(row.threshold.fitted)),
+        number("Range of thresholds", lambda row: _range(row.threshold)),
+        number("n", "threshold.accuracy.n"),
+        notes=(
+            "Threshold: the one with the best balanced accuracy on all units. Held out: ten-fold "
+            "cross-validation over dialogues; 0.5 is guessing. On all: the accuracy of the threshold on the "
+            "units it was chosen on, for comparison. Range: over the folds.",
+        ),
+        rated=True,
+    )
+
+
+def _threshold_cell(line: ClassThreshold) -> TableCell:
+    if line.value is None:
+        return undefined(line.accuracy.reason)
+    return TableCell(f"{'≤' if line.upper == 'below' else '≥'} {figure(line.value)}")
+
+
+def _range(line: ClassThreshold) -> str:
+    return DASH if line.lowest is None else f"{figure(line.lowest)} to {figure(line.highest)}"
+
+
+def class_table(study: Study) -> Table | None:
+    """Return the table of score distributions for each label."""
+    return tabulate(
+        "classes",
+        f"Scores of the units of each label of {study.gold_name}",
+        [OfSource(row.label, spread) for row in study.classes for spread in row.distributions],
+        named("Source", "source"),
+        number("Label", "found.name"),
+        number("n", "found.n"),
+        number("Mean", lambda row: figure(row.found.mean)),
+        number("SD", lambda row: undefined("n < 2") if row.found.sd is None else figure(row.found.sd)),
+        *numbers(
+            [f"{100 * q:g} %" for q in QUANTILES], lambda row, index: figure(row.found.quantiles[index])
+        ),
+        rated=True,
+    )

@@ -29,7 +29,6 @@ def space(
     explained: tuple[float, float],
     *,
     drawn_of: int | None = None,
-    prefix: str = "space-",
 ) -> Markup:
     """Draw corpus dialogues as pale dots, and test dialogues over them: near ones filled, far ones hollow.
 
@@ -41,7 +40,6 @@ def space(
         far: Test dialogues that it does not.
         explained: Share of variance explained by each axis.
         drawn_of: Number of dialogues in the corpus, if the points are a sample of them.
-        prefix: Makes ids unique on a page.
     """
     label = (
         f"Feature space in two dimensions: {len(corpus)} corpus dialogues, "
@@ -67,7 +65,7 @@ def space(
             text.set_color(SOFT)
         for side in ("left", "bottom"):
             axes.spines[side].set_color(LINE)
-        return to_svg(figure, prefix, label)
+        return to_svg(figure, "space-", label)
 
 
 def _named(name: str, points: int, most: int, total: int = 0) -> str:

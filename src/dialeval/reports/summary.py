@@ -3,12 +3,10 @@
 from dataclasses import dataclass
 
 from dialeval.reports.source_tables import SYMBOLS, percent
-from dialeval.reports.system_tables import column_names, ordered_columns, ranked_systems
+from dialeval.reports.system_tables import column_names, ordered_columns, ranked_systems, system_bars
 from dialeval.reports.table import (
     Table,
     TableCell,
-    axis_over,
-    bar_cell,
     counts,
     decimal,
     ends,
@@ -56,12 +54,12 @@ def systems_of(study: Study) -> list[str]:
 
 def headline(study: Study) -> list[Sentence]:
     """Return the sentences on the data and the best system."""
-    return [sentence for sentence in (_what(study), _best_system(study)) if sentence]
+    return list(filter(None, (_what(study), _best_system(study))))
 
 
 def trust(study: Study) -> list[Sentence]:
     """Return the sentences on how far the scores can be trusted: best source and human ceiling."""
-    return [sentence for sentence in (_best_source(study), _ceiling(study)) if sentence]
+    return list(filter(None, (_best_source(study), _ceiling(study))))
 
 
 def sentences(study: Study) -> list[Sentence]:
@@ -209,27 +207,18 @@ def system_table(study: Study) -> Table | None:
         return None
     others = [other for other in ordered_columns(study) if other != column and _is_beside(*other)][:3]
     means = {(row.system, row.source, row.dimension): row for row in study.systems}
-    axis = axis_over(ends([row.mean for row in rows]))
-    size = 0.0 if axis is None else max(abs(axis.low), abs(axis.high))
-    lower = better(study.signatures, *column) == "lower"
-    return tabulate(
-        "systems",
-        f"Systems by {column_names(study)[column]}{', lower is better' if lower else ''}",
-        rows,
-        named("System", lambda row: TableCell(row.system, small=_place(study, row)), strong=True),
-        named("", lambda row: bar_cell(row.mean), "bar"),
-        number(column_names(study)[column], lambda row: estimate_cell(row.mean, lambda v: figure(v, size))),
-        *numbers(
-            [column_names(study)[other] for other in others],
-            lambda row, index: (
-                estimate_cell(means[row.system, *others[index]].mean, figure)
-                if (row.system, *others[index]) in means
-                else undefined("not scored")
-            ),
+    names = column_names(study)
+    lower = ", lower is better" if better(study.signatures, *column) == "lower" else ""
+    more = numbers(
+        [names[other] for other in others],
+        lambda row, index: (
+            estimate_cell(means[row.system, *others[index]].mean, figure)
+            if (row.system, *others[index]) in means
+            else undefined("not scored")
         ),
-        axis=axis,
-        rated=is_human(column[0]),
     )
+    title = f"Systems by {names[column]}{lower}"
+    return system_bars("systems", title, rows, names[column], lambda row: _place(study, row), *more)
 
 
 def _is_beside(source: str, dimension: str) -> bool:

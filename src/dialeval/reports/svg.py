@@ -77,8 +77,6 @@ def to_svg(figure: Any, prefix: str, label: str, names: Mapping[str, str] | None
 
     Args:
         figure: A matplotlib figure drawn in this module's colours, without text from data.
-        prefix: Makes ids unique on the page.
-        label: The text alternative.
         names: Texts from data, by the placeholder that each replaces.
     """
     out = io.BytesIO()

@@ -1,10 +1,12 @@
 """Tables about systems and raters: rankings, means, comparisons, agreement."""
 
+from collections.abc import Callable, Sequence
 from typing import Literal
 
 from dialeval.reports.source_tables import crossed, percent
 from dialeval.reports.table import (
     MARKS_EXPLAINED,
+    Field,
     Table,
     TableCell,
     axis_over,
@@ -56,20 +58,34 @@ def ranked_systems(study: Study, column: tuple[str, str]) -> list[SystemMean]:
 
 def ranking_table(study: Study, column: tuple[str, str]) -> Table | None:
     """Return the table of systems by their mean in one column, best first."""
-    rows = ranked_systems(study, column)
-    lower = better(study.signatures, *column) == "lower"
+    title = column_names(study).get(column, " / ".join(column))
+    notes = ("Lower is better.",) if better(study.signatures, *column) == "lower" else ()
+    return system_bars("ranking", title, ranked_systems(study, column), "Mean", counts, notes=notes)
+
+
+def system_bars(
+    name: str,
+    title: str,
+    rows: Sequence[SystemMean],
+    head: str,
+    small: Callable[[SystemMean], str],
+    *more: Field,
+    notes: tuple[str, ...] = (),
+) -> Table | None:
+    """Return a table of systems with their means in one column, as bars and numbers, and more columns."""
     axis = axis_over(ends([row.mean for row in rows]))
     size = 0.0 if axis is None else max(abs(axis.low), abs(axis.high))
     return tabulate(
-        "ranking",
-        column_names(study).get(column, " / ".join(column)),
+        name,
+        title,
         rows,
-        named("System", lambda row: TableCell(row.system, small=counts(row)), strong=True),
+        named("System", lambda row: TableCell(row.system, small=small(row)), strong=True),
         named("", lambda row: bar_cell(row.mean), "bar"),
-        number("Mean", lambda row: estimate_cell(row.mean, lambda value: figure(value, size))),
-        notes=("Lower is better.",) if lower else (),
+        number(head, lambda row: estimate_cell(row.mean, lambda value: figure(value, size))),
+        *more,
+        notes=notes,
         axis=axis,
-        rated=is_human(column[0]),
+        rated=any(is_human(row.source) for row in rows),
     )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from math import floor
 from operator import attrgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 from dialeval.statistics import Estimate
 from dialeval.studies.excerpts import TurnValue
@@ -110,6 +110,13 @@ class Field:
             return TableCell(f"{value:,}")
         cell = value if isinstance(value, TableCell) else TableCell(DASH if value is None else value)
         return replace(cell, strong=True) if self.strong else cell
+
+
+class OfSource(NamedTuple):
+    """A record of a table: a finding and the source that it is about."""
+
+    source: str
+    found: Any
 
 
 def named(
@@ -256,7 +263,7 @@ def correlation_tone(value: float | None) -> int | None:
     return step if value > 0 else -step
 
 
-def axis_over(values: Sequence[float], *, marker: float | None = None) -> Axis | None:
+def axis_over(values: Sequence[float]) -> Axis | None:
     """Return an axis with round ticks that covers all values.
 
     >>> axis_over([0.13, 0.88]).ticks
@@ -276,7 +283,7 @@ def axis_over(values: Sequence[float], *, marker: float | None = None) -> Axis |
     step = next(power * factor for factor in (1, 2, 2.5, 5, 10) if power * factor >= raw)
     first, last = np.floor(low / step + 1e-9), np.ceil(high / step - 1e-9)
     ticks = tuple(float(f"{number * step:.10g}") for number in np.arange(first, last + 1))
-    return Axis(ticks[0], ticks[-1], ticks, marker)
+    return Axis(ticks[0], ticks[-1], ticks)
 
 
 def ends(estimates: Sequence[Estimate]) -> list[float]:

@@ -7,7 +7,7 @@ A null value with a note is *unscored*; NaN never appears. Each source carries i
 
 from dialeval.scores.columns import ColumnMap, read_columns
 from dialeval.scores.signature import Signature
-from dialeval.scores.table import FAULT_SOURCES, SCHEMA, Score, Scores, is_fault, is_human
+from dialeval.scores.table import FAULT_SOURCES, SCHEMA, Score, Scores, is_fault, is_human, overall_first
 
 __all__ = [
     "FAULT_SOURCES",
@@ -18,5 +18,6 @@ __all__ = [
     "Signature",
     "is_fault",
     "is_human",
+    "overall_first",
     "read_columns",
 ]

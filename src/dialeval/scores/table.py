@@ -55,6 +55,15 @@ def is_human(source: str) -> bool:
     return source == "human" or source.startswith("human:")
 
 
+def overall_first(dimensions: Sequence[str]) -> str | None:
+    """Return the dimension that stands for all: `overall`, else `quality`, else the first; None if none.
+
+    >>> overall_first(["fluent", "quality"]), overall_first(["fluent", "fun"]), overall_first([])
+    ('quality', 'fluent', None)
+    """
+    return next((name for name in ("overall", "quality", *dimensions) if name in dimensions), None)
+
+
 def is_fault(source: str, dimension: str) -> bool:
     """Return whether a column is a fault of replies: 1, 0 or a probability.
 

@@ -228,7 +228,6 @@ def human_ceiling(
         ratings: Units x raters.
         method: One of `METHODS`.
         clusters: Dialogue of each unit, for the interval.
-        **draws: See `Resampling`.
 
     Returns:
         The correlation with `n` = number of pairs. Pairs of one unit depend on each other, so no plain p.

@@ -131,7 +131,7 @@ def _against(
     gap = mean_of(
         human.astype(float) - judge - epsilon, None if clusters is None else np.asarray(clusters)[rows]
     )
-    error = gap.error * np.sqrt((gap.df + 1) / gap.df) if gap.df > 0 else 0.0
+    error = gap.corrected_error
     p = float(special.stdtr(gap.df, gap.value / error)) if error > 0 else float(gap.value >= 0)
     return AgainstRater(rater, rows.size, float(judge.mean()), float(human.mean()), p)
 

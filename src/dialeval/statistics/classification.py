@@ -33,12 +33,11 @@ from dialeval.statistics.resampling import (
     FEWEST_CLUSTERS,
     Draws,
     Resampling,
-    groups_with_data,
     resampled,
-    spread,
     with_interval,
-    without_interval,
+    with_intervals,
 )
+from dialeval.statistics.weighted import Kernel, Order
 
 
 def upper_half(values: Vector) -> Floats:
@@ -80,7 +79,6 @@ def bootstrap_aucs(
         columns: Sources x items, NaN where a source did not score an item.
         upper: 1 (or `True`) for items of the upper classes, 0 for the others; items without it are dropped.
         clusters: Which dialogue each item belongs to.
-        **draws: See `Resampling`.
 
     Returns:
         One estimate per source. `p` is Mann-Whitney's where rows stand alone; with clusters of more than one
@@ -97,41 +95,25 @@ def bootstrap_aucs(
     codes, count = clusters_of(clusters, classes.size, labelled)
     data, classes = data[:, labelled], classes[labelled]
     points = [auc(row, classes) for row in data]
-    if count < FEWEST_CLUSTERS or not any(point.defined for point in points):
-        return [without_interval(point, count) for point in points]
-    forms = [_auc_kernel(row, classes) for row in data]
-
-    def figures(counts: Integers) -> Floats:
-        weights = spread(counts, codes)
-        return np.stack([form(weights) for form in forms])
-
-    resampling = Resampling(**draws)
-    drawn, left_out = resampled(figures, count, resampling, rows=classes.size)
-    estimates = []
-    for index, (point, row) in enumerate(zip(points, data, strict=True)):
-        helpful = left_out[index][groups_with_data(row, codes, count)]
-        estimates.append(
-            with_interval(
-                point, drawn[index], helpful, resampling.confidence, test=count < classes.size, chance=0.5
-            )
-        )
-    return estimates
+    return with_intervals([points], lambda: [_auc_kernel(data, classes)], data, codes, count, draws, 0.5)[0]
 
 
-def _auc_kernel(values: Floats, classes: Floats) -> Callable[[Integers], Floats]:
+def _auc_kernel(columns: Floats, classes: Floats) -> Kernel:
+    """Return the AUC of each row of `columns` as a function of weights."""
+    forms = [_auc_form(row, classes == classes.max()) for row in columns]
+    return lambda weights: np.stack([form(weights) for form in forms])
+
+
+def _auc_form(values: Floats, upper: Booleans) -> Callable[[Integers], Floats]:
     """Return AUC as a function of weights: rows are sorted once, ties counted group by group."""
     rows = np.flatnonzero(~np.isnan(values))
     if rows.size == 0:
         return lambda weights: np.full(len(weights), np.nan)
-    rows = rows[np.argsort(values[rows], kind="stable")]
-    ordered = values[rows]
-    starts = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]]))
-    positive = classes[rows] == classes.max()
+    order, positive = Order.of(values[rows]), upper[rows]
 
     def of(weights: Integers) -> Floats:
-        drawn = weights.take(rows, axis=1).astype(np.float64)
-        high = np.add.reduceat(np.where(positive, drawn, 0.0), starts, axis=1)
-        low = np.add.reduceat(np.where(positive, 0.0, drawn), starts, axis=1)
+        drawn = weights.take(rows, axis=1)
+        high, low = (order.totals(drawn * side).astype(np.float64) for side in (positive, ~positive))
         below = np.cumsum(low, axis=1) - low / 2
         pairs = high.sum(axis=1) * low.sum(axis=1)
         wins: Floats = np.sum(high * below, axis=1) / np.where(pairs > 0, pairs, np.nan)

@@ -49,11 +49,9 @@ def permute_differences(
 
     Args:
         columns: Metrics x items, NaN where missing.
-        gold: The rating of each item.
         pairs: Which rows of `columns` to compare.
         method: `pearson`, `spearman` or `kendall` (slow).
         permutations: How many; all of them if they are no more than this.
-        seed: Same seed, same p-values.
         clusters: Dialogue of each item; swaps are made dialogue by dialogue.
 
     Returns:
@@ -98,11 +96,9 @@ def bootstrap_differences(
 
     Args:
         columns: Metrics x items, NaN where missing.
-        gold: The rating of each item.
         pairs: Which rows of `columns` to compare, over the items that both have.
         method: `pearson`, `spearman` or `kendall`.
         clusters: Dialogue of each item; whole dialogues are drawn, the same for both metrics.
-        **draws: See `Resampling`.
 
     >>> gold = [1, 2, 3, 4, 5, 6, 7, 8]
     >>> columns = [[1, 2, 3, 4, 5, 6, 8, 7], [2, 1, 8, 3, 7, 4, 6, 5]]

@@ -66,7 +66,6 @@ def bradley_terry(
 
     Args:
         first: The system that was shown first, for each vote.
-        second: The other system.
         outcomes: 1 if the first won, 0 if the second did, .5 for a tie.
         items: What was voted on; votes on one item are drawn together.
         covariates: By name, the first's value minus the second's.

@@ -68,6 +68,11 @@ class ClusteredFigure:
         """The standard error, without a small-sample correction."""
         return float(np.sqrt(np.sum(self.influence**2)))
 
+    @property
+    def corrected_error(self) -> float:
+        """The standard error for Student's t; 0 without degrees of freedom."""
+        return float(self.error * np.sqrt((self.df + 1) / self.df)) if self.df > 0 else 0.0
+
     def __sub__(self, other: "ClusteredFigure") -> "ClusteredFigure":
         """Return the difference of two figures over the same clusters."""
         return ClusteredFigure(
@@ -81,8 +86,7 @@ class ClusteredFigure:
         """Return half the width of the interval by Student's t."""
         from scipy import special
 
-        error = self.error * np.sqrt((self.df + 1) / self.df)
-        return float(special.stdtrit(self.df, (1 + confidence) / 2) * error)
+        return float(special.stdtrit(self.df, (1 + confidence) / 2) * self.corrected_error)
 
     def estimate(self, confidence: float = 0.95) -> Estimate:
         """Return the value with its interval by Student's t, and the p-value of its being 0.
@@ -94,11 +98,10 @@ class ClusteredFigure:
 
         if self.df < 1:
             return Estimate(self.value, self.n, reason="one cluster")
-        error = self.error * np.sqrt((self.df + 1) / self.df)
-        if error == 0:
+        if self.error == 0:
             return Estimate(self.value, self.n, reason="no variance")
         reach = self.half_width(confidence)
-        p = float(2 * special.stdtr(self.df, -abs(self.value) / error))
+        p = float(2 * special.stdtr(self.df, -abs(self.value) / self.corrected_error))
         middle = self.value
         if self.rate and 0 < middle < 1:
             shrunk = 1 / (1 + reach**2 / (middle * (1 - middle)))  # n / (n + t²)
@@ -327,7 +330,6 @@ def conformal_intervals(
         scores: The judge's scores.
         clusters: Dialogue of each unit.
         confidence: Share of intervals that contain the rating.
-        seed: Seed of the folds.
 
     Returns:
         Low and high of each unit, and the half-width. Both ends are NaN for units that are labelled, unscored

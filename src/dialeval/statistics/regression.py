@@ -119,7 +119,6 @@ def kfold_groups(groups: int | Vector, k: int, seed: int = 0) -> Places:
     Args:
         groups: A label per row, or the number of rows if each is its own group.
         k: Number of folds; no more than there are groups.
-        seed: Seed of the assignment.
 
     >>> sorted(kfold_groups(6, 3).tolist())
     [0, 0, 1, 1, 2, 2]

@@ -35,7 +35,6 @@ def pass_rates(
         outcomes: 1 (success) or 0 of each run; NaN is left out.
         tasks: The task of each run.
         ks: Values of k.
-        confidence: Confidence level of the intervals.
 
     >>> rate = pass_rates([1, 1, 0, 0, 1, 0, 0, 0], [1, 1, 1, 1, 2, 2, 2, 2], [2])[0]
     >>> round(rate.any.value, 3), round(rate.all.value, 3)

@@ -14,7 +14,7 @@ changes nothing. See `weighted` for why no row is gathered or sorted again.
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import TypedDict, TypeVar, Unpack
+from typing import Any, TypedDict, TypeVar, Unpack
 
 import numpy as np
 
@@ -33,7 +33,7 @@ from dialeval.statistics.estimate import (
     number,
     vector,
 )
-from dialeval.statistics.weighted import kernel
+from dialeval.statistics.weighted import Kernel, kernel
 
 CHUNK = 256
 MOST_LEFT_OUT = 2_000
@@ -85,7 +85,6 @@ def bootstrap_correlations(
         gold: The rating of each item; items without it are dropped.
         clusters: Which dialogue each item belongs to; whole dialogues are resampled.
         methods: Any of `METHODS`; all use the same bootstrap samples.
-        **draws: See `Resampling`.
 
     Returns:
         Per method one estimate per source. `p` is the usual two-sided test where rows stand alone; with
@@ -103,27 +102,47 @@ def bootstrap_correlations(
     rated = ~np.isnan(target)
     codes, count = clusters_of(clusters, target.size, rated)
     data, target = data[:, rated], target[rated]
-    alone = count == target.size
-    points = {m: [correlate(row, target, m) for row in data] for m in methods}
-    if count < FEWEST_CLUSTERS or not any(e.defined for es in points.values() for e in es):
-        return {m: [without_interval(e, count) for e in es] for m, es in points.items()}
-    first_order = many_rows(target.size, count)
-    forms = [kernel(m, data, target, first_order=first_order) for m in methods]
+    points = [[correlate(row, target, method) for row in data] for method in methods]
+
+    def forms() -> list[Kernel]:
+        first_order = many_rows(target.size, count)
+        return [kernel(method, data, target, first_order=first_order) for method in methods]
+
+    return dict(zip(methods, with_intervals(points, forms, data, codes, count, draws), strict=True))
+
+
+def with_intervals(
+    points: Sequence[Sequence[Estimate]],
+    forms: Callable[[], Sequence[Kernel]],
+    data: Floats,
+    codes: Places,
+    count: int,
+    draws: Draws,
+    chance: float = 0.0,
+) -> list[list[Estimate]]:
+    """Return figures (kinds x sources) with their intervals, all from the same bootstrap samples.
+
+    `forms` makes a kernel for each kind; `data` are the sources' scores, and `chance` is tested against where
+    clusters have several rows.
+    """
+    if count < FEWEST_CLUSTERS or not any(point.defined for row in points for point in row):
+        return [[without_interval(point, count) for point in row] for row in points]
+    kernels, resampling = forms(), Resampling(**draws)
 
     def figures(counts: Integers) -> Floats:
         weights = spread(counts, codes)
-        return np.stack([form(weights) for form in forms])
+        return np.stack([form(weights) for form in kernels])
 
-    resampling = Resampling(**draws)
-    drawn, left_out = resampled(figures, count, resampling, rows=target.size)
-    helpful = [groups_with_data(row, codes, count) for row in data]
-    return {
-        m: [
-            with_interval(e, drawn[i, j], left_out[i, j][helpful[j]], resampling.confidence, test=not alone)
-            for j, e in enumerate(points[m])
+    drawn, left_out = resampled(figures, count, resampling, rows=codes.size)
+    helpful = [np.unique(codes[~np.isnan(row)] % left_out_groups(count)) for row in data]
+    options: dict[str, Any] = {"test": count < codes.size, "chance": chance}
+    return [
+        [
+            with_interval(point, drawn[i, j], left_out[i, j][helpful[j]], resampling.confidence, **options)
+            for j, point in enumerate(row)
         ]
-        for i, m in enumerate(methods)
-    }
+        for i, row in enumerate(points)
+    ]
 
 
 def many_rows(rows: int, clusters: int) -> bool:
@@ -132,11 +151,6 @@ def many_rows(rows: int, clusters: int) -> bool:
     The bounds change by about a hundredth of the width of the interval, no more than with another seed.
     """
     return rows > MOST_PAIRED_ROWS and clusters >= 200
-
-
-def groups_with_data(row: Floats, codes: Places, count: int) -> Places:
-    """Return the jackknife groups in which a source has scores."""
-    return np.unique(codes[~np.isnan(row)] % left_out_groups(count))
 
 
 def without_interval(estimate: Estimate, clusters: int) -> Estimate:

@@ -40,7 +40,6 @@ def williams(r12: float, r13: float, r23: float, n: int) -> Estimate:
         r12: Gold with the first metric.
         r13: Gold with the second metric.
         r23: The two metrics with each other.
-        n: Number of items.
 
     Returns:
         t with n - 3 degrees of freedom as `value`, and its two-sided p.
@@ -91,7 +90,6 @@ def compact_letters(
     Args:
         order: Names from best to worst.
         p_values: Adjusted p-value of each pair, keyed in either order. `None` or absent is not significant.
-        alpha: Level.
 
     Returns:
         The letters of each name in `order`; the best name has `a`.
@@ -254,7 +252,6 @@ def sign_tests(
         figures: Sign vectors (arrangements x units) to figures (arrangements x tests).
         units: Length of a sign vector.
         permutations: How many arrangements; all of them if they are no more than this.
-        seed: Same seed, same arrangements.
         alternative: One of `ALTERNATIVES`.
     """
     exact = units < 62 and 2**units <= permutations

@@ -105,8 +105,6 @@ def changes(before: Scores, after: Scores, name: str, confidence: float = 0.95) 
     Args:
         before: Scores of the original dialogues.
         after: Scores of the same dialogues after a change that should not matter.
-        name: What was changed.
-        confidence: Confidence level of the intervals.
     """
     found_changes: list[Change] = []
     for level in ("dialogue", "turn"):

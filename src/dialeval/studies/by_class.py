@@ -47,7 +47,6 @@ def findings(data: AlignedStudy, labels: Floats | None, gold: Floats) -> dict[st
     """Return the classes of the gold and the figures of each source, by field of `Study`.
 
     Args:
-        data: The aligned study.
         labels: A class for each unit, if the ratings take few values.
         gold: The ratings, split into halves if there are no labels.
     """

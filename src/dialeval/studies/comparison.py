@@ -64,6 +64,16 @@ class ComparedColumn(Finding, frozen=True):
         return self.source if self.source == self.dimension else self.label
 
     @property
+    def counts(self) -> str:
+        """The number of items, of both sides where these differ."""
+        return f"{self.new.n}" if self.new.n == self.old.n else f"{self.old.n} and {self.new.n}"
+
+    @property
+    def pairing(self) -> str:
+        """The kind of the test: `paired` or `unpaired`."""
+        return "paired" if self.paired else "unpaired"
+
+    @property
     def is_silent(self) -> bool:
         """Return whether both sides are 0 throughout, or have no value at all."""
         return not self.main and self.p is None and not self.old.value and not self.new.value
@@ -191,7 +201,7 @@ class Comparison(Finding, frozen=True, kw_only=True):
                 if column.difference.low is None
                 else f"[{_figure(column.difference.low)}, {_figure(column.difference.high)}]",
                 _figure(column.p_holm),
-                _sample(column),
+                f"{column.counts} {column.pairing}",
                 "-" if column.dialogues_for_half is None else f"{column.dialogues_for_half:,}",
             )
             for column in self.shown()
@@ -216,8 +226,3 @@ class Comparison(Finding, frozen=True, kw_only=True):
 
 def _figure(value: float | None) -> str:
     return "-" if value is None else f"{value:.3g}"
-
-
-def _sample(column: ComparedColumn) -> str:
-    n = f"{column.new.n}" if column.new.n == column.old.n else f"{column.old.n} and {column.new.n}"
-    return f"{n} {'paired' if column.paired else 'unpaired'}"

@@ -58,7 +58,6 @@ def inspect(
     Args:
         study: The study, which names the units to look at.
         scores: Its table, for the scores of single turns.
-        dialogues: Its dialogues.
         find_faults: Finds the faults of replies if the scores have none.
 
     Raises:

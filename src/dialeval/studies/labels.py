@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from dialeval import statistics
 from dialeval.errors import DataError, UsageError
-from dialeval.scores import Scores, is_human
+from dialeval.scores import Scores, is_human, overall_first
 from dialeval.scores.signature import better
 from dialeval.statistics import Estimate
 from dialeval.statistics import prediction_powered as powered
@@ -76,7 +76,7 @@ def read_labels(
     level = level or ("dialogue" if len(rated.where(level="dialogue")) else "turn")
     at_level = rated.where(level=level)
     dimensions = (at_level if len(at_level) else rated).dimensions
-    chosen = dimension or next(name for name in ("overall", "quality", *dimensions) if name in dimensions)
+    chosen = dimension or overall_first(dimensions)
     if chosen not in dimensions:
         raise UsageError(f"no rating called {chosen!r}; there are: {', '.join(dimensions)}")
     units = align(scores, level)

@@ -8,7 +8,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from dialeval.errors import UsageError
-from dialeval.scores import Scores, Signature, is_human
+from dialeval.scores import Scores, Signature, is_human, overall_first
 from dialeval.scores.signature import better
 from dialeval.statistics import majority
 from dialeval.studies import against_gold, by_class, notes, rater_agreement
@@ -238,10 +238,8 @@ def _level_and_dimension(scores: Scores, settings: StudySettings) -> tuple[Level
     if not usable:
         raise UsageError(f"no {settings.gold!r} rating at {level} level; try --level {next(iter(rated_at))}")
     dimensions = rated_at.get("turn" if level == "turn" else "dialogue", usable)
-    if settings.dimension is None:
-        for name in ("overall", "quality", *dimensions):
-            if name in dimensions:
-                return level, name
+    if settings.dimension is None and dimensions:
+        return level, overall_first(dimensions)
     if settings.dimension not in usable:
         names = ", ".join(usable)
         raise UsageError(f"no rating called {settings.dimension!r} at {level} level; there are: {names}")

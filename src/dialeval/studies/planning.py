@@ -231,7 +231,6 @@ def choose(scores: Scores, n: int, source: str | None = None, *, seed: int = 0) 
         scores: Scores, and ratings of what is labelled already.
         n: How many, over all systems.
         source: The source of the scores; by default the first.
-        seed: Seed of the starting points.
     """
     units = align(with_systems(scores), "dialogue")
     judges = {c: label for c, label in units.labels().items() if not is_human(c.source)}

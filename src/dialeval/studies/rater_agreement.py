@@ -31,9 +31,7 @@ def agreement(scores: Scores, only: Units | None, settings: StudySettings) -> tu
     """Return the agreement between raters for every level and dimension with at least two of them.
 
     Args:
-        scores: All scores.
         only: The units of the study, if they are a subset; other ratings are left out.
-        settings: The settings of the study.
     """
     human = scores.where(source=is_human)
     rows = []

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dialeval.dialogues import Dialogue, takes_part
+from dialeval.dialogues import Dialogue, in_blocks, takes_part
 from dialeval.dialogues.signals import Next, next_turns
 from dialeval.scores import FAULT_SOURCES, Scores, is_fault
 from dialeval.scores.signature import threshold
@@ -181,8 +181,7 @@ class TriageReader:
         if self._score is None:
             yield from dialogues
             return
-        stream, size = iter(dialogues), _CHUNK if self._find_faults else 1
-        while chunk := list(islice(stream, size)):
+        for chunk in in_blocks(dialogues, _CHUNK if self._find_faults else 1):
             new = dict[int, tuple[Dialogue, int]]()
             for dialogue in chunk:
                 rows = find_rows(dialogue, self._places)

@@ -53,12 +53,8 @@ def trust(
         scores: Scores of all units and ratings of some, in one table.
         gold: The labels: `human` (mean over raters), or the name of a source (a verified outcome).
         level: `turn` or `dialogue`; by default the level of the labels.
-        dimension: The dimension of the labels.
-        sources: Only these sources.
         traits: Traits that a score might depend on besides quality.
         epsilon: The cost of a rater, for the alternative annotator test.
-        confidence: Confidence level of all intervals.
-        seed: Seed of folds and draws.
 
     Raises:
         DataError: If there are fewer than two labels, or all are the same.

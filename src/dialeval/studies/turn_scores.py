@@ -137,7 +137,7 @@ def means_by_index(values: Floats, units: Units) -> list[IndexMean]:
     return means
 
 
-def clustered_mean(values: Floats, clusters: Places, confidence: float = 0.95) -> Estimate:
+def clustered_mean(values: Floats, clusters: Places) -> Estimate:
     """Return the mean with an interval for which dialogues, not turns, are the observations.
 
     In closed form, because there may be millions of turns: the linearised variance of a ratio of sums over
@@ -149,7 +149,7 @@ def clustered_mean(values: Floats, clusters: Places, confidence: float = 0.95) -
     """
     if np.isnan(values).all():
         return Estimate.undefined("nothing scored")
-    return _clustered_estimate(mean_of(values, clusters), confidence)
+    return _clustered_estimate(mean_of(values, clusters))
 
 
 def clustered_difference(
@@ -169,7 +169,7 @@ def clustered_difference(
     return _clustered_estimate(inside - outside, confidence)
 
 
-def _clustered_estimate(figure: ClusteredFigure, confidence: float) -> Estimate:
+def _clustered_estimate(figure: ClusteredFigure, confidence: float = 0.95) -> Estimate:
     """Return a figure with its interval, which has no width if the figure has no variance."""
     if figure.df < 1:
         return Estimate(figure.value, figure.n, reason="one dialogue")

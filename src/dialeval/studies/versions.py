@@ -42,14 +42,10 @@ def compare(
     Args:
         versions: The scores of each version by name; the others are compared with the first.
         source: Only this source; raters together are `human`.
-        dimension: Only this dimension.
-        level: What an item is.
         alpha: Significance level of the verdicts, Holm-corrected over the main columns of a version (the
             overall figure of each source), and separately over its other columns.
         alternative: `two-sided`, or `worse`: one-sided tests for a change in the bad direction.
         partners: The ids of partners in the first version; by default the same ids.
-        resamples: Draws of bootstraps and tests.
-        seed: Seed of the draws.
 
     A column whose signature says `lower` is worse when it rises; one with `neither` is more or less, never
     worse. Because means leave out unscored rows, the share of unscored rows of every column is tested for a

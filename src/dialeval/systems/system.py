@@ -133,10 +133,11 @@ class Conversation:
     ['1: Hi!', '3: And now?']
     """
 
-    def __init__(self, system: System, turns: tuple[Turn, ...] = ()) -> None:
+    def __init__(self, system: System) -> None:
         if system.fixed_only:
             raise UsageError(f"nobody can talk to {system.name}: it answers fixed contexts only")
-        self.system, self.turns = system, turns
+        self.system = system
+        self.turns: tuple[Turn, ...] = ()
 
     def say(self, text: str) -> Turn:
         """Add a message of the person, and return the reply of the system."""

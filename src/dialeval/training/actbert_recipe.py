@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dialeval.dialogues import Dialogue
+from dialeval.dialogues import Dialogue, in_blocks
 from dialeval.dialogues.acts import ACTS
 from dialeval.errors import UsageError
 from dialeval.models.act_flows import BEGIN, END, FIRST, HEAD, MASK, PADDING, flow_of, numbered
@@ -21,7 +21,7 @@ from dialeval.training.checkpoint import module_arrays
 from dialeval.training.examples import Targets
 from dialeval.training.export import ArtefactParts, encoder_parts
 from dialeval.training.networks import Lengths, Places
-from dialeval.training.recipe import Recipe, in_blocks
+from dialeval.training.recipe import Recipe
 from dialeval.training.settings import TrainingSettings
 
 if TYPE_CHECKING:

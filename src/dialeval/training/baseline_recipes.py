@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dialeval.dialogues import Dialogue, scored_turns
+from dialeval.dialogues import Dialogue, in_blocks, scored_turns
 from dialeval.models.baselines import (
     KIND,
     BaselineReader,
@@ -30,7 +30,7 @@ from dialeval.models.turn_vectors import TurnVectors
 from dialeval.training.coherence_recipe import WINDOWS, VectorTable, WindowExample, window_network
 from dialeval.training.examples import Floats as Floats64
 from dialeval.training.examples import VectorExample
-from dialeval.training.recipe import Recipe, in_blocks, vector_recipe
+from dialeval.training.recipe import Recipe, vector_recipe
 from dialeval.training.settings import TrainingSettings
 
 FITS, WHOLE, ENGAGEMENT = Head("fits", "binary"), Head("whole", "binary"), Head("engagement", "regression")

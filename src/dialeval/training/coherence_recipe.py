@@ -11,11 +11,11 @@ import functools
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from dialeval.dialogues import Dialogue, takes_part
+from dialeval.dialogues import Dialogue, says_something
 from dialeval.errors import UsageError
 from dialeval.models.coherence import (
     FIGURES,
@@ -33,12 +33,9 @@ from dialeval.models.heads import Head
 from dialeval.models.network import Floats, unit
 from dialeval.training.examples import PairExample, Targets
 from dialeval.training.negatives import KINDS, Negatives, ReplyPlace, draws_of
-from dialeval.training.networks import Lengths, Places, VectorNetwork
+from dialeval.training.networks import Lengths, Places, PreparedVectors, VectorNetwork
 from dialeval.training.recipe import Recipe, pair_recipe
 from dialeval.training.settings import TrainingSettings
-
-if TYPE_CHECKING:
-    import torch
 
 WINDOWS = TrainingSettings(
     batch=256, learning_rate=1e-3, epochs=1, warmup=0.03, weight_decay=0.1, dropout=0.3
@@ -73,7 +70,7 @@ class WindowExample:
         return hashlib.blake2b(self.table.hash + text.encode(), digest_size=16).digest()
 
 
-class PreparedWindows:
+class PreparedWindows(PreparedVectors):
     """Windows in the form that the network reads; all have features of one size."""
 
     def __init__(self, examples: Sequence[WindowExample], _: int | None = None) -> None:
@@ -93,12 +90,6 @@ class PreparedWindows:
         """Describe the windows at these places."""
         chosen = self._places[places], self._direction[places], self._history[places]
         return window_features(self.vectors, *chosen)
-
-    def tensors(self, places: Places) -> "dict[str, torch.Tensor]":
-        """Return the features of the windows at these places."""
-        import torch
-
-        return {"features": torch.from_numpy(self.features(places))}
 
 
 class CoherenceCase(NamedTuple):
@@ -127,7 +118,7 @@ class Contrasts:
         """Make the cases of dialogues, true and false by turns."""
         drawn = Negatives(dialogues, self.seed)
         for number, dialogue in enumerate(dialogues):
-            spoken = [takes_part(turn) and bool(turn.text.strip()) for turn in dialogue.turns]
+            spoken = [says_something(turn) for turn in dialogue.turns]
             replies = drawn.replies[number]
             for turn, by_direction in zip(replies, windows(dialogue, spoken, replies), strict=True):
                 for order, kind in enumerate(self.kinds if by_direction else ()):

@@ -47,10 +47,6 @@ def export(
     """Write a trained network as an artefact that scores without torch.
 
     Args:
-        network: The trained network.
-        target: The folder.
-        card: Its README.
-        name: The name of the scorer.
         kind: The class of the artefact; None: the network's own.
         storage: The format of weights on disk; only `fp32` scores exactly as the network does.
         trained: The run, whose settings and dev figure are recorded.
@@ -123,8 +119,6 @@ def card_of(
     """Return the card of a run: rows, settings, seed, dev figure, time, versions.
 
     Args:
-        trained: The run.
-        title: The displayed name.
         description: What the scorer does, a sentence or two.
         extra: More facts.
         **more: Other fields of the `Card`: licence, command, data, limits; `figures` are put after the dev

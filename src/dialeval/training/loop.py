@@ -332,7 +332,6 @@ def fit(
 
     Args:
         network: The network to train; it ends with the best weights, ready to predict.
-        train: Training examples.
         dev: Dev examples; without any, the last weights are kept.
         settings: Hyperparameters; the defaults suit fine-tuning.
         folder: Folder of checkpoints; None: no checkpoints.

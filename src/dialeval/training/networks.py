@@ -4,11 +4,10 @@ Each has a torch module and methods that turn examples into its input and its in
 head (`Trainable`). The loop needs nothing else, so a recipe may define its own network.
 """
 
-import contextlib
 import json
 import tempfile
 from array import array
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
@@ -18,7 +17,7 @@ import numpy.typing as npt
 from dialeval.errors import DataError, UsageError
 from dialeval.manifests import SUMS
 from dialeval.models import artefact
-from dialeval.models.conversion import as_bert, canonical
+from dialeval.models.conversion import as_bert, canonical, reading_by_transformers
 from dialeval.models.heads import Head
 from dialeval.models.pairs import PairLayout, pair_input
 from dialeval.models.shape import EncoderShape, read_weights
@@ -81,7 +80,7 @@ class PreparedVectors:
         return self._features[places]
 
     def tensors(self, places: Places) -> "dict[str, torch.Tensor]":
-        """Return the same as tensors."""
+        """Return the features of the examples at these places as tensors."""
         import torch
 
         return {"features": torch.from_numpy(self.features(places))}
@@ -330,7 +329,7 @@ def _load(encoder: str, settings: TrainingSettings) -> tuple[Any, bytes]:
     import torch
     from transformers import AutoConfig, AutoModel, AutoTokenizer
 
-    with _quiet(), _readable(encoder):
+    with reading_by_transformers(encoder, "an encoder", "an encoder"):
         config = AutoConfig.from_pretrained(encoder, trust_remote_code=False)
         for name in _DROPOUTS if settings.dropout is not None else ():
             if isinstance(getattr(config, name, None), float | int):
@@ -356,36 +355,6 @@ def _load(encoder: str, settings: TrainingSettings) -> tuple[Any, bytes]:
         raise DataError("its tokenizer has no tokenizer.json", file=encoder, fix="use a fast tokenizer")
     content = json.loads(backend.to_str()) | {"truncation": None, "padding": None}
     return model, json.dumps(content, ensure_ascii=False).encode()
-
-
-@contextlib.contextmanager
-def _readable(encoder: str) -> Iterator[None]:
-    try:
-        yield
-    except (OSError, ValueError) as error:
-        first = str(error).strip().partition("\n")[0]
-        raise DataError(
-            f"not an encoder: {first}",
-            file=encoder,
-            fix="name a folder with config.json, *.safetensors and tokenizer.json, or an encoder of the Hub",
-        ) from None
-
-
-@contextlib.contextmanager
-def _quiet() -> Iterator[None]:
-    """Turn off progress bars and reports of transformers; errors are raised anyway."""
-    from transformers.utils import logging as untyped
-
-    logging: Any = untyped
-    verbosity, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
-    logging.set_verbosity_error()
-    logging.disable_progress_bar()
-    try:
-        yield
-    finally:
-        logging.set_verbosity(verbosity)
-        if bars:
-            logging.enable_progress_bar()
 
 
 def _tokenizer(content: bytes, limit: int) -> Tokenizer:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from dialeval.dialogues import Dialogue
+from dialeval.dialogues import Dialogue, in_blocks
 from dialeval.errors import DataError, UsageError
 from dialeval.metrics.outcome import FEATURES, HEAD, KIND, rows_of, stacked
 from dialeval.models import reactions
@@ -20,7 +20,7 @@ from dialeval.models.heads import readable
 from dialeval.models.reactions import Reactions
 from dialeval.statistics.correlation import auc
 from dialeval.training.examples import Floats, VectorExample, stack
-from dialeval.training.recipe import Recipe, in_blocks
+from dialeval.training.recipe import AT_ONCE, Recipe
 from dialeval.training.ridge import RidgeHeads, standardisation
 from dialeval.training.settings import TrainingSettings
 
@@ -86,7 +86,7 @@ def outcome_of(dialogue: Dialogue) -> float | None:
 
 
 def _examples(dialogues: Iterable[Dialogue]) -> Iterator[OutcomeExample]:
-    for block in in_blocks(dialogues):
+    for block in in_blocks(dialogues, AT_ONCE):
         labelled = [
             (dialogue, outcome) for dialogue in block if (outcome := outcome_of(dialogue)) is not None
         ]
@@ -122,10 +122,9 @@ def within_weights(
     outcomes: npt.NDArray[np.float64],
     agents: npt.NDArray[np.intp],
     penalty: float,
-    least: Sequence[float] | None = None,
 ) -> npt.NDArray[np.float64]:
-    """Return the weights of standardised features, none below `least`, beside an intercept for each agent."""
-    bounds = least or [_BRIEF if name == "brief" else 0.0 for name in FEATURES]
+    """Return the weights of standardised features, none below its bound, beside agents' intercepts."""
+    bounds = [_BRIEF if name == "brief" else 0.0 for name in FEATURES]
     owners = np.eye(agents.max() + 1)[agents]
     design = np.hstack([rows, owners])
     shrunk = np.r_[np.full(rows.shape[1], penalty), np.full(owners.shape[1], 1e-3 / len(rows))]

@@ -6,11 +6,10 @@ makes examples, trains, resumes and exports.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
 
-from dialeval.dialogues import Dialogue, scored_turns
+from dialeval.dialogues import Dialogue, in_blocks, scored_turns
 from dialeval.dialogues.splits import DEV_BUCKET, Fingerprints, bucket
 from dialeval.errors import DataError, UsageError
 from dialeval.models.artefact import Artefact
@@ -193,15 +192,10 @@ def train(
     Checkpoints stay in `<target>.training` after the run; delete the folder when it is no longer needed.
 
     Args:
-        recipe: The recipe.
-        dialogues: The training set.
-        target: The artefact's folder.
         provenance: Licence and data, for the card.
         dev: The dev set; None: a tenth of `dialogues` is held out, by a hash of their ids.
         unseen: Test dialogues; dialogues that share their text are left out of the training and the dev set.
         settings: Hyperparameters instead of the recipe's.
-        storage: The format of the artefact's weights.
-        on_step: Called after each step.
         resume: False starts again.
         device: A torch device; None: a GPU if there is one.
         watch: Called with a stage and a number of dialogues while examples are made, which may take longer
@@ -327,13 +321,6 @@ def _parts(
     return train_set, dev_set, dropped
 
 
-def in_blocks(dialogues: Iterable[Dialogue], size: int = AT_ONCE) -> Iterator[list[Dialogue]]:
-    """Yield dialogues as lists of at most `size`."""
-    stream = iter(dialogues)
-    while block := list(islice(stream, size)):
-        yield block
-
-
 def turn_recipe(
     name: str,
     heads: Sequence[Head],
@@ -351,12 +338,8 @@ def turn_recipe(
     """Return the recipe of a dialogue scorer.
 
     Args:
-        name: Name of the scorer.
-        heads: Its outputs for a turn.
         label: Returns the targets of a turn, by its number; None leaves the turn out.
         features: Blocks by name, see `dialogue_scorer.FEATURES`; scoring computes the same ones.
-        dev_figure: The figure on the dev set that selects weights.
-        settings: Hyperparameters.
         encoder: A shipped or pulled encoder; the artefact records its name and hash.
         speaker: The speaker whose turns are used; None: the turns that metrics score.
         emphasis: A factor for a block of standardised features, where it is not 1.
@@ -369,7 +352,7 @@ def turn_recipe(
     factors = [emphasis.get(name, 1.0) for name in features for _ in range(sizes[name])] if emphasis else []
 
     def examples(dialogues: Iterable[Dialogue]) -> Iterator[VectorExample]:
-        for block in in_blocks(dialogues):
+        for block in in_blocks(dialogues, AT_ONCE):
             pairs = zip(turn_vectors(frozen, block), auxiliary.read(block, speaker), strict=True)
             for vectors, aided in pairs:
                 chat = vectors.dialogue
@@ -407,12 +390,8 @@ def signal_recipe(
     The head is linear and fitted by ridge regression; a binary one is trained by the loop.
 
     Args:
-        name: Name of the scorer.
-        head: Its output.
         signals: Returns, for a block of dialogues, those to read and the targets of their replies.
         features: As for `turn_recipe`.
-        settings: Hyperparameters.
-        at_once: Dialogues per block.
         **more: As for `turn_recipe`.
     """
     current = Signals()

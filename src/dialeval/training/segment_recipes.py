@@ -26,7 +26,7 @@ import numpy as np
 
 from dialeval.dialogues import Dialogue
 from dialeval.dialogues.acts import ACTS, canonical
-from dialeval.dialogues.dialogue import Turn, takes_part
+from dialeval.dialogues.dialogue import Turn, says_something, takes_part
 from dialeval.dialogues.segments import Segment, segments_of, split, with_acts
 from dialeval.models.encoder import Encoder
 from dialeval.models.segment_acts import (
@@ -274,12 +274,7 @@ def _label(turn: Turn) -> tuple[str, str | None]:
 
 def _gaps(dialogues: Iterable[Dialogue], encoder: Encoder) -> Iterator[VectorExample]:
     """Make an example of each gap between two words, of a fixed sample of turns."""
-    turns = {
-        turn.text
-        for dialogue in dialogues
-        for turn in dialogue.turns
-        if takes_part(turn) and turn.text.strip()
-    }
+    turns = {turn.text for dialogue in dialogues for turn in dialogue.turns if says_something(turn)}
     chosen = sorted(turns, key=lambda text: _chance(f"turn|{text}"))[:MOST_TURNS]
     for start in range(0, len(chosen), 512):
         damaged_turns = [damaged(text) for text in chosen[start : start + 512]]

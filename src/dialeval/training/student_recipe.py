@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dialeval.dialogues import Dialogue, Turn, takes_part
+from dialeval.dialogues import Dialogue, Turn, says_something
 from dialeval.errors import UsageError
 from dialeval.metrics.registry import build
 from dialeval.metrics.training_data import teacher_sets
@@ -144,7 +144,7 @@ def augment(dialogues: Sequence[Dialogue], longest: int = LONGEST) -> list[Dialo
 
 
 def _said(dialogue: Dialogue) -> list[Turn]:
-    return [turn for turn in dialogue.turns if takes_part(turn) and turn.text.strip()]
+    return [turn for turn in dialogue.turns if says_something(turn)]
 
 
 def _augmented(name: str, turns: Sequence[Turn], pool: _Pool) -> Dialogue | None:

@@ -80,8 +80,6 @@ def compare_trials(
         fields: The values of the tried fields, by spec.
         of: The dimension that was scored.
         gold: Ratings in one dimension.
-        level: What is compared: turns or dialogues.
-        settings: Statistic, intervals and seed.
 
     Raises:
         DataError: If fewer than five dialogues are left, or no trial has a correlation.

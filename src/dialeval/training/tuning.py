@@ -23,7 +23,7 @@ from dialeval.dialogues.datasets.publicset import MissingPartError
 from dialeval.dialogues.splits import leave_out, portion, split_of, test_sets
 from dialeval.errors import DataError, UsageError
 from dialeval.metrics.registry import build, metric_class, parse_spec, signature_of
-from dialeval.scores import Scores, is_human
+from dialeval.scores import Scores, is_human, overall_first
 from dialeval.statistics.correlation import check_method
 from dialeval.training.data import read_tests
 from dialeval.training.trials import (
@@ -119,14 +119,11 @@ def tune(
     Args:
         metric: A metric in command-line notation; the fields it names are fixed.
         dialogues: The dialogues to tune on; those in a public test set on this machine are left out.
-        ratings: Their human ratings.
         tried: For each field the values to try, written as on the command line.
         fixed: Fields with the same value in all combinations.
         of: The dimension of the metric; by default its first.
         level: The level of ratings; by default dialogues if any are rated, else turns.
         dimension: The dimension of ratings; by default as in a study.
-        settings: Statistic, intervals and flatness.
-        watch: Called with the number of dialogues after each combination.
     """
     settings = settings or TuningSettings()
     check_method(settings.method)
@@ -249,8 +246,7 @@ def _gold(ratings: Scores, ids: set[str], level: Level | None, dimension: str | 
     level = level or ("dialogue" if len(of_dialogues) else "turn")
     usable = [of_turns] if level == "turn" else [of_dialogues, of_turns]
     for part in usable:
-        chosen = dimension or next((name for name in ("overall", "quality") if name in part.dimensions), None)
-        chosen = chosen or next(iter(part.dimensions), None)
+        chosen = dimension or overall_first(part.dimensions)
         if chosen in part.dimensions:
             return part.where(dimension=chosen), level
     names = ", ".join(sorted({name for part in usable for name in part.dimensions})) or "none"

@@ -9,7 +9,7 @@ import functools
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from dialeval.dialogues import Dialogue, scored_turns
+from dialeval.dialogues import Dialogue, in_blocks, scored_turns
 from dialeval.dialogues.signals import next_turns
 from dialeval.errors import UsageError
 from dialeval.metrics.turn_quality import QUALITY, said_before
@@ -20,7 +20,7 @@ from dialeval.models.reactions import HEAD as REACTION
 from dialeval.models.reactions import REACTIONS, Exchange, exchanges, reaction_features
 from dialeval.models.turn_vectors import turn_vectors
 from dialeval.training.examples import PairExample, VectorExample
-from dialeval.training.recipe import Recipe, Signals, encoder_recipe, in_blocks, pair_recipe, signal_recipe
+from dialeval.training.recipe import AT_ONCE, Recipe, Signals, encoder_recipe, pair_recipe, signal_recipe
 from dialeval.training.settings import TrainingSettings
 
 TARGETS = ("sentiment", "sentiment+stop", "sentiment+stop+uptake", "stop+uptake", "label", "appropriate")
@@ -84,7 +84,7 @@ def _uptake(dialogues: list[Dialogue]) -> Signals:
 
 def _pairs(dialogues: Iterable[Dialogue], target: str) -> Iterator[PairExample]:
     """Make examples for a cross-encoder."""
-    for block in in_blocks(dialogues):
+    for block in in_blocks(dialogues, AT_ONCE):
         targets = turn_targets(block, target)
         for dialogue in block:
             for turn in scored_turns(dialogue):

@@ -70,7 +70,6 @@ class Batch:
             on: `local` (processes) or `ray`.
             workers: Number of workers; by default one per core.
             address: Address of a Ray cluster; None for a local one.
-            watch: Called with the number of turns of each finished shard.
         """
         missing, started, outcome = self.missing, time.monotonic(), BatchOutcome()
         if missing:
@@ -132,12 +131,8 @@ def prepare(
 
     Args:
         inputs: Files, folders, globs, or addresses of an object store.
-        metrics: Metrics in command-line notation.
         out: The folder to write: a path or an address.
-        turns_per_shard: Turns per shard.
         format: The format of the inputs; by default detected.
-        columns: Columns of a turn table.
-        watch: Called with the number of dialogues while planning.
 
     Raises:
         DataError: The folder holds another batch, or this one with another metric or input.
@@ -169,7 +164,6 @@ def score_one(out: str, number: int, metrics: Sequence[str] = ()) -> dict[str, A
 
     Args:
         out: The folder of the plan: a path or an address.
-        number: The number of the shard.
         metrics: By default those of the plan; others are refused.
     """
     folder = BatchFolder(absolute(out))

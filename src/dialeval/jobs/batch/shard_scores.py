@@ -37,7 +37,6 @@ def score_shard(folder: str, number: int) -> dict[str, Any]:
 
     Args:
         folder: Where the plan is and the scores go: a path or an address.
-        number: Which shard, from 0.
 
     Raises:
         DataError: The input or a metric is no longer what was planned, or nothing can be written.

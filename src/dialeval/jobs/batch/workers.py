@@ -103,8 +103,6 @@ def work_off(
     """Have all shards scored; what fails is tried three times, last among what is left.
 
     Args:
-        numbers: The shards.
-        crew: Who does it.
         watch: Called with the turns of each shard that is done.
         note: Called with what happens, for the log.
     """

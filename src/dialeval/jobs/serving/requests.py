@@ -17,7 +17,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from dialeval import __version__
 from dialeval.annotation.web import Refusal
 from dialeval.dialogues import Dialogue
-from dialeval.dialogues.dialogue import content_id
+from dialeval.dialogues.formats.reading import named
 from dialeval.dialogues.formats.shapes import parse_record, shape_named
 from dialeval.errors import DataError
 
@@ -169,7 +169,6 @@ def openapi_document(sources: Collection[str], limits: Limits, *, token: bool) -
 
     Args:
         sources: The names that may be asked for.
-        limits: What is refused.
         token: Whether everything but `/health` needs the token.
     """
     _, schemas = msgspec.json.schema_components(_STRUCTS, ref_template="#/components/schemas/{name}")
@@ -322,12 +321,5 @@ def _named(dialogues: list[Dialogue]) -> list[Dialogue]:
                 field=f"dialogues[{number}].id",
                 fix="ids must be unique; leave them out to have them made",
             )
-    named, counts = [], Counter[str](first.keys())
-    for dialogue in dialogues:
-        name = dialogue.id
-        if not name:
-            name = content_id(dialogue)
-            counts[name] += 1
-            name = name if counts[name] == 1 else f"{name}-{counts[name]}"
-        named.append(dialogue if dialogue.id else msgspec.structs.replace(dialogue, id=name))
-    return named
+    counts = Counter(first.keys())
+    return [dialogue if dialogue.id else named(dialogue, counts) for dialogue in dialogues]

@@ -184,7 +184,6 @@ def make_service(
 
     Args:
         metrics: Made metrics, by the name of their source.
-        limits: What is refused.
         hosts: Names the service goes by, beside those of this machine to itself.
         token: What everybody has to send; None lets all in who reach it.
     """

@@ -33,10 +33,10 @@ from dialeval.models.index.writing import (
     Column,
     dialogue_blocks,
     extend,
-    in_blocks,
     kinds_of,
     prepared,
     read_rows,
+    row_blocks,
 )
 from dialeval.models.token_states import TokenStates
 
@@ -87,7 +87,6 @@ class Index:
 
         Args:
             folder: The folder; while a writer is active, the old or the new state is opened.
-            encoder: The encoder of the queries, if they are encoded.
             trust: Check sizes only, for an index that is too large to hash.
 
         Raises:
@@ -133,7 +132,7 @@ class Index:
         Raises:
             DataError: An id is not unique, a vector is not finite, or the folder holds something else.
         """
-        blocks = in_blocks(ids, columns, documents)
+        blocks = row_blocks(ids, columns, documents)
         return cls.build_from(folder, blocks, encoder=encoder, exact_up_to=exact_up_to)
 
     @classmethod
@@ -165,20 +164,14 @@ class Index:
         dialogues: Iterable[Dialogue],
         encoder: Encoder,
         *,
-        exact_up_to: int = EXACT_UP_TO,
         progress: Callable[[int], None] | None = None,
     ) -> "Index":
         """Index a stream of dialogues, with the columns `text` and `words` (see `features`) and their JSON.
 
         Args:
             folder: An index to replace, an empty folder, or a new folder.
-            dialogues: The dialogues.
-            encoder: The encoder of the vectors.
-            exact_up_to: With more dialogues than this, vectors are searched approximately.
-            progress: Called with the number of dialogues indexed so far.
         """
-        blocks = dialogue_blocks(dialogues, encoder, progress)
-        return cls.build_from(folder, blocks, encoder=encoder, exact_up_to=exact_up_to)
+        return cls.build_from(folder, dialogue_blocks(dialogues, encoder, progress), encoder=encoder)
 
     def add(
         self, ids: Sequence[str], columns: Mapping[str, Column], *, documents: Sequence[bytes] | None = None
@@ -190,7 +183,7 @@ class Index:
         Raises:
             DataError: An id exists, or another process is writing; nothing was changed.
         """
-        self.add_from(in_blocks(ids, columns, documents))
+        self.add_from(row_blocks(ids, columns, documents))
 
     def add_dialogues(
         self,
@@ -333,8 +326,6 @@ class Index:
 
         Args:
             query: For a dense column an array with a vector per row, for a sparse one a list of strings.
-            k: The number of results.
-            column: The column to compare.
             exact: Compare with every dialogue; a k above 100 does so as well.
         """
         if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 1:

@@ -8,7 +8,6 @@ import hashlib
 import re
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +15,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from dialeval.dialogues import Dialogue, takes_part
+from dialeval.dialogues import Dialogue, in_blocks, takes_part
 from dialeval.errors import DataError, UsageError
 from dialeval.files import replacing_path
 from dialeval.manifests import FileRecord
@@ -93,7 +92,7 @@ def _searches(folder: Path, config: IndexConfig) -> dict[str, Approximate]:
 # --- validation ---------------------------------------------------------------------------------------------
 
 
-def in_blocks(
+def row_blocks(
     ids: Sequence[str], columns: Mapping[str, Column], documents: Sequence[bytes] | None
 ) -> Iterator[Block]:
     """Yield columns in blocks; raises if their lengths differ."""
@@ -294,8 +293,8 @@ def dialogue_blocks(
     """Yield blocks of ids, features and JSON; `progress` is called with the number of dialogues so far."""
     from dialeval.dialogues.formats.writing import to_json  # brings pyarrow with it
 
-    done, stream = 0, iter(dialogues)
-    while block := list(islice(stream, DIALOGUES)):
+    done = 0
+    for block in in_blocks(dialogues, DIALOGUES):
         yield (
             [dialogue.id for dialogue in block],
             features(block, encoder),
