@@ -72,6 +72,7 @@ _USUALLY: Mapping[str, tuple[float, float]] = {
     "grounded": (-0.1, 0.33),
 }
 """Mean and standard deviation of each feature, rounded, in dialogues of eleven agents of tau-bench retail."""
+_MOST = 2.0  # standard deviations of a feature that count
 _USUAL = 3.4  # logarithm of the number of messages at which `brief` is 0
 _PARTING, _MORE = words("parting"), words("asks-more")
 _VALUE = range(2, 61)  # characters of a value that can be looked for
@@ -186,14 +187,15 @@ def _said_date(value: str) -> re.Pattern[str] | None:
 
 
 def completion(values: Mapping[str, float]) -> float:
-    """Return the mean of the features, each in standard deviations from what agents usually show.
+    """Return the mean of the features, each in standard deviations (±2 at most) from the usual.
 
-    Nothing is learned: all features count alike, whatever the domain.
+    Nothing is learned: all features count alike, whatever the domain, and none decides alone.
 
     >>> round(completion({name: mean + scale for name, (mean, scale) in _USUALLY.items()}), 2)
     1.0
     """
-    return sum((values[name] - mean) / scale for name, (mean, scale) in _USUALLY.items()) / len(_USUALLY)
+    apart = ((values[name] - mean) / scale for name, (mean, scale) in _USUALLY.items())
+    return sum(max(-_MOST, min(_MOST, one)) for one in apart) / len(_USUALLY)
 
 
 def rows_of(

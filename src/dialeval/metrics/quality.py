@@ -100,7 +100,7 @@ class Quality:
         if note is None and not blend.is_validated(level, kind):
             note = f"not validated on {kind}"
         rows.add(found.dialogue, turn, QUALITY, value, note)
-        place = blend.percentile(level, value, found.shares)
+        place = blend.percentile(level, parts, found.shares)
         rows.add(
             found.dialogue, turn, PERCENTILE, place, note if place is not None else "no ratings to compare"
         )

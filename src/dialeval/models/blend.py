@@ -34,13 +34,17 @@ _MOST = 1e300  # what no float can hold is no number
 Number = Annotated[float, msgspec.Meta(gt=-_MOST, lt=_MOST)]
 
 
-class Term(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A part of a blend: its mean and scale, and its weight in each kind of dialogue."""
+class Term(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """A part of a blend: its mean and scale, its weight in each kind of dialogue, and whether it was rated.
+
+    A part that no rated unit had takes no part in percentiles.
+    """
 
     part: str
     mean: Number
     scale: Annotated[float, msgspec.Meta(gt=0, lt=_MOST)]
     weights: dict[Kind, Annotated[float, msgspec.Meta(ge=0, lt=_MOST)]]
+    rated: bool = True
 
     def adds(self, value: float | None, shares: Shares) -> float:
         """Return the part's contribution to the score; 0 if its value is missing.
@@ -98,14 +102,18 @@ class Blend:
         """Return the sum of the contributions."""
         return sum(self.adds(level, parts, shares).values())
 
-    def percentile(self, level: Level, value: float, shares: Shares) -> float | None:
+    def percentile(self, level: Level, parts: Parts, shares: Shares) -> float | None:
         """Return the share of rated ones of the same kinds with a lower score, in percent.
 
-        >>> blend = Blend({}, {"turn": {"chat": RatedKind(40, (-1.0, 0.0, 1.0))}})
-        >>> blend.percentile("turn", 0.5, {"chat": 1.0})
+        Parts that none of those had are left out, so that like is compared with like.
+
+        >>> terms = (Term("tone", 0.0, 1.0, {"chat": 1.0}), Term("new", 0.0, 1.0, {"chat": 1.0}, rated=False))
+        >>> blend = Blend({"turn": terms}, {"turn": {"chat": RatedKind(40, (-1.0, 0.0, 1.0))}})
+        >>> blend.percentile("turn", {"tone": 0.5, "new": 5.0}, {"chat": 1.0})
         75.0
         """
         known = self.rated.get(level, {})
+        value = sum(term.adds(parts.get(term.part), shares) for term in self.terms[level] if term.rated)
         weighted = total = 0.0
         for kind, share in shares.items():
             if kind in known:

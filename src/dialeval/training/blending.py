@@ -315,7 +315,7 @@ def fit_terms(
         if parts:
             mean = float(np.mean([part.mean() for part in parts]))
             scale = math.sqrt(float(np.mean([np.mean((part - mean) ** 2) for part in parts])))
-        terms.append(Term(name, round(mean, _DIGITS), round(scale, _DIGITS) or 1.0, {}))
+        terms.append(Term(name, round(mean, _DIGITS), round(scale, _DIGITS) or 1.0, {}, bool(parts)))
     tables = [
         (_rows(terms, table), _standard(rated_set.ratings), share_rows(rated_set.shares))
         for table, rated_set in zip(columns, sets, strict=True)
