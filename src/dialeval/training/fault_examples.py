@@ -84,7 +84,7 @@ _SOUND: Mapping[str, Targets] = {
 """What holds for a good reply that is read with an earlier turn of that kind."""
 _TIMES = 2  # that examples are made of a written scenario, each time with other earlier turns
 _WEIGHT = 3.0  # of what was written by hand, which is scarce
-_RATED_WEIGHT = 8.0  # of bots' replies that people rated, which are scarcer
+_RATED_WEIGHT = 16.0  # of bots' replies that people rated, which are scarcer
 
 
 def fault_examples(dialogues: Iterable[Dialogue]) -> Iterator[FaultExample]:

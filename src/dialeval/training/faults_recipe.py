@@ -48,12 +48,11 @@ if TYPE_CHECKING:
 SETTINGS = TrainingSettings(
     batch=64,
     learning_rate=1.5e-4,
-    epochs=2,
-    steps=3600,
+    epochs=1,
     warmup=0.06,
     weight_decay=0.01,
     dropout=0.1,
-    evaluate_every=600,
+    evaluate_every=800,
 )
 
 
