@@ -42,8 +42,8 @@ class Quality:
     how much depends on the kind of dialogue (small talk, information, support, task, recommendation,
     tutoring). `percentile` is the share of rated replies or dialogues of that kind that score lower,
     `standing` how the dialogue stands with its user before each reply and at the end. A reply that says
-    nothing and calls no tool has failed: it gets the lowest value there is. `--explain` says what each part
-    adds.
+    nothing and calls no tool has failed: it scores as low as the worst rated replies. `--explain` says what
+    each part adds.
 
     `blend` names the weights; the others name the models that the parts come from. `faults=false` leaves out
     what reads a reply together with earlier turns, for speed. `kind` says what all dialogues are. `followup`

@@ -56,6 +56,7 @@ OF_REPLY = (
     *("answers", "civility", "consistency", "grounding", "substance"),
 )
 """The parts that are about the reply itself; the others are about what the user said."""
+_OF_ANY_REPLY = tuple(name for name in OF_REPLY if name not in ("followup", "grounding"))
 _OVER_REPLIES = tuple(name for name in OF_REPLY if name not in ("followup", "substance"))
 NAMES: Mapping[Level, tuple[str, ...]] = {
     "turn": (*OF_REPLY[:-1], "reaction", "uptake"),
@@ -138,14 +139,14 @@ class DialogueParts:
     """Whether nobody ever answered the user: then the last reply is empty, and not in the log."""
 
     def counting_empty(self, lowest: Parts) -> "DialogueParts":
-        """Count empty replies as failed ones: with the lowest value of each part that is about the reply.
+        """Count empty replies as failed ones: with a low value of each part that is about any reply.
 
         A user who gets no answer was failed; leaving such replies out would make a system that falls silent
         look better than one that tries.
         """
         if not self.empty:
             return self
-        worst = {name: lowest[name] for name in OF_REPLY if name in lowest}
+        worst = {name: lowest[name] for name in _OF_ANY_REPLY if name in lowest}
         every = {**self.turns, **{turn: {**said, **worst} for turn, said in self.empty.items()}}
         turns = {turn: every[turn] for turn in sorted(every)}
         return replace(self, turns=turns, whole={**self.whole, **_over_replies(self.dialogue, turns)})

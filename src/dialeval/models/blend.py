@@ -29,6 +29,7 @@ VALIDATED = 30
 """Rated units of a kind from which its weights count as validated."""
 FARTHEST = 5.0
 """Scales from the mean at which a value is clipped, so that no outlier of a part decides a score."""
+_WORST = 2.5  # scales below the mean, in all parts at once
 _MOST = 1e300  # what no float can hold is no number
 
 Number = Annotated[float, msgspec.Meta(gt=-_MOST, lt=_MOST)]
@@ -127,8 +128,8 @@ class Blend:
         return known is not None and known.n >= VALIDATED
 
     def lowest(self, level: Level) -> dict[str, float]:
-        """Return for each part the value at which it is clipped: five scales below its mean."""
-        return {term.part: term.mean - FARTHEST * term.scale for term in self.terms[level]}
+        """Return for each part a value as far below its mean as those of the worst rated replies together."""
+        return {term.part: term.mean - _WORST * term.scale for term in self.terms[level]}
 
     def fields(self) -> dict[str, Any]:
         """Return the fields of `config.json`."""
