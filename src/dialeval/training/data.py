@@ -92,17 +92,17 @@ def _portion(text: str, name: str, role: str) -> DialogueSource:
     if role not in ("", "train", "dev", "text", "all"):
         raise UsageError(f"{text}: expected set:{name}, set:{name}/train, set:{name}/dev or set:{name}/text")
     split, dataset = splits.split_of(name), public_set(name)
+    if role == "text" and not split.test:
+        raise UsageError(f"{text}: {name} has no test portion; use set:{name}")
+    if role == "all" and (split.train or not split.test):
+        raise UsageError(f"{text}: {name} has a training portion; use set:{name}")
     dataset.path()  # raises if it is missing
     called, note = f"{name}/{role}" if role else name, f"{dataset.title}, from {dataset.home}"
     make = functools.partial(DialogueSource, text, called, dataset.licence, public=called)
     if role == "text":
-        if not split.test:
-            raise UsageError(f"{text}: {name} has no test portion; use set:{name}")
         words = functools.partial(splits.portion, name, "test")
         return make(f"no ratings; {note}", words, text_of=name)
     if role == "all":
-        if split.train or not split.test:
-            raise UsageError(f"{text}: {name} has a training portion; use set:{name}")
         return make(f"with its ratings; {note}", functools.partial(_rated, name), text_of=name)
     parts: dict[str, Dialogues | None] = {
         part: functools.partial(_labelled, name, part) if getattr(split, part) else None
