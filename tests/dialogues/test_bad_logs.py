@@ -211,3 +211,14 @@ def test_messages_that_never_say_who_spoke_are_refused(tmp_path: Path) -> None:
 def test_two_lists_of_messages_below_a_record_are_not_guessed_at(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="no known kind of dialogue"):
         lenient(tmp_path / "x.jsonl", {"left": {"chat": SAID}, "right": {"chat": [SAID[0]] * 3}})
+
+
+def test_two_programs_that_talk_with_each_other_stay_two(tmp_path: Path) -> None:
+    said = [{"role": name, "content": "Hello there."} for name in ("Claude", "Gemini", "Claude")]
+    path = tmp_path / "duo.jsonl"
+    path.write_text(json.dumps({"messages": said}) + "\n", encoding="utf-8")
+    (chat,) = read(path)
+    assert [turn.speaker for turn in chat.turns] == ["Claude", "Gemini", "Claude"]
+    path.write_text(json.dumps({"messages": [{**said[0], "role": "user"}, said[0]]}) + "\n", encoding="utf-8")
+    (chat,) = read(path)
+    assert [turn.speaker for turn in chat.turns] == ["user", "assistant"]

@@ -7,7 +7,7 @@ in it becomes a turn for each result, then one for the rest. What has no field o
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -44,7 +44,6 @@ _ROLES = {
             *("assistant", "bot", "chatbot", "gpt", "chatgpt", "agent", "ai", "model", "bing", "bard", "sys"),
             *("admin", "operator", "business", "virtual agent", "virtual assistant", "outgoing", "outbound"),
             *("ai_agent", "virtual_agent", "automated_agent", "human_agent", "custom_bot", "lyro"),
-            *("claude", "gemini", "copilot", "github copilot", "cursor", "deepseek", "grok", "le chat"),
             *("aimessage", "apimessage", "assistantmessage", "assistant_message", "bot_message"),
             *("tool_calls", "representative", "rep", "advisor", "csr", "out"),
             *("mitarbeiter", "mitarbeiterin", "berater", "beraterin", "assistent", "conseiller"),
@@ -81,6 +80,26 @@ def role(name: object) -> str:
     """
     text = clean_text(str(name))[0]
     return _ROLES.get(text.strip().lower(), text)
+
+
+PROGRAMS = frozenset(
+    ("claude", "gemini", "copilot", "github copilot", "cursor", "deepseek", "grok", "le chat")
+)
+
+
+def with_known_bot(turns: Sequence[Turn]) -> tuple[Turn, ...]:
+    """Call a chat program the assistant where it alone talks with a user; two that talk keep their names.
+
+    >>> [turn.speaker for turn in with_known_bot([Turn("user", "Hi"), Turn("Claude", "Hello")])]
+    ['user', 'assistant']
+    """
+    sides = {turn.speaker for turn in turns} - {"tool", "system"}
+    if len(sides) != 2 or "user" not in sides or (sides - {"user"}).pop().lower() not in PROGRAMS:
+        return tuple(turns)
+    kept = ("user", "tool", "system")
+    return tuple(
+        turn if turn.speaker in kept else msgspec.structs.replace(turn, speaker="assistant") for turn in turns
+    )
 
 
 def parse_message(item: object, number: int) -> list[Turn]:

@@ -15,7 +15,7 @@ from typing import Any
 
 from dialeval.dialogues.dialogue import Dialogue, Turn, clean_text
 from dialeval.dialogues.formats.chats import messages_in, plain_message
-from dialeval.dialogues.formats.messages import parse_message
+from dialeval.dialogues.formats.messages import parse_message, with_known_bot
 from dialeval.dialogues.formats.values import (
     decoded,
     evidence_in,
@@ -231,7 +231,7 @@ def assemble(record: Record, turns_key: str, turns: list[Turn], **fields: Any) -
     meta, about = {**extra, **meta}, decoded(record.get("metadata"))
     found: dict[str, Any] = {
         "id": clean_text(named)[0],
-        "turns": tuple(turns),
+        "turns": with_known_bot(turns),
         "system": None if system is None else clean_text(str(system))[0],
         "references": _references(record.get("references"), len(turns)),
         "meta": meta,

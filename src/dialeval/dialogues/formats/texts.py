@@ -15,7 +15,7 @@ import msgspec
 
 from dialeval import files
 from dialeval.dialogues.dialogue import Dialogue, Turn, clean_turn
-from dialeval.dialogues.formats.messages import role
+from dialeval.dialogues.formats.messages import PROGRAMS, role, with_known_bot
 from dialeval.dialogues.formats.values import instant
 from dialeval.errors import DataError
 
@@ -78,6 +78,11 @@ def read_text(path: str | Path, tell: Tell | None = None) -> Numbered:
 
     Here `System:` is the bot. An empty turn is written as a speaker with nothing behind the colon.
     """
+    for number, dialogue in _dialogues(path, tell):
+        yield number, msgspec.structs.replace(dialogue, turns=with_known_bot(dialogue.turns))
+
+
+def _dialogues(path: str | Path, tell: Tell | None) -> Numbered:
     lines = dropwhile(lambda one: _TITLE.fullmatch(one[1]) and not _is_heading(one[1]), _lines(path))
     head: list[tuple[int, str]] = []
     for one in lines:
@@ -241,7 +246,8 @@ def _plain(name: str) -> str:
 
 
 def _known(name: str) -> bool:
-    return role(_plain(name)) in ("user", "assistant", "system", "tool")
+    plain = _plain(name)
+    return role(plain) in ("user", "assistant", "system", "tool") or plain.lower() in PROGRAMS
 
 
 # WhatsApp and Slack: who spoke when stands before every message
